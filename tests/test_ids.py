@@ -1,4 +1,4 @@
-"""Object ids (api-decisions, "Wire" 10)."""
+"""Object ids (conformance.md, "Wire" 10)."""
 
 import time
 

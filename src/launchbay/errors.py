@@ -31,7 +31,7 @@ from typing import Any
 
 
 class LaunchbayError(Exception):
-    """An error with messages for people and a code for programs (api-decisions, "Wire" 5)."""
+    """An error with messages for people and a code for programs (conformance.md, "Wire" 5)."""
 
     code = "InternalError"
 
@@ -147,7 +147,7 @@ class EgressFailed(LaunchbayError):
 
 
 class AddressRefused(EgressFailed):
-    """The address rules forbid the target of an outgoing connection (quality.md §3)."""
+    """The address rules forbid the target of an outgoing connection (docs/reference/outgoing.md)."""
 
     code = "AddressRefused"
 

@@ -1,4 +1,4 @@
-"""Object ids: 24 lower-case hex digits, time-ordered and unguessable (api-decisions, "Wire" 10)."""
+"""Object ids: 24 lower-case hex digits, time-ordered and unguessable (conformance.md, "Wire" 10)."""
 
 import re
 import secrets

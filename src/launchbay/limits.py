@@ -3,7 +3,7 @@
 KIB = 1024
 MIB = 1024 * KIB
 
-# Manifests (quality.md §3, "Bounds that evidence forces").
+# Manifests.
 MANIFEST_BYTES = 256 * KIB
 MANIFEST_DEPTH = 64
 MANIFEST_NODES = 20_000  # with aliases expanded

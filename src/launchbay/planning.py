@@ -1,5 +1,7 @@
-"""Accepting work: the compiled manifest, the frozen plan, and the one statement that accepts the job.
+"""Accepting work: the compiled manifest, the frozen plan, and the statement that accepts a run of an instance.
 
+`accept` is for runs of instances that exist. A launch is accepted by `accept_launch`, which also writes the instance
+(`usecases/launch_tree.py`), and a child job by `begin_child`; both take their plan and columns from here.
 Requests and the engine's stager must accept work in the same way. They share this module because they can't import
 each other.
 """

@@ -1,4 +1,4 @@
-"""One frozen `Settings`: `LAUNCHBAY_*` variables over a TOML file over the defaults (api-decisions, "Running it")."""
+"""One frozen `Settings`: `LAUNCHBAY_*` variables over a TOML file over the defaults (conformance.md, "Running it")."""
 
 import os
 import tomllib

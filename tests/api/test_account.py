@@ -1,4 +1,4 @@
-"""The page that shows a new refresh token once (reference §5; api-decisions, "Authentication")."""
+"""The page that shows a new refresh token once (reference §5; conformance.md, "Authentication")."""
 
 import base64
 import dataclasses

@@ -1,4 +1,4 @@
-"""Organizations, applications, manifests and revisions (reference §4; api-decisions "Wire")."""
+"""Organizations, applications, manifests and revisions (reference §4; conformance.md "Wire")."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Bad input: the right 4xx with a sentence that helps, quickly, at no cost to the process (quality.md §3, promise 11).
+"""Bad input: the right 4xx with a sentence that helps, quickly, at no cost to the process (promise 11).
 
 Time is compared with that of a good request in the same run, never with the clock. `pytest -rP` shows the table.
 """

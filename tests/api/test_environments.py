@@ -1,4 +1,4 @@
-"""Environments through the API (reference §4, Environments; api-decisions, "Beyond the reference")."""
+"""Environments through the API (reference §4, Environments; conformance.md, "Beyond the reference")."""
 
 import asyncio
 from typing import Any

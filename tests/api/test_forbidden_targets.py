@@ -1,4 +1,4 @@
-"""Manifest sources, webhooks and steps connect to no forbidden target, however it is spelled (quality.md, "Bounds")."""
+"""Manifest sources, webhooks and steps connect to no forbidden target, however it is spelled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""One instance in detail (reference §2, Instance; api-decisions "States")."""
+"""One instance in detail (reference §2, Instance; conformance.md "States")."""
 
 import asyncio
 import time

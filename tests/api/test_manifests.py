@@ -1,4 +1,4 @@
-"""Manifest versions, and manifests that come from a URL (reference §4, Applications; api-decisions)."""
+"""Manifest versions, and manifests that come from a URL (reference §4, Applications; conformance.md)."""
 
 import asyncio
 from collections.abc import AsyncIterator

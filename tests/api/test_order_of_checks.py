@@ -1,4 +1,4 @@
-"""401 → 400 syntax → 404 → 403 → 400 meaning → 409, the same everywhere (api-decisions, "Wire" 6); foreign objects."""
+"""401 → 400 syntax → 404 → 403 → 400 meaning → 409, the same everywhere (conformance.md, "Wire" 6); foreign objects."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Organizations through the API (reference §4, Organizations; api-decisions, "Beyond the reference")."""
+"""Organizations through the API (reference §4, Organizations; conformance.md, "Beyond the reference")."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Revisions through the API, and what they mean for a launch (reference §4, launch; api-decisions)."""
+"""Revisions through the API, and what they mean for a launch (reference §4, launch; conformance.md)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Roles and their assignment (reference §4, Roles; api-decisions, "Organizations, roles, permissions")."""
+"""Roles and their assignment (reference §4, Roles; conformance.md, "Organizations, roles, permissions")."""
 
 import asyncio
 from typing import Any

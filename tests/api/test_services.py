@@ -1,4 +1,4 @@
-"""Service instances through the API (reference §4, Service instances; api-decisions, "Beyond the reference")."""
+"""Service instances through the API (reference §4, Service instances; conformance.md, "Beyond the reference")."""
 
 import asyncio
 from collections.abc import AsyncIterator

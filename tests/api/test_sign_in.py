@@ -1,4 +1,4 @@
-"""Every list comes in pages to those who ask, and whole to those who do not (api-decisions, "Wire" 9)."""
+"""Every list comes in pages to those who ask, and whole to those who do not (conformance.md, "Wire" 9)."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""The users of an organization through the API (reference §2, User; api-decisions, "Beyond the reference")."""
+"""The users of an organization through the API (reference §2, User; conformance.md, "Beyond the reference")."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Running workflows: names, parameters, one at a time, the way to Destroyed (reference §4; api-decisions "States")."""
+"""Running workflows: names, parameters, one at a time, the way to Destroyed (reference §4; conformance.md "States")."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""How long a refusal takes does not tell whether somebody has an account (api-decisions, "Authentication")."""
+"""How long a refusal takes does not tell whether somebody has an account (conformance.md, "Authentication")."""
 
 import random
 import time

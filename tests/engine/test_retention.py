@@ -1,4 +1,4 @@
-"""What is old is thrown away, and nothing else (api-decisions, "States")."""
+"""What is old is thrown away, and nothing else (conformance.md, "States")."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of an instance's statuses, pair by pair (api-decisions, "States")."""
+"""The table of an instance's statuses, pair by pair (conformance.md, "States")."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""The tables of jobs and steps (reference §3; api-decisions, "States")."""
+"""The tables of jobs and steps (reference §3; conformance.md, "States")."""
 
 from itertools import product
 

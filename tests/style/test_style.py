@@ -1,4 +1,4 @@
-"""The rules of shape that no linter knows (architecture, "Rules of shape" 9 and "Words"; quality §1)."""
+"""The rules of shape that no linter knows (architecture, "Rules of shape")."""
 
 import ast
 import io

@@ -422,7 +422,7 @@ REACHED_S = 40.0
 
 
 class Stand:
-    """A server with its database, for one failpoint after the other. `defect` is one of seeded.py."""
+    """A server with its database, for one failpoint after the other. `defect` is one of defects.py."""
 
     def __init__(self, directory: Path, defect: str | None = None) -> None:
         self._directory = directory

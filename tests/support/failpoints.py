@@ -1,7 +1,7 @@
 """The moments at which a process can be made to die, by name: each lies between two effects that last.
 
 `python -m tests.support.failpoints DEFECT serve …` is `launchbay` with all of them in place, and with a defect of
-seeded.py, or `none`. The product knows nothing of them: functions are wrapped where they are. One of them at a time is
+defects.py, or `none`. The product knows nothing of them: functions are wrapped where they are. One of them at a time is
 armed, by the file that LAUNCHBAY_FAILPOINT names, and at the asked pass the process kills itself there (decision 0083).
 """
 

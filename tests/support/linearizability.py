@@ -3,7 +3,7 @@
 The search of Wing and Gong ("Testing and verifying concurrent objects", 1993), with the memory of Lowe's improvement:
 what was tried from the same set of operations and the same state, and no later, is not tried again.
 
-The object is an instance (api-decisions, "States"). Jobs end by themselves, at an unknown moment, but never before they
+The object is an instance (conformance.md). Jobs end by themselves, at an unknown moment, but never before they
 can: a job that takes a while keeps the instance for that long. That is what makes a second acceptance a violation and
 not just the next job. All times are seconds of one clock.
 """

@@ -1,4 +1,4 @@
-"""What a request's body may be (api-decisions, "Wire" 3)."""
+"""What a request's body may be (conformance.md, "Wire" 3)."""
 
 import json
 from collections.abc import AsyncIterator

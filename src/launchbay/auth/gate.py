@@ -1,4 +1,7 @@
-"""The only decision about permissions, pure. Use cases reach it through `lookup.py` alone.
+"""The only decision about permissions, and the text of a role that it reads. Pure.
+
+Use cases get their objects from `lookup.py`, which asks here for each of them. A few call it directly: to explain a
+decision, to check the text of a role, or to show which users the caller can manage.
 
 An entry allows an operation when
 
@@ -7,25 +10,24 @@ An entry allows an operation when
    resource's kind. So `CreateInstance: [/applications/*, /environments/<dev>]` launches anything, but only in that
    environment, and `CreateInstance: [/applications/*]` launches anything anywhere.
 
-Patterns of one kind are alternatives; entries and roles are a union (api-decisions, "Within one entry").
+Patterns of one kind are alternatives; entries and roles are a union.
+
+The text of a role is a YAML list of entries, each a permission name with a list of patterns. `read_role_text` reads it
+as events, with bounds, and constructs nothing: no document costs more than its length.
 """
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple, NoReturn, Protocol
+from functools import cached_property
+from typing import NoReturn, Protocol
 
-import structlog
 import yaml
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Pattern, PatternError, Permission, Resource, parse_pattern, permission_named
 from launchbay.errors import BadRequest
-from launchbay.limits import GRANTS_CACHED, ROLE_PATTERNS, ROLE_TEXT_BYTES
-from launchbay.store import users
-from launchbay.store.database import Connection
-from launchbay.store.users import HeldRole, RoleKind, leaves_no_administrator
+from launchbay.limits import ROLE_PATTERNS, ROLE_TEXT_BYTES
+from launchbay.store.users import leaves_no_administrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +150,6 @@ def can_evict(grants: Grants, user_id: str, administrators: Collection[str]) -> 
     permitted = decide(grants, Permission.MANAGE_USERS, (permissions.user(user_id),)).allowed
     return permitted and not leaves_no_administrator(administrators, user_id)
 
-
-# Reads a role's `permissions` text: YAML holding a list of entries, each a permission name with a list of patterns.
-#
-# The text is read as events, with bounds; nothing is composed or constructed, so no document costs more than its
-# length.
 
 _FINDINGS_SHOWN = 20
 _SHAPE = "a role is a list such as '- CreateInstance: [/applications/*]'"
@@ -298,60 +295,3 @@ def _refuse_at_index(text: str, index: int, problem: str) -> NoReturn:
     line = text.count("\n", 0, index) + 1
     column = index - text.rfind("\n", 0, index)
     raise BadRequest(f"Line {line}, column {column}: {problem}.", code="InvalidRole")
-
-
-_log = structlog.get_logger("launchbay.access")
-
-
-class _CachedGrants(NamedTuple):
-    stamp: int
-    grants: Grants
-
-
-class GrantsCache:
-    """Answers what a user may do in an organization, with a query only when something changed."""
-
-    def __init__(self, capacity: int = GRANTS_CACHED) -> None:
-        self._capacity = capacity
-        self._cached: OrderedDict[tuple[str, str], _CachedGrants] = OrderedDict()
-
-    async def get(self, connection: Connection, user_id: str, organization_id: str, stamp: int) -> Grants:
-        """Return the grants that hold under the stamp, or under a newer one when it has been raised meanwhile."""
-        key = (user_id, organization_id)
-        kept = self._cached.get(key)
-        if kept is None or kept.stamp != stamp:
-            rows = await users.list_held_roles(connection, user_id=user_id, organization_id=organization_id)
-            if not rows:
-                return NO_GRANTS  # the organization is being deleted
-            # Grants and stamp of one snapshot belong together; the stamp given may be older already.
-            kept = self._cached[key] = _CachedGrants(rows[0].access_stamp, _grants_of(rows))
-            while len(self._cached) > self._capacity:
-                self._cached.popitem(last=False)
-        self._cached.move_to_end(key)
-        return kept.grants
-
-
-def _grants_of(rows: list[HeldRole]) -> Grants:
-    if not rows[0].is_member:
-        return NO_GRANTS
-    held = tuple(
-        RoleGrants(row.name, _entries(row.name, row.kind or "", row.permissions or ""))
-        for row in rows
-        if row.name is not None
-    )
-    return Grants(held)
-
-
-def _entries(name: str, kind: str, text: str) -> tuple[Entry, ...]:
-    if kind == RoleKind.ADMINISTRATOR:
-        return ALL_GRANTS
-    try:
-        return _read(text)
-    except BadRequest as error:
-        # Stored texts were checked when they came. Should one not be readable any more, it allows nothing.
-        _log.error("role.unreadable", role=name, problem=str(error))
-        return ()
-
-
-# Many users hold the same few roles.
-_read = lru_cache(maxsize=256)(read_role_text)

@@ -4,25 +4,30 @@
         lookup = lookups.bind(connection, actor)
         environment = await lookup.environment(environment_id, Permission.READ)
         application = await lookup.application(
-            application_id, Permission.CREATE_INSTANCE, resources.environment(environment.id)
+            application_id, Permission.CREATE_INSTANCE, permissions.environment(environment.id)
         )
 
 Every method makes one query, which brings the object, whether the caller's credentials still hold, and the stamp that
 says whether the grants in memory still hold; only after a change a second query reloads them. In the order of checks
-(api-decisions, "Wire" 6) it raises NotAuthenticated when the caller was disabled, deleted, or has a new password since
+(conformance.md, "Wire" 6) it raises NotAuthenticated when the caller was disabled, deleted, or has a new password since
 the credentials were verified; NotFound when there is no such object; NotAllowed when there is one, in whatever
 organization.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import structlog
 
 from launchbay.auth import gate, permissions
-from launchbay.auth.gate import Grants, GrantsCache
+from launchbay.auth.gate import ALL_GRANTS, NO_GRANTS, Entry, Grants, RoleGrants, read_role_text
 from launchbay.auth.permissions import Actor, Permission, Resource
-from launchbay.errors import NotAllowed, NotAuthenticated, NotFound
+from launchbay.errors import BadRequest, NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id
-from launchbay.store import lookups
+from launchbay.limits import GRANTS_CACHED
+from launchbay.store import lookups, users
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
@@ -30,9 +35,38 @@ from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.lookups import LookupQuery, LookupRow
 from launchbay.store.organizations import Organization
 from launchbay.store.services import Service
-from launchbay.store.users import Role, User
+from launchbay.store.users import HeldRole, Role, RoleKind, User
 
 T = TypeVar("T")
+_log = structlog.get_logger("launchbay.access")
+
+
+class _CachedGrants(NamedTuple):
+    stamp: int
+    grants: Grants
+
+
+class GrantsCache:
+    """Answers what a user may do in an organization, with a query only when something changed."""
+
+    def __init__(self, capacity: int = GRANTS_CACHED) -> None:
+        self._capacity = capacity
+        self._cached: OrderedDict[tuple[str, str], _CachedGrants] = OrderedDict()
+
+    async def get(self, connection: Connection, user_id: str, organization_id: str, stamp: int) -> Grants:
+        """Return the grants that hold under the stamp, or under a newer one when it has been raised meanwhile."""
+        key = (user_id, organization_id)
+        kept = self._cached.get(key)
+        if kept is None or kept.stamp != stamp:
+            rows = await users.list_held_roles(connection, user_id=user_id, organization_id=organization_id)
+            if not rows:
+                return NO_GRANTS  # the organization is being deleted
+            # Grants and stamp of one snapshot belong together; the stamp given may be older already.
+            kept = self._cached[key] = _CachedGrants(rows[0].access_stamp, _grants_of(rows))
+            while len(self._cached) > self._capacity:
+                self._cached.popitem(last=False)
+        self._cached.move_to_end(key)
+        return kept.grants
 
 
 class Lookups:
@@ -229,3 +263,29 @@ def _foreign() -> NotAllowed:
 def _id(text: str) -> str | None:
     """Return the text when it can be an id; nothing else gets to the database."""
     return text if is_id(text) else None
+
+
+def _grants_of(rows: list[HeldRole]) -> Grants:
+    if not rows[0].is_member:
+        return NO_GRANTS
+    held = tuple(
+        RoleGrants(row.name, _entries(row.name, row.kind or "", row.permissions or ""))
+        for row in rows
+        if row.name is not None
+    )
+    return Grants(held)
+
+
+def _entries(name: str, kind: str, text: str) -> tuple[Entry, ...]:
+    if kind == RoleKind.ADMINISTRATOR:
+        return ALL_GRANTS
+    try:
+        return _read(text)
+    except BadRequest as error:
+        # Stored texts were checked when they came. Should one not be readable any more, it allows nothing.
+        _log.error("role.unreadable", role=name, problem=str(error))
+        return ()
+
+
+# Many users hold the same few roles.
+_read = lru_cache(maxsize=256)(read_role_text)

@@ -1,4 +1,4 @@
-"""Every permission there is (api-decisions, "Organizations, roles, permissions")."""
+"""Every permission there is (conformance.md, "Organizations, roles, permissions")."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,7 +70,7 @@ class Actor:
     stamp: int | None = None
 
 
-# Resource paths: how a permission check names what an operation touches (api-decisions, "Resource paths").
+# Resource paths: how a permission check names what an operation touches (conformance.md, "Resource paths").
 #
 # A path is a tuple of segments, never one string: a workflow's name may hold a slash, which must not move a boundary.
 

@@ -212,7 +212,7 @@ class SecretKey:
         return key.seal(plain, purpose, key.nonce_of(plain, purpose))
 
     def open(self, sealed: bytes, purpose: str) -> bytes:
-        """Return the bytes that were sealed for the purpose. Raises SealBroken."""
+        """Return the bytes that were sealed for the purpose. Raises UnsealFailed."""
         plain = self._opened(sealed, purpose)
         if plain is None and self._refreshed():
             plain = self._opened(sealed, purpose)

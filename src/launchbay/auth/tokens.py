@@ -75,7 +75,7 @@ class KeyRing:
     async def signing_key(self) -> SigningKey:
         """Return the key to sign with, creating one if there is no recent one.
 
-        Raises Unavailable, and SealBroken when the keys were sealed with another secret key.
+        Raises Unavailable, and UnsealFailed when the keys were sealed with another secret key.
         """
         if self._signing is None or self._age_s() > _READ_AGAIN_S:
             await self._read(older_than_s=_READ_AGAIN_S)
@@ -145,7 +145,7 @@ def session_key_purpose(key_id: str) -> str:
     return f"session key {key_id}"
 
 
-# Session tokens: signed JWTs that say who calls, and nothing about permissions (api-decisions, "Authentication").
+# Session tokens: signed JWTs that say who calls, and nothing about permissions (conformance.md, "Authentication").
 #
 # `kid iss aud sub exp`, and `email` and `name` as labels. A token from an identity provider, a refresh token, or one of
 # another installation isn't a session token.
@@ -289,7 +289,7 @@ class Verdict(Enum):
 
 
 def judge_rate(recent: int) -> Verdict:
-    """Judge one more token after `recent` ones within the hour (api-decisions, "Authentication")."""
+    """Judge one more token after `recent` ones within the hour (conformance.md, "Authentication")."""
     if recent >= REFRESH_TOKENS_BLOCKED:
         return Verdict.BLOCKED
     return Verdict.SUSPICIOUS if recent >= REFRESH_TOKENS_SUSPICIOUS else Verdict.ALLOWED

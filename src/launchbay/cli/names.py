@@ -1,6 +1,5 @@
 """Names instead of ids: what a user types is looked up in the organization, unless it is an id."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -8,15 +7,10 @@ from launchbay.cli.lazy import unknown_name
 from launchbay.cli.output import ObjectNotFound
 from launchbay.client import Client
 from launchbay.client.types import InstanceSummary
+from launchbay.ids import is_id
 
 T = TypeVar("T")
-_ID = re.compile(r"[0-9a-f]{24}")
 LAST = "last"
-
-
-def is_id(text: str) -> bool:
-    """Return whether the text has the form of an id."""
-    return _ID.fullmatch(text) is not None
 
 
 class Names:

@@ -100,6 +100,7 @@ def nouns() -> Mapping[str, Mapping[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, operation in all_operations().items():
         noun, verb = noun_and_verb(name, operation)
+        assert noun != "server" or name in _NAMES, f"{name}: its noun isn't in NOUNS; add a name to _NAMES"
         assert verb not in found.get(noun, {}), f"{name}: '{noun} {verb}' is taken; add a name to _NAMES"
         found.setdefault(noun, {})[verb] = name
     return MappingProxyType(found)

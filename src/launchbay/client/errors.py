@@ -128,7 +128,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def api_error(response: httpx.Response) -> ApiError:
-    """Return the error for an answer that is not a success (api-decisions, "Wire" 5), read as far as it can be."""
+    """Return the error for an answer that is not a success (conformance.md, "Wire" 5), read as far as it can be."""
     headers = response.headers
     retry_after = headers.get("retry-after", "")
     refusal = Refusal(

@@ -1,4 +1,4 @@
-"""Answers that come piece by piece: long lists (api-decisions, "Wire" 9) and events (HTML Living Standard, §9.2)."""
+"""Answers that come piece by piece: long lists (conformance.md, "Wire" 9) and events (HTML Living Standard, §9.2)."""
 
 import codecs
 import json

@@ -1,7 +1,7 @@
 """What the user may do: pages offer nothing else.
 
 `UiPermissions` names the permission that each operation of a page needs, and its objects. The gate decides, as it does
-for the operation itself; `tests/console/test_offered_acts.py` compares the two for every form of every page.
+for the operation itself; `tests/console/test_permissions.py` compares the two for every form of every page.
 """
 
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Rules for the addresses that an outgoing connection can reach (quality.md §3).
+"""Rules for the addresses that an outgoing connection can reach (docs/reference/outgoing.md).
 
 The tables follow IANA's special-purpose address registries. The standard library's `is_private` and `is_global` won't
 do, because their meaning changes between patch releases.
@@ -97,7 +97,7 @@ class _Entry:
 
 
 class Allowlist:
-    """Hosts and networks that are allowed although the rules forbid them (api-decisions, "Running it").
+    """Hosts and networks that are allowed although the rules forbid them (conformance.md, "Running it").
 
     An entry of the setting can be limited to one organization or environment. An environment's own list narrows the
     setting: both must allow a forbidden address.

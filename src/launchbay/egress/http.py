@@ -118,7 +118,7 @@ class EgressResponse:
 
 
 class EgressClient:
-    """Sends requests to http and https URLs that the rules allow (quality.md §3, "Bounds that evidence forces").
+    """Sends requests to http and https URLs that the rules allow (docs/reference/outgoing.md).
 
     It keeps no cookies or connections, and ignores proxies and password files of the environment.
     """

@@ -1,4 +1,4 @@
-"""Deletes old data: destroyed instances, ended jobs, log lines, audit entries (api-decisions, "States"), and leftovers.
+"""Deletes old data: destroyed instances, ended jobs, log lines, audit entries, and leftovers (conformance.md).
 
 `Retention` runs every minute, `Cleaner` every five minutes. A round is a few small statements, so no other session
 waits for it, and a crash loses nothing. Processes take turns.

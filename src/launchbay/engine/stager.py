@@ -1,4 +1,4 @@
-"""Turns due schedules into jobs: scheduled and triggered workflows, expiries, signals (api-decisions, "States").
+"""Turns due schedules into jobs: scheduled and triggered workflows, expiries, signals (conformance.md, "States").
 
 Every process may run a stager: it skips rows that another one has locked. A schedule fires once, because the
 transaction that accepts its job deletes it. It never fires early, because only the database's clock decides.

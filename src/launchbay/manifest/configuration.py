@@ -92,7 +92,7 @@ def _default_title(pin: ConfigurationPin) -> str:
 
 
 class Change(StrEnum):
-    """What happens to a component, as the preview calls it (api-decisions, "Beyond the reference")."""
+    """What happens to a component, as the preview calls it (conformance.md, "Beyond the reference")."""
 
     STARTS = "starts"
     CHANGES = "changes"

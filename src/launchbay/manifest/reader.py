@@ -1,4 +1,4 @@
-"""Bytes to a tree with places, within limits (manifest-language §1; quality.md §3, "Bounds that evidence forces").
+"""Bytes to a tree with places, within limits (manifest-language §1; docs/reference/limits.md).
 
 Only the *events* of PyYAML's C parser are used. Its loader composes nodes by C recursion and crashes on 60 KB of nested
 brackets. Its events don't recurse, and reading stops at the first exceeded limit, which also avoids libyaml's quadratic

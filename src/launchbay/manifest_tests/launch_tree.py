@@ -17,7 +17,7 @@ from launchbay.model.types import PinKind
 
 ModulePath = tuple[str, ...]  # component by component from the instance of the test
 
-# Services of a new organization's default environment (api-decisions, "Organizations").
+# Services of a new organization's default environment (conformance.md, "Organizations").
 DEFAULT_SERVICES: Services = {"keypair-store": {"get-keypair": {"privateKey": {}}}}
 
 

@@ -1,4 +1,4 @@
-"""Application instances: statuses and transitions, links, scale, what work waits for (api-decisions, "States")."""
+"""Application instances: statuses and transitions, links, scale, what work waits for (conformance.md, "States")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,7 +68,10 @@ def transition(status: InstanceStatus, event: InstanceEvent) -> InstanceStatus:
 
 
 def sources(event: InstanceEvent) -> tuple[InstanceStatus, ...]:
-    """Return the statuses in which the event can happen, the condition of the UPDATE that accepts a job."""
+    """Return the statuses in which the event can happen.
+
+    The UPDATE that accepts a job is stricter: the instance must still have the one status that the plan was made for.
+    """
     return tuple(status for status, possible in _TRANSITIONS if possible is event)
 
 
@@ -86,7 +89,7 @@ def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool
 
 
 def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
-    """Return whether the instance is active: only then does its deletion need force (api-decisions, "States").
+    """Return whether the instance is active: only then does its deletion need force (conformance.md, "States").
 
     `may_hold_something` is False if none of its jobs can have created a resource.
     """

@@ -1,4 +1,8 @@
-"""Jobs: statuses of jobs and steps, approvals, frozen plans, step paths (reference §3, api-decisions "States")."""
+"""Jobs: statuses of jobs and steps, approvals, frozen plans, step paths (reference §3; conformance.md, "States").
+
+Steps have their table of transitions here. Jobs have none: a job begins as Executing and ends once, and the conditions
+of `claim`, `end` and `supersede` in `store/queries/jobs.sql` guard that.
+"""
 
 import hashlib
 import re
@@ -189,7 +193,7 @@ class _Versioned(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Plan)
 _version_decoder = msgspec.json.Decoder(_Versioned)
 
-# The path of a step in its job's plan: the key of its record, and of its idempotency key (architecture, rule 7).
+# The path of a step in its job's plan: the key of its record, and of its idempotency key (docs/promises.md, 3).
 #
 #     web#launch/deploy                       the step `deploy` of the workflow `launch` of the component `web`
 #     web#launch/deploy/copy                  a step of the macro that `deploy` calls

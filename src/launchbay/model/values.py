@@ -131,7 +131,7 @@ def coerce_text(type_: Type, value: Any) -> Any:
     """Return a workflow parameter of the API as the type: a string, containing JSON if the type has structure.
 
     For `object`, a string that isn't JSON is the value itself. Other values are coerced directly. Raises
-    `CoercionError` (api-decisions, "States").
+    `CoercionError` (conformance.md, "States").
     """
     if not isinstance(value, str):
         return coerce(type_, value)

@@ -1,4 +1,4 @@
-"""A PostgreSQL cluster on disk: its creation, settings, socket and process. `embedded.py` starts and stops it."""
+"""A PostgreSQL cluster on disk: its creation, settings, socket and process. `server.py` starts and stops it."""
 
 import hashlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Starts a program on this server and reads what it writes (quality.md §3, "commands are argv arrays").
+"""Starts a program on this server and reads what it writes.
 
 It gets an argv array and no shell, an environment with nothing in it but what is given and what every program needs, a
 private directory as its home, and a guard that ends it with everything that it started (`guard.py`).
@@ -37,7 +37,7 @@ def minimal_environment(home: Path | str | None = None, *, path: str = SYSTEM_PA
 _GUARD = str(Path(guard.__file__))
 _READ_BYTES = 64 * limits.KIB
 _GRACE_S = 3.0
-_KILL_MARGIN_S = 5.0  # than its grace time, a guard is ended itself
+_KILL_MARGIN_S = 5.0  # a guard that runs longer than its grace time and this margin is killed too
 OnLine = Callable[[str, str], None]
 """Takes what a program writes: `stdout` or `stderr`, and a line of it."""
 

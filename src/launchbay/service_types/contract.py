@@ -92,7 +92,7 @@ class Seal(Protocol):
         ...
 
     def open(self, sealed: bytes, name: str) -> bytes:
-        """Decrypt the value with this name. Raises SealBroken."""
+        """Decrypt the value with this name. Raises UnsealFailed."""
         ...
 
 

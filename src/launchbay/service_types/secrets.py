@@ -107,19 +107,19 @@ async def seal_parameters(key: SecretKey, connection: Connection, service_id: st
 async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
     """Return the decrypted secret parameters of a service, with references resolved.
 
-    Raises SealBroken with the wrong key, and Conflict for a reference to a deleted secret.
+    Raises UnsealFailed with the wrong key, and Conflict for a reference to a deleted secret.
     """
     return await resolve_references(key, connection, await open_stored(key, connection, service_id))
 
 
 async def open_stored(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
-    """Return the decrypted secret parameters of a service. Raises SealBroken with the wrong key."""
+    """Return the decrypted secret parameters of a service. Raises UnsealFailed with the wrong key."""
     rows = await store.list_secrets(connection, service_id=service_id)
     return open_values(key, service_id, {row.name: row.sealed for row in rows})
 
 
 def open_values(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
-    """Decrypt secret parameters of a service. Raises SealBroken with the wrong key."""
+    """Decrypt secret parameters of a service. Raises UnsealFailed with the wrong key."""
     return {
         name: msgspec.json.decode(key.open(value, parameter_purpose(service_id, name)))
         for name, value in sealed.items()

@@ -133,7 +133,7 @@ class Rows(_Rows[T]):
         return [make(values) for values in await (await self._execute(connection, parameters)).fetchall()]
 
     async def chunks(self, connection: Connection, /, **parameters: Any) -> AsyncGenerator[list[T], None]:
-        """Stream the rows in lists of LIST_CHUNK_ROWS, in constant memory (api-decisions, "Wire" 9).
+        """Stream the rows in lists of LIST_CHUNK_ROWS, in constant memory (conformance.md, "Wire" 9).
 
         The next list is fetched while the caller works on this one. The connection must be in a transaction and serves
         nothing else until the end. Close the stream (`contextlib.aclosing`) if the loop may end early.

@@ -1,7 +1,7 @@
 """What a process counts and times, for Prometheus. `docs/reference/metrics.md` lists it; a test compares the two.
 
 The counters are of this process, whatever is started in it; what only the database knows is sampled when it is asked
-for (`exposition.py`). Labels have few values: never an id, a name of a user's, or a secret.
+for (`exposition`). Labels have few values: never an id, a name of a user's, or a secret.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ _WORK_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14_400)
 _LATE_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600)
 requests = Histogram(
     "launchbay_http_request_seconds",
-    "Time from the head of a request to the end of its answer; event streams are not in it.",
+    "Time from the head of a request to the end of its answer, without event streams.",
     ("operation", "status"),
     buckets=_ANSWER_S,
     registry=REGISTRY,
 )
 refusals = Counter(
     "launchbay_http_refusals",
-    "Requests answered with an error, by the code of the error.",
+    "Requests answered with an error, by error code.",
     ("code",),
     registry=REGISTRY,
 )
@@ -41,15 +41,15 @@ queue_wait = Histogram(
 )
 jobs = Histogram(
     "launchbay_job_seconds",
-    "Time from the start of a job in this process to its end, by its kind and how it ended.",
+    "Time from the start of a job in this process to its end, by kind and final status.",
     ("kind", "status"),
     buckets=_WORK_S,
     registry=REGISTRY,
 )
-recoveries = Counter("launchbay_job_recoveries", "Jobs taken over from a worker that was lost.", registry=REGISTRY)
+recoveries = Counter("launchbay_job_recoveries", "Jobs taken over from a lost worker.", registry=REGISTRY)
 steps = Histogram(
     "launchbay_step_seconds",
-    "Time of a step with all its attempts, by how it ended; steps without an effect of their own are not in it.",
+    "Time of a step with all its attempts, by final status, without steps that have no effect of their own.",
     ("status",),
     buckets=_WORK_S,
     registry=REGISTRY,
@@ -62,13 +62,13 @@ lateness = Histogram(
     registry=REGISTRY,
 )
 jobs_running = Gauge("launchbay_jobs_running", "Jobs that this process runs now.", registry=REGISTRY)
-queue_depth = Gauge("launchbay_queue_depth", "Jobs of all processes that could start and wait.", registry=REGISTRY)
-jobs_under_way = Gauge("launchbay_jobs_under_way", "Jobs of all processes that have not ended.", registry=REGISTRY)
+queue_depth = Gauge("launchbay_queue_depth", "Jobs of all processes that are ready to start.", registry=REGISTRY)
+jobs_under_way = Gauge("launchbay_jobs_under_way", "Jobs of all processes that haven't ended.", registry=REGISTRY)
 overdue = Gauge("launchbay_schedules_overdue", "Schedules that are due and free to start.", registry=REGISTRY)
 oldest_overdue = Gauge(
-    "launchbay_schedules_oldest_overdue_seconds", "How long the oldest of them is due.", registry=REGISTRY
+    "launchbay_schedules_oldest_overdue_seconds", "Time since the oldest of them became due.", registry=REGISTRY
 )
-workers = Gauge("launchbay_workers", "Workers whose heartbeat is fresh.", registry=REGISTRY)
+workers = Gauge("launchbay_workers", "Workers with a recent heartbeat.", registry=REGISTRY)
 pool_connections = Gauge(
     "launchbay_database_pool_connections",
     "Database connections of this process, by state.",
@@ -79,7 +79,7 @@ pool_waiting = Gauge(
     "launchbay_database_pool_waiting", "Tasks of this process that wait for a database connection.", registry=REGISTRY
 )
 tasks = Gauge("launchbay_asyncio_tasks", "Tasks of the event loop of this process.", registry=REGISTRY)
-database_up = Gauge("launchbay_database_up", "1 when the database answered this request, else 0.", registry=REGISTRY)
+database_up = Gauge("launchbay_database_up", "1 if the database answers, else 0.", registry=REGISTRY)
 
 
 def job_claimed(fence: int, waited_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What callers change about their own account (api-decisions, "Beyond the reference")."""
+"""What callers change about their own account (conformance.md, "Beyond the reference")."""
 
 from launchbay.auth import permissions
 from launchbay.auth.authentication import BasicCredentials

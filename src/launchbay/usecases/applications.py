@@ -1,4 +1,4 @@
-"""Applications (reference §4, Applications; api-decisions, "Beyond the reference")."""
+"""Applications (reference §4, Applications; conformance.md, "Beyond the reference")."""
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission

@@ -1,4 +1,4 @@
-"""What happens to an instance, live, and its log (api-decisions, "Beyond the reference")."""
+"""What happens to an instance, live, and its log (conformance.md, "Beyond the reference")."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Idempotency keys: a request sent twice takes effect once (api-decisions, "Wire" 8; decision 0032).
+"""Idempotency keys: a request sent twice takes effect once (conformance.md, "Wire" 8; decision 0032).
 
 The key, the change and the response are committed together, so a crash leaves all of them or none. A client that missed
 the response retries, and either gets it or has the work done then.

@@ -63,7 +63,7 @@ async def put_user_data(ctx: Context, instance_id: str, data: Mapping[str, Any])
 
 
 async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> None:
-    """Delete a destroyed instance; with `force` also an active one, which is destroyed first (api-decisions, "States").
+    """Delete a destroyed instance; with `force` also an active one, which is destroyed first.
 
     Raises BadRequest when it is active and `force` is not given, and for a submodule.
     """

@@ -1,4 +1,4 @@
-"""Jobs of an instance: lists, detail, cancellation, resumption (api-decisions, "Beyond the reference")."""
+"""Jobs of an instance: lists, detail, cancellation, resumption (conformance.md, "Beyond the reference")."""
 
 import math
 from collections.abc import AsyncIterator, Mapping
@@ -151,7 +151,7 @@ async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[Instance
 
 async def _not_found(work: Work, instance_id: str, job_id: str) -> NotFound:
     """Return the error for a job that is not there, after the caller and the instance were looked at."""
-    with suppress(NotAllowed):  # 404 comes before 403 (api-decisions, "Wire" 6)
+    with suppress(NotAllowed):  # 404 comes before 403 (conformance.md, "Wire" 6)
         await work.lookup.instance(instance_id, Permission.READ)
     return NotFound(f"The instance has no job {job_id!r}; GET …/jobs lists those that it has.")
 

@@ -1,4 +1,4 @@
-"""The manifests of an application: uploaded, or loaded from a URL (reference §4, Applications; api-decisions)."""
+"""The manifests of an application: uploaded, or loaded from a URL (reference §4, Applications; conformance.md)."""
 
 from typing import NamedTuple, NoReturn
 

@@ -1,4 +1,4 @@
-"""Organizations (reference §4, Organizations; api-decisions, "Beyond the reference")."""
+"""Organizations (reference §4, Organizations; conformance.md, "Beyond the reference")."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -194,7 +194,7 @@ async def require_creation(work: Work) -> None:
 
 
 async def may_create_organization(ctx: Context) -> bool:
-    """Tell whether `create_organization` would be refused to the caller."""
+    """Return whether the caller may create an organization."""
     async with ctx.read() as work:
         return await _may_create(work)
 

@@ -1,4 +1,4 @@
-"""Why something is allowed or not (api-decisions, "Beyond the reference", `permissions/explain`)."""
+"""Why something is allowed or not (conformance.md, "Beyond the reference", `permissions/explain`)."""
 
 from dataclasses import dataclass
 

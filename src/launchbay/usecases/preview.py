@@ -1,4 +1,4 @@
-"""Previews of launches and reconfigurations (api-decisions, "Beyond the reference")."""
+"""Previews of launches and reconfigurations (conformance.md, "Beyond the reference")."""
 
 from collections.abc import Mapping
 from typing import Any

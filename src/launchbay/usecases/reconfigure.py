@@ -148,7 +148,7 @@ async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequ
 
 
 async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> None:
-    """Raise BadRequest for a shared instance that stands on one that would stand on it.
+    """Raise BadRequest for a shared instance that depends on one that would depend on it.
 
     Over whatever others that be: their jobs would wait for each other.
     """
@@ -168,8 +168,8 @@ async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> 
             if instance_id in dependents:
                 where = ".".join((*node.path, component))
                 raise BadRequest(
-                    f"The submodule {where} would be the instance {instance_id}, which is, or stands on, what it would "
-                    "be a part of; name another revision.",
+                    f"The submodule {where} would be the instance {instance_id}, which is, or depends on, what it "
+                    "would be a part of; name another revision.",
                     code="EndlessSubmodules",
                 )
 

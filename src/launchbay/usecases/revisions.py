@@ -1,4 +1,4 @@
-"""Named revisions: an application's version with parameters, environment and submodules (api-decisions, "Beyond …")."""
+"""Named revisions: an application's version with parameters, environment and submodules (conformance.md)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -49,7 +49,7 @@ def seal_source_url(key: SecretKey, application_id: str, url: str) -> bytes:
 
 
 def open_source_url(key: SecretKey, application_id: str, sealed: bytes) -> str:
-    """Return the URL of an application's manifest. Raises SealBroken with another key than it had."""
+    """Return the URL of an application's manifest. Raises UnsealFailed with another key than it had."""
     return key.open(sealed, source_purpose(application_id)).decode()
 
 
@@ -59,7 +59,7 @@ def seal_webhook_url(key: SecretKey, webhook_id: str, url: str) -> bytes:
 
 
 def open_webhook_url(key: SecretKey, webhook_id: str, sealed: bytes) -> str:
-    """Return a webhook's URL. Raises SealBroken with another key than it had."""
+    """Return a webhook's URL. Raises UnsealFailed with another key than it had."""
     return key.open(sealed, url_purpose(webhook_id)).decode()
 
 

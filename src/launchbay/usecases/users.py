@@ -1,4 +1,4 @@
-"""The users of an organization (reference §2, User; api-decisions, "Beyond the reference").
+"""The users of an organization (reference §2, User; conformance.md, "Beyond the reference").
 
 An account belongs to everybody who counts it among their members. So what reaches beyond one organization (disabling)
 needs the permission in each of them, and a password is set by others only when the account is made.

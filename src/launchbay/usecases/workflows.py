@@ -114,7 +114,7 @@ async def list_schedules(ctx: Context, instance_id: str) -> list[ScheduleRow]:
 
 
 def validate_interval(interval: Any) -> int:
-    """Return an interval in ms, given as a number or as digits. Raises BadRequest (api-decisions, "States")."""
+    """Return an interval in ms, given as a number or as digits. Raises BadRequest (conformance.md, "States")."""
     if isinstance(interval, str) and _DIGITS.fullmatch(interval):
         interval = int(interval)
     if isinstance(interval, float) and interval.is_integer():
@@ -187,7 +187,7 @@ def _given(work: Work, parameters: Mapping[str, Any] | None, interval_ms: int | 
 
 
 def _fitting(pending: list[ScheduleRow], wanted: str) -> list[ScheduleRow]:
-    """Return the schedules that an id or a workflow's name means; an id wins (api-decisions, "States")."""
+    """Return the schedules that an id or a workflow's name means; an id wins (conformance.md, "States")."""
     return [row for row in pending if row.id == wanted] or [row for row in pending if row.workflow == wanted]
 
 

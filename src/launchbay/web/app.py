@@ -1,4 +1,4 @@
-"""The ASGI application: dispatches requests to handlers, with the order of checks (api-decisions, "Wire" 6).
+"""The ASGI application: dispatches requests to handlers, with the order of checks (conformance.md, "Wire" 6).
 
 401 credentials → 400 content type, syntax, types → 404 malformed IDs → the handler, whose use case continues with 404
 unknown object → 403 → 400 invalid values → 409.

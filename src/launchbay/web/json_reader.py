@@ -1,4 +1,4 @@
-"""Strict JSON (quality.md §3): depth, integer range, duplicate keys, no NaN, no NUL, no lone surrogates.
+"""Strict JSON: depth, integer range, duplicate keys, no NaN, no NUL, no lone surrogates.
 
 The standard library's C scanner reads it, because its hook sees the pairs of an object before a duplicate key is lost.
 Everything else is checked by one search over the text where possible; values are walked only if the text has a

@@ -1,4 +1,4 @@
-"""The only HTTP mapping of errors (architecture, "Rules of shape" 4; api-decisions, "Wire" 5 and 7)."""
+"""The only HTTP mapping of errors (conformance.md, "Wire" 5 and 7)."""
 
 import http
 import traceback

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection, with the limits that uvicorn's protocol lacks (quality.md §3, promise 11).
+"""HTTP/1.1 on one connection, with the limits that uvicorn's protocol lacks (promise 11).
 
 uvicorn with httptools rejects malformed syntax. It limits neither the size of headers, nor the time for sending headers
 and body or reading the response, and a new connection may stay silent forever. This subclass adds those limits, and

@@ -1,4 +1,4 @@
-"""Responses. Success is always 200 (api-decisions, "Wire" 1); everything else is raised as an error.
+"""Responses. Success is always 200 (conformance.md, "Wire" 1); everything else is raised as an error.
 
 Pages are the exception: they show errors themselves, so an HTMLResponse has its own status.
 """

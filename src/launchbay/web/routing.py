@@ -1,4 +1,4 @@
-"""Endpoints, and which one serves a request. Paths are matched raw: `%2f` never moves a boundary (quality.md §3)."""
+"""Endpoints, and which one serves a request. Paths are matched raw: `%2f` never moves a boundary."""
 
 import inspect
 import re
@@ -66,7 +66,7 @@ class Endpoint:
     body: JsonBody | YamlBody | FormBody | None = None
     returns: Returns = Returns()
     statuses: tuple[int, ...] = ()  # in addition to those that `all_statuses` derives
-    extension: bool = False  # not in the reference
+    extension: bool = False  # not in the established API reference
     idempotency_key: bool = False  # accepts Idempotency-Key ("Wire" 8)
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
     unlimited: bool = False  # no rate limits: for monitoring

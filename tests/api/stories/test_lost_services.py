@@ -126,13 +126,13 @@ async def test_an_instance_is_no_service_of_itself_nor_of_what_it_stands_on(api:
     preview = accepted(await api.post(f"instances/{first}/configuration/preview", {}))
     assert preview["errors"] == []
     accepted(await api.put(f"instances/{first}/configuration", {}))
-    assert behind(await api.settled(first)) is None, "the second one stands on it"
+    assert behind(await api.settled(first)) is None, "the second one depends on it"
     application = accepted(await api.get(f"instances/{first}"))["applicationId"]
     needy = BOTH.replace("REQUIRED", "required: [heard]")
     version = accepted(await api.put_yaml(f"applications/{application}/manifest", needy))["version"]
     body = {"manifestVersion": version}
     told = refused(await api.put(f"instances/{first}/configuration", body), 400, "CannotLaunch")
-    assert f"({second['id']}), but that stands on this instance itself" in told
+    assert f"({second['id']}), but that depends on this instance itself" in told
 
 
 async def test_two_reconfigurations_at_the_same_moment_close_no_circle(api: Api) -> None:

@@ -118,7 +118,7 @@ class RemoteState:
         )
 
     def revision_id(self, text: str) -> str:
-        """Return the id of `APPLICATION/REVISION`. Raises Missing."""
+        """Return the id of `APPLICATION/REVISION`. Raises ObjectNotFound."""
         application, _, name = text.rpartition("/")
         if (application, name) not in self.revision_ids and application in self.applications:
             self.revisions(application)

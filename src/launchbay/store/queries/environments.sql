@@ -99,7 +99,7 @@ WHERE organization_id = %(organization_id)s AND id = ANY (%(environment_ids)s::t
 DELETE FROM instance_offers WHERE instance_id = %(instance_id)s AND environment_id = ANY (%(environment_ids)s::text[]);
 
 -- name: insert_offers
--- An instance that is offered does not expire (api-decisions, "States").
+-- An instance that is offered does not expire (conformance.md, "States").
 WITH kept AS (
     UPDATE instances SET destroy_at = NULL WHERE id = %(instance_id)s
 ), no_expiry AS (

@@ -1,6 +1,6 @@
 -- name: accept_launch
--- A new instance with its launch job, its expiry and the queued task, in one statement. When it expires is told by the
--- clock that schedules fire by.
+-- A new instance with its launch job, its expiry and the queued task, in one statement. The expiry uses the clock of the
+-- database, by which schedules fire.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
                            job_id, parameters, components, environment_view, destroy_at)
@@ -48,7 +48,7 @@ SELECT launchbay_interrupt(id) FROM freed;
 
 -- name: claim
 -- Raises the fence: from now on only this claim may write. No row: the job has ended already, or is for a newer program.
--- Where the instance's status changes too, it is locked first (`end_job` says why).
+-- Where the instance's status changes too, it is locked first (`end` says why).
 WITH held AS (
     SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id
     WHERE jobs.id = %(job_id)s AND instances.status = %(requested_status)s

@@ -87,7 +87,7 @@ WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executi
            ELSE schedules.kind IN ('cron', 'trigger') AND schedules.component = ANY (%(components)s::text[]) END;
 
 -- name: get_consumer
--- What an instance needs for a look at the signals of those that it stands on.
+-- What an instance needs for a look at the signals of those that it depends on.
 SELECT organization_id, state, return_values, fed_signals,
        (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links

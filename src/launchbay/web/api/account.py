@@ -1,4 +1,4 @@
-"""The caller's own account: password and refresh tokens (reference §5; api-decisions, "Beyond the reference")."""
+"""The caller's own account: password and refresh tokens (reference §5; conformance.md, "Beyond the reference")."""
 
 import msgspec
 

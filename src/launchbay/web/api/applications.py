@@ -1,4 +1,4 @@
-"""Applications and their launch (reference §4, Applications; api-decisions, "Beyond the reference")."""
+"""Applications and their launch (reference §4, Applications; conformance.md, "Beyond the reference")."""
 
 from typing import Annotated, Any
 

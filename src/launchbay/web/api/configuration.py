@@ -1,4 +1,4 @@
-"""Reconfiguration and previews (reference §4, configuration; api-decisions, "Beyond the reference")."""
+"""Reconfiguration and previews (reference §4, configuration; conformance.md, "Beyond the reference")."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""The log of an instance and its live events (api-decisions, "Beyond the reference")."""
+"""The log of an instance and its live events (conformance.md, "Beyond the reference")."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

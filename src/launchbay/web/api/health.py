@@ -1,4 +1,4 @@
-"""Liveness, readiness and metrics of this process (api-decisions, "Beyond the reference")."""
+"""Liveness, readiness and metrics of this process (conformance.md, "Beyond the reference")."""
 
 import asyncio
 import hmac

@@ -156,7 +156,7 @@ def _steps(row: JobRow) -> list[dict[str, Any]]:
 
 
 class InstanceQuery(Paging, frozen=True):
-    """Paging and filters of instance lists (api-decisions, "Wire" 9)."""
+    """Paging and filters of instance lists."""
 
     status: Annotated[str | None, msgspec.Meta(description="Only instances in this status.")] = None
     name: Annotated[str | None, msgspec.Meta(description="Only instances with exactly this name.")] = None

@@ -1,4 +1,4 @@
-"""Jobs of an instance (api-decisions, "Beyond the reference")."""
+"""Jobs of an instance (conformance.md, "Beyond the reference")."""
 
 import asyncio
 from typing import Any

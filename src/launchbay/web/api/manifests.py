@@ -1,4 +1,4 @@
-"""The manifests of applications: uploaded, or loaded from a URL (reference §4, Applications; api-decisions)."""
+"""The manifests of applications: uploaded, or loaded from a URL (reference §4, Applications; conformance.md)."""
 
 from typing import Annotated
 

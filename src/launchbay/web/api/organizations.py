@@ -1,4 +1,4 @@
-"""Organizations, their audit log and their pinned host keys (reference §4; api-decisions)."""
+"""Organizations, their audit log and their pinned host keys (reference §4; conformance.md)."""
 
 from typing import Annotated, Any
 

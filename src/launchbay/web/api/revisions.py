@@ -1,4 +1,4 @@
-"""Named revisions of applications (reference §4, Applications; api-decisions, "Beyond the reference")."""
+"""Named revisions of applications (reference §4, Applications; conformance.md, "Beyond the reference")."""
 
 from typing import Any
 

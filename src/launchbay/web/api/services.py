@@ -1,4 +1,4 @@
-"""Service instances, their types and zones (reference §4, Service instances; api-decisions)."""
+"""Service instances, their types and zones (reference §4, Service instances; conformance.md)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The users of an organization (reference §2 and §4; api-decisions, "Beyond the reference")."""
+"""The users of an organization (reference §2 and §4; conformance.md, "Beyond the reference")."""
 
 import msgspec
 

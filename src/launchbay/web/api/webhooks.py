@@ -1,4 +1,4 @@
-"""Webhooks of an organization (api-decisions, "Beyond the reference")."""
+"""Webhooks of an organization (conformance.md, "Beyond the reference")."""
 
 from typing import Annotated, Literal
 
