@@ -114,7 +114,7 @@ async def test_a_file_of_answers_is_read_at_the_start(databases: Databases, tmp_
 
 async def test_a_provider_that_is_not_there_ends_the_start(databases: Databases) -> None:
     url = databases.create()
-    with pytest.raises(CannotStart, match="LAUNCHBAY_MACHINES is 'moon'; this installation has"):
+    with pytest.raises(CannotStart, match="LAUNCHBAY_MACHINES is 'moon', but this installation has"):
         async with running_api(url, machines="moon"):
             pass
     databases.drop(url)

@@ -238,7 +238,7 @@ async def test_a_user_has_so_many_streams_and_a_closed_one_makes_room(
         async with stream(port, instance) as second:
             await second.next()
             answer = await api.get(f"instances/{instance}/events")
-            assert "2 are possible" in refused(answer, 429, "TooManyRequests")
+            assert "the limit is 2 per user" in refused(answer, 429, "TooManyRequests")
             assert int(answer.headers["retry-after"]) >= 1
             assert (await guest.head(f"instances/{instance}/events")).status_code == 200
     async with asyncio.timeout(5):

@@ -57,7 +57,7 @@ async def test_any_other_environment_is_told_who_may_allow_it(api: Api) -> None:
     accepted(await api.put_yaml(f"environments/{other}", "policies: {machines.provider: local}"))
     document = await api.settled(await api.launch(await api.application(MANIFEST), environmentId=other))
     assert document["status"] == "Failed"
-    assert f"The operator may add {other} to the setting LOCAL_ENVIRONMENTS." in document["errorMessage"]
+    assert f"an administrator adds {other} to the setting LOCAL_ENVIRONMENTS." in document["errorMessage"]
 
 
 async def test_a_data_directory_that_is_named_from_here_is_found_from_there(

@@ -200,9 +200,9 @@ async def test_a_url_that_cannot_be_used_is_400_and_changes_nothing(api: Api, ur
 @pytest.mark.parametrize(
     ("status", "body", "code", "says"),
     [
-        (404, b"gone", "ManifestSourceFailed", "answered 404 instead of 200"),
-        (500, b"", "ManifestSourceFailed", "answered 500 instead of 200"),
-        (204, b"", "ManifestSourceFailed", "answered 204 instead of 200"),
+        (404, b"gone", "ManifestSourceFailed", "returned status 404 instead of 200"),
+        (500, b"", "ManifestSourceFailed", "returned status 500 instead of 200"),
+        (204, b"", "ManifestSourceFailed", "returned status 204 instead of 200"),
         (200, b"", "InvalidManifest", "is empty"),
         (200, b"<html><body>Sign in</body></html>", "InvalidManifest", "Line 1, column 1"),
         (200, b"launch: [", "InvalidManifest", "Invalid YAML"),

@@ -496,4 +496,4 @@ async def test_a_step_fails_that_would_tell_webhooks_where_none_asks(api: Api, h
     document = await api.settled(await api.launch(await api.application(NOTIFYING)))
 
     assert document["status"] == "Failed"
-    assert "asks for the event notification" in document["errorMessage"]
+    assert "subscribes to the event notification" in document["errorMessage"]

@@ -31,14 +31,14 @@ def test_a_process_with_another_key_does_not_start(command: str, database_url: s
     look(database_url, tmp_path / "one")
     look(database_url, tmp_path / "one")
     arguments = ["--port", "0", "--data-dir", str(tmp_path / "two"), "--database-url", database_url]
-    with pytest.raises(AssertionError, match=r"two/secret\.key is not the one") as refusal:
+    with pytest.raises(AssertionError, match=r"two/secret\.key is encrypted with another secret key") as refusal:
         Process([command, *arguments], tmp_path).start()
     assert "Copy the key file of another server" in str(refusal.value)
 
 
 def test_where_the_key_is_lost_a_rotation_gives_the_database_a_new_one(database_url: str, tmp_path: Path) -> None:
     look(database_url, tmp_path / "one")
-    with pytest.raises(CannotStart, match="is not the one"):
+    with pytest.raises(CannotStart, match="is encrypted with another secret key"):
         look(database_url, tmp_path / "two")
     where = ["--data-dir", str(tmp_path / "two"), "--database-url", database_url]
     assert CliRunner().invoke(main, ["rotate-secret-key", *where]).exit_code == 0

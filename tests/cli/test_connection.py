@@ -8,7 +8,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from launchbay.cli.connection import FileStore, KeyringStore, Secrets, store
-from tests.support.servers import Bay
+from tests.support.servers import Bay, served
 from tests.support.service import EMAIL, PASSWORD
 from tests.support.shell import Shell
 
@@ -33,6 +33,13 @@ class Memory(KeyringBackend):
 
     def delete_password(self, service: str, username: str) -> None:
         del self.kept[service, username]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Bay]:
+    """A server of this file alone: a user may make only so many refresh tokens in an hour."""
+    with served() as bay:
+        yield bay
 
 
 @pytest.fixture

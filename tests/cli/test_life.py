@@ -65,7 +65,7 @@ def test_a_workflow_is_run_scheduled_and_its_log_read(cli: Shell, tmp_path: Path
     uploaded(cli, tmp_path, "asked", ASKED)
     cli.good("launch", "asked", "--instance-name", "answers", "--wait")
     cli.good("run", "answers", "act.greet", "name=Ann", "--wait")
-    assert "'logging' is accepted" in cli.good("logs", "answers")
+    assert "'logging' has no effect here" in cli.good("logs", "answers")
     schedule = cli.good("instance", "schedule", "answers", "act.greet", "1h", "-p", "name=Bob").strip()
     listed = cli.document("instance", "schedules", "answers")["schedules"]
     assert [each["id"] for each in listed] == [schedule]
@@ -81,7 +81,7 @@ def test_a_log_is_followed_until_the_instance_is_destroyed(cli: Shell, tmp_path:
     (line,) = [json.loads(line) for line in cli.good("logs", instance, "-o", "json").splitlines()]
     assert line["level"] == "info"
     cli.good("run", instance, "destroy")
-    assert "'logging' is accepted" in cli.good("logs", instance, "--follow")
+    assert "'logging' has no effect here" in cli.good("logs", instance, "--follow")
 
 
 def test_a_failed_launch_ends_with_1_and_tells_why(cli: Shell, tmp_path: Path) -> None:

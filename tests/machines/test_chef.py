@@ -87,7 +87,7 @@ async def test_after_a_crash_the_run_is_adopted_and_fetches_nothing(
     [
         (["web::fail"], "/cookbooks.tar.gz", "ended with exit code 1: RuntimeError: the recipe failed"),
         (["other"], "/cookbooks.tar.gz", "Cookbook other not found"),
-        (["web"], "/nothing", r"/nothing answered 404\."),
+        (["web"], "/nothing", r"/nothing returned 404\."),
     ],
 )
 async def test_what_went_wrong_is_told(

@@ -81,7 +81,9 @@ async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not any(_runs(pid) for pid in mark.read_text().split())
+    async with asyncio.timeout(10):  # a busy machine takes its time to bury what was killed
+        while any(_runs(pid) for pid in mark.read_text().split()):
+            await asyncio.sleep(0.02)
 
 
 async def test_release_ends_what_still_runs(local: LocalMachines, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_names_choose_tests(folder: Path) -> None:
 
 def test_the_log_is_shown_when_it_is_asked_for(folder: Path) -> None:
     assert "registerLogPath" not in run(folder / "app.test.yml").output
-    assert "The action 'registerLogPath' is accepted" in run(folder / "app.test.yml", "--log").output
+    assert "The action 'registerLogPath' has no effect here" in run(folder / "app.test.yml", "--log").output
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ async def test_a_dry_run_says_so_in_the_log_of_the_step_and_makes_the_same_machi
     assert live.results["ips"] == ["192.0.2.1", "192.0.2.2", "192.0.2.5", "192.0.2.6"]
     told = [text for path, _, text in live.disk.lines if path == "workflow#launch/web"]
     assert told == [
-        "dry run: provisionVms 3 machines for the role 'web' (of no given kind): 192.0.2.1, 192.0.2.2, 192.0.2.3."
+        "dry run: provisionVms 3 machines for the role 'web' (unspecified): 192.0.2.1, 192.0.2.2, 192.0.2.3."
     ]
     assert await live.destroy() is None
     assert any("dry run: release releases 192.0.2.1" in text for text in live.disk.texts())
