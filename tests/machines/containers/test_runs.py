@@ -125,7 +125,7 @@ async def test_too_long_is_ended(provider: ContainerMachines, engine: EngineApi)
     [
         (ImageRun(image="localhost/no-such-image", command=("true",)), "has no image"),
         (ImageRun(image=IMAGE, command=("no-such-program",)), "no-such-program"),
-        (shell("true", size="2g"), "more than a container may have"),
+        (shell("true", size="2g"), "exceeds the limit for containers"),
         (shell("true", size="large"), "Invalid 'size' of a container: 'large'"),
         (shell("true", network="secret"), "isn't allowed for containers"),
     ],
