@@ -5,6 +5,8 @@
 MAKEFLAGS += --no-print-directory
 
 export PYTHON
+# Compiled modules are kept: four test processes, and each `launchbay` that a test starts, would compile all of them again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet

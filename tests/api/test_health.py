@@ -59,7 +59,8 @@ async def test_jobs_and_steps_are_counted_by_how_they_end(api: Api) -> None:
     assert grown(before, after, "launchbay_job_seconds_count", "launch", "Failed") == 1
     assert grown(before, after, "launchbay_job_wait_seconds_count") == 2
     assert grown(before, after, "launchbay_step_seconds_count", "Failed") == 1
-    assert after["launchbay_jobs_running",] == after["launchbay_jobs_under_way",] == 0
+    while after["launchbay_jobs_running",] or after["launchbay_jobs_under_way",]:  # a worker gives its slot back later
+        after = await seen(api)
 
 
 async def test_lateness_of_what_falls_due_is_counted(api: Api) -> None:
