@@ -67,7 +67,6 @@ class Audit:
         return self._secret.fingerprint(msgspec.json.encode(value, order="sorted"), _PURPOSE)
 
     def fingerprints(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the names with the fingerprints of their values."""
         return {name: self.fingerprint(value) for name, value in values.items()}
 
     def _columns(
@@ -119,16 +118,13 @@ class SecurityEvent:
 class SecurityEvents(Protocol):
     """Receives security events. Must not raise."""
 
-    def report(self, event: SecurityEvent) -> None:
-        """Handle an event."""
-        ...
+    def report(self, event: SecurityEvent) -> None: ...
 
 
 class LoggedSecurityEvents:
     """Writes every event to the log, at level warning."""
 
     def report(self, event: SecurityEvent) -> None:
-        """Write the event."""
         _log.warning("security_event.reported", kind=event.kind.value, user_id=event.user_id, detail=event.detail)
 
 

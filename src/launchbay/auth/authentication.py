@@ -128,7 +128,6 @@ class Passwords:
         return self._hasher.check_needs_rehash(stored)
 
     def close(self) -> None:
-        """Let the threads end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _matches(self, stored: str, encoded: bytes) -> bool:

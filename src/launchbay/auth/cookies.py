@@ -69,5 +69,4 @@ def form_token(session: str) -> str:
 
 
 def is_form_token(session: str, sent: str) -> bool:
-    """Tell whether a form carries the token of this session."""
     return hmac.compare_digest(form_token(session).encode(), sent.encode("utf-8", "replace"))

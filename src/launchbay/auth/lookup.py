@@ -77,7 +77,6 @@ class Lookups:
         self._grants = grants or GrantsCache()
 
     def bind(self, connection: Connection, actor: Actor) -> "Lookup":
-        """Return the caller's view of the database through this connection."""
         return Lookup(connection, actor, self._grants, self._invalidate)
 
 
@@ -116,7 +115,6 @@ class Lookup:
         return found
 
     async def application(self, application_id: str, permission: Permission, *touching: Resource) -> Application:
-        """Return an application."""
         found, stamp = await self._find(lookups.application, application_id)
         grants = await self._grants_in(found.organization_id, stamp)
         self._check(grants, permission, (permissions.application(found.id), *touching))
@@ -150,14 +148,12 @@ class Lookup:
         return found
 
     async def service(self, service_id: str, permission: Permission, *touching: Resource) -> Service:
-        """Return a service instance."""
         found, stamp = await self._find(lookups.service, service_id)
         grants = await self._grants_in(found.organization_id, stamp)
         self._check(grants, permission, (permissions.service(found.id), *touching))
         return found
 
     async def role(self, role_id: str, permission: Permission) -> Role:
-        """Return a role."""
         found, stamp = await self._find(lookups.role, role_id)
         grants = await self._grants_in(found.organization_id, stamp)
         self._check(grants, permission, (permissions.role(found.id),))

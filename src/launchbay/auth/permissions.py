@@ -85,7 +85,6 @@ class Resource:
 
     @property
     def kind(self) -> str:
-        """The first segment."""
         return self.segments[0]
 
     def __str__(self) -> str:
@@ -98,32 +97,26 @@ def application(application_id: str) -> Resource:
 
 
 def instance(application_id: str, instance_id: str) -> Resource:
-    """Return `/applications/{id}/instances/{id}`."""
     return Resource(("applications", application_id, "instances", instance_id))
 
 
 def workflow(application_id: str, instance_id: str, name: str) -> Resource:
-    """Return `/applications/{id}/instances/{id}/workflows/{name}`."""
     return Resource(("applications", application_id, "instances", instance_id, "workflows", name))
 
 
 def environment(environment_id: str) -> Resource:
-    """Return `/environments/{id}`."""
     return Resource(("environments", environment_id))
 
 
 def service(service_id: str) -> Resource:
-    """Return `/services/{id}`."""
     return Resource(("services", service_id))
 
 
 def role(role_id: str) -> Resource:
-    """Return `/roles/{id}`."""
     return Resource(("roles", role_id))
 
 
 def user(user_id: str) -> Resource:
-    """Return `/users/{id}`."""
     return Resource(("users", user_id))
 
 
@@ -163,7 +156,6 @@ class Pattern:
         return self._segments[-1].strip("*") == ""
 
     def concerns(self, kind: str) -> bool:
-        """Tell whether the pattern says anything about resources of this kind."""
         return segment_matches(self._segments[0], kind)
 
     def covers(self, resource: Resource) -> bool:

@@ -104,7 +104,6 @@ class KeyFile:
 
 
 def new_key() -> bytes:
-    """Return a new key."""
     return secrets.token_bytes(KEY_BYTES)
 
 
@@ -308,5 +307,4 @@ class TextSeal:
 
 
 def text_purpose(organization_id: str) -> str:
-    """Return what tokens of an organization are sealed for."""
     return f"texts of {organization_id}"

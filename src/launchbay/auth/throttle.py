@@ -30,7 +30,6 @@ class BackoffRule:
     reset_after_s: float
 
     def wait_s(self, attempts: int) -> float:
-        """Return the seconds to wait after so many attempts in a row."""
         beyond = attempts - self.free_attempts
         return 0.0 if beyond < 0 else Backoff(self.first_s, self.longest_s).delay_s(beyond + 1)
 
@@ -64,7 +63,6 @@ class Throttle:
         return 0.0 if attempts is None else max(0.0, attempts.next_s - self._clock.monotonic_s())
 
     def begin(self, key: bytes) -> None:
-        """Count an attempt."""
         now = self._clock.monotonic_s()
         attempts = self._attempts.get(key)
         if attempts is None or now - attempts.last_s > self._rule.reset_after_s:
@@ -200,7 +198,6 @@ class TokenBuckets:
         return 0.0
 
     def __len__(self) -> int:
-        """Return how many keys are remembered."""
         return len(self._full_at_s)
 
 

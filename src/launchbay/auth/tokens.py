@@ -141,7 +141,6 @@ class KeyRing:
 
 
 def session_key_purpose(key_id: str) -> str:
-    """Return what a key that signs session tokens is sealed for."""
     return f"session key {key_id}"
 
 
@@ -313,7 +312,6 @@ class GenerationBlocked:
     retry_after_s: int
 
     def error(self) -> TooManyRequests:
-        """Return what the client is to see."""
         return TooManyRequests(
             "Too many refresh tokens were generated for this account.",
             f"Use one that you have, or try again in {self.retry_after_s} s.",

@@ -106,7 +106,6 @@ class EnvironmentView(msgspec.Struct, frozen=True):
     properties: dict[str, Any] = {}
 
     def to_text(self) -> str:
-        """Return the stored form."""
         return msgspec.json.encode(self).decode()
 
     def step_policies(self, action: str) -> dict[str, Any]:
@@ -116,7 +115,6 @@ class EnvironmentView(msgspec.Struct, frozen=True):
 
 
 def read_environment_view(text: str) -> EnvironmentView:
-    """Return the view from its stored form."""
     return _decoder.decode(text)
 
 

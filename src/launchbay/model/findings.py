@@ -16,9 +16,7 @@ class Place(Protocol):
     """Anything with a place in the text; both numbers start at 1."""
 
     @property
-    def line(self) -> int:
-        """The line."""
-        ...
+    def line(self) -> int: ...
 
     @property
     def column(self) -> int:
@@ -117,7 +115,6 @@ class Findings:
 
 
 def raise_invalid_manifest(*findings: Finding) -> NoReturn:
-    """Raise `InvalidManifest` that carries these findings."""
     raise InvalidManifest([finding.to_document() for finding in findings])
 
 

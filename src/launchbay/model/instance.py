@@ -104,12 +104,10 @@ class FormerConfiguration(msgspec.Struct, frozen=True):
     links: dict[str, tuple[str, str]] = {}
 
     def to_text(self) -> str:
-        """Return the stored form."""
         return msgspec.json.encode(self).decode()
 
 
 def read_former_configuration(text: str) -> FormerConfiguration:
-    """Return the former configuration from its stored form."""
     return _former_configuration_decoder.decode(text)
 
 
@@ -155,7 +153,6 @@ class Link:
 
     @property
     def is_instance(self) -> bool:
-        """Return whether the target is an instance."""
         return self.kind is not LinkKind.SERVICE_INSTANCE
 
     def key(self, pin: str) -> str | None:
@@ -173,7 +170,6 @@ class Link:
 
 
 def read_link(instance_id: str, kind: str, binding: str | None) -> Link:
-    """Return a link from its stored form."""
     return Link(instance_id, LinkKind(kind), Binding() if binding is None else _binding_decoder.decode(binding))
 
 

@@ -114,7 +114,6 @@ def waiting_message(text: str, *, who: str, needed: int, given: int) -> str:
 
 
 def approver_message(*, permission: str | None, role: str | None) -> str:
-    """Describe the users who may answer."""
     if role is not None:
         return f"a user with role {role!r}"
     if permission is not None:
@@ -161,7 +160,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     version: int = PLAN_VERSION
 
     def to_text(self) -> str:
-        """Return the stored form."""
         return msgspec.json.encode(self).decode()
 
 
@@ -214,12 +212,10 @@ def segment(name: str) -> str:
 
 
 def workflow_path(component: str, workflow: str) -> str:
-    """Return the path of a workflow that the job runs directly."""
     return _bounded(f"{segment(component)}#{segment(workflow)}")
 
 
 def step_path(workflow: str, step: str) -> str:
-    """Return the path of a step in the run of a workflow with this path."""
     return _bounded(f"{workflow}/{segment(step)}")
 
 
@@ -244,7 +240,6 @@ def is_own_step(path: str) -> bool:
 
 
 def step_name(path: str) -> str:
-    """Return the name of the step with this path."""
     return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), path.rpartition("/")[2])
 
 

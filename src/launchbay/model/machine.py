@@ -153,7 +153,6 @@ def merge_machines(machines: Iterable[Machine], added: Iterable[Machine]) -> lis
 
 
 def exclude_machines(machines: Iterable[Machine], removed: Iterable[Machine]) -> list[Machine]:
-    """Return the machines without the removed ones."""
     gone = {machine.key for machine in removed}
     return [machine for machine in machines if machine.key not in gone]
 

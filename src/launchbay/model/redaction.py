@@ -39,7 +39,6 @@ class SecretEncodings:
             self.add(secret)
 
     def __bool__(self) -> bool:
-        """Return whether there are secrets to search for."""
         return bool(self._whole or self._pieces)
 
     def add(self, secret: str) -> None:
@@ -75,7 +74,6 @@ class SecretEncodings:
         return _merge_spans(found)
 
     def replace(self, text: str, replacement: Callable[[str], str]) -> str:
-        """Return the text with every secret replaced by the result of `replacement`."""
         spans = self.spans(text)
         if not spans:
             return text
@@ -122,7 +120,6 @@ class RedactionStream:
         return self._redact(shown)
 
     def finish(self) -> str:
-        """Return the rest of the text."""
         shown, self._held = self._held, ""
         return self._redact(shown)
 

@@ -77,7 +77,6 @@ class Waiter:
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        """Wake the waiting task."""
         self._event.set()
 
     async def wait(self, timeout_s: float) -> bool:

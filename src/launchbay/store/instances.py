@@ -231,5 +231,4 @@ has_documents = _sql.value("has_documents", bool)
 
 
 def document_purpose(document_id: str) -> str:
-    """Return the purpose that a step document is encrypted for."""
     return f"kept document {document_id}"

@@ -52,7 +52,6 @@ class Change:
         self._text = text
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> int:
-        """Return the number of changed rows."""
         return (await connection.execute(self._text, parameters)).rowcount
 
     async def each(self, connection: Connection, /, parameters: Iterable[Mapping[str, Any]]) -> None:
@@ -71,7 +70,6 @@ class Value(Generic[T]):
         self._text = text
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
-        """Return the first column of the first row, or None without a row."""
         values = await (await connection.execute(self._text, parameters)).fetchone()
         return None if values is None else values[0]
 
@@ -86,7 +84,6 @@ class Column(Generic[T]):
         self._text = text
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> list[T]:
-        """Return the first column of all rows."""
         return [values[0] for values in await (await connection.execute(self._text, parameters)).fetchall()]
 
 
@@ -117,7 +114,6 @@ class Row(_Rows[T]):
     __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
-        """Return the first row, or None."""
         values = await (await self._execute(connection, parameters)).fetchone()
         return None if values is None else self._make(values)
 
@@ -166,11 +162,9 @@ class Statements:
         self._texts = texts
 
     def row(self, name: str, row: type[T]) -> Row[T]:
-        """Bind a statement that returns at most one row."""
         return Row(name, self.text(name), row)
 
     def rows(self, name: str, row: type[T]) -> Rows[T]:
-        """Bind a statement that returns rows."""
         return Rows(name, self.text(name), row)
 
     def value(self, name: str, _kind: type[T]) -> Value[T]:
@@ -182,7 +176,6 @@ class Statements:
         return Column(name, self.text(name))
 
     def change(self, name: str) -> Change:
-        """Bind a statement that changes rows and returns none."""
         return Change(name, self.text(name))
 
     def text(self, name: str) -> bytes:

@@ -100,12 +100,10 @@ def validate_events(events: Iterable[str]) -> list[str]:
 
 
 def secret_purpose(webhook_id: str) -> str:
-    """Return the purpose that a webhook's secret is encrypted for."""
     return f"webhook {webhook_id}"
 
 
 def url_purpose(webhook_id: str) -> str:
-    """Return the purpose that a webhook's URL is encrypted for."""
     return f"webhook {webhook_id} url"
 
 

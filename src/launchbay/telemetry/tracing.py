@@ -31,7 +31,6 @@ class Tracing:
 
     @property
     def is_on(self) -> bool:
-        """Whether spans go anywhere."""
         return self._begin is not None
 
     def span(self, name: str, attributes: Attributes, parent: str = "") -> AbstractContextManager[Any]:

@@ -55,7 +55,6 @@ async def insert_application(work: Work, application_id: str, organization_id: s
 
 
 async def read_application(ctx: Context, application_id: str) -> Application:
-    """Return an application."""
     async with ctx.read() as work:
         return await work.lookup.application(application_id, Permission.READ)
 

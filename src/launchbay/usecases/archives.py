@@ -90,7 +90,6 @@ class _Exporter:
         }
 
     def archive(self) -> Archive:
-        """Return the archive."""
         stored = self._stored
         for service in stored.services:
             name = self._services[service.id]

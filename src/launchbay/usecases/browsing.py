@@ -62,7 +62,6 @@ async def read_instance_record(ctx: Context, instance_id: str) -> tuple[Instance
 
 
 async def read_environment(ctx: Context, environment_id: str) -> Environment:
-    """Return an environment."""
     async with ctx.read() as work:
         return await work.lookup.environment(environment_id, Permission.READ)
 

@@ -114,12 +114,10 @@ class Work:
 
     @property
     def app(self) -> AppContext:
-        """The services of this process."""
         return self._ctx.app
 
     @property
     def actor(self) -> Actor:
-        """The caller."""
         return self._ctx.actor
 
     async def manifest(self, application_id: str, version: int) -> CompiledManifest:
@@ -175,7 +173,6 @@ class Work:
         return self.app.audit.fingerprint(value)
 
     def fingerprints(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the names with the fingerprints of their values."""
         return self.app.audit.fingerprints(values)
 
 

@@ -35,7 +35,6 @@ class InstanceView(msgspec.Struct, frozen=True):
 
 
 async def read_instance(ctx: Context, instance_id: str) -> InstanceView:
-    """Return an instance in detail."""
     async with ctx.read() as work:
         detail = await work.lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
         manifest = await work.manifest(detail.application_id, detail.version)

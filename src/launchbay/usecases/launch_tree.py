@@ -40,7 +40,6 @@ class FormerLaunch:
     links: Mapping[str, LinkedRow]
 
     def link(self, path: str) -> Link | None:
-        """Return where a component has led so far."""
         row = self.links.get(path)
         return None if row is None else read_link(row.target_id, row.kind, row.binding)
 

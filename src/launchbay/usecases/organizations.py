@@ -194,7 +194,6 @@ async def require_creation(work: Work) -> None:
 
 
 async def may_create_organization(ctx: Context) -> bool:
-    """Return whether the caller may create an organization."""
     async with ctx.read() as work:
         return await _may_create(work)
 

@@ -123,7 +123,6 @@ class Permitted:
         return self.lookup.allows(self.organization_id, permission, *touched)
 
     def holds_role(self, name: str) -> bool:
-        """Tell whether a role of this name is assigned to the caller."""
         return any(held.role == name for held in self.lookup.grants(self.organization_id).roles)
 
     def holds(self, permission: Permission) -> bool:

@@ -30,7 +30,6 @@ async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
 
 
 async def read_revision(ctx: Context, revision_id: str) -> Revision:
-    """Return a revision."""
     async with ctx.read() as work:
         return await work.lookup.revision(revision_id, Permission.READ)
 

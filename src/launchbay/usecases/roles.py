@@ -43,7 +43,6 @@ async def list_roles(ctx: Context, organization_id: str) -> list[Role]:
 
 
 async def read_role(ctx: Context, role_id: str) -> Role:
-    """Return a role with its text."""
     async with ctx.read() as work:
         return await work.lookup.role(role_id, Permission.READ)
 

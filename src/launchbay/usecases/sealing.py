@@ -44,7 +44,6 @@ def redact_source_url(url: str) -> str:
 
 
 def seal_source_url(key: SecretKey, application_id: str, url: str) -> bytes:
-    """Return the sealed form of the URL of an application's manifest."""
     return key.seal(url.encode(), source_purpose(application_id))
 
 
@@ -54,7 +53,6 @@ def open_source_url(key: SecretKey, application_id: str, sealed: bytes) -> str:
 
 
 def seal_webhook_url(key: SecretKey, webhook_id: str, url: str) -> bytes:
-    """Return the sealed form of a webhook's URL."""
     return key.seal(url.encode(), url_purpose(webhook_id))
 
 
@@ -76,7 +74,6 @@ async def seal_addresses(database: Database, key: SecretKey) -> None:
 
 
 def source_purpose(application_id: str) -> str:
-    """Return what the URL of an application's manifest is sealed for."""
     return f"application {application_id} source"
 
 

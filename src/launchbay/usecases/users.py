@@ -66,7 +66,6 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView]:
 
 
 async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserAccountView:
-    """Return one user of an organization."""
     async with ctx.read() as work:
         await work.lookup.member(organization_id, user_id, Permission.READ)
         row = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
