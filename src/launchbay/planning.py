@@ -46,7 +46,6 @@ def plan_launch(arguments: Mapping[str, Any], prior_status: InstanceStatus) -> P
 
 
 def plan_destroy(prior_status: InstanceStatus) -> Plan:
-    """Return the plan of a destroy."""
     return Plan(kind="destroy", workflow=DESTROY, prior_status=prior_status)
 
 
@@ -245,7 +244,6 @@ async def accept(
 
 
 def with_trace(plan: Plan) -> Plan:
-    """Return the plan with the current trace."""
     parent = trace_parent.get()
     return msgspec.structs.replace(plan, trace=parent) if parent else plan
 

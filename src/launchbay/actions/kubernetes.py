@@ -243,7 +243,6 @@ class _Work:
         return [str(ref) for ref in removed]
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait until every object is ready."""
         context, left = self._call.context, dict.fromkeys(self._applied, "it is not ready")
         until_s = context.clock.monotonic_s() + timeout_s
         while left:
@@ -263,7 +262,6 @@ class _Work:
                 await context.sleep(_POLL_S)
 
     def report(self) -> list[dict[str, Any]]:
-        """Return the objects as outputs."""
         return [
             {
                 "apiVersion": ref.api_version,

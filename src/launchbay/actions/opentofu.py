@@ -120,7 +120,6 @@ class StoredModule(msgspec.Struct, frozen=True):
 
 
 def read_module(data: bytes) -> StoredModule:
-    """Decode a stored module."""
     return _decoder.decode(data)
 
 

@@ -122,8 +122,6 @@ class LiveLog:
         self.close()
 
     def for_host(self, host: str) -> Sink:
-        """Return a sink for the output of a command on this host."""
-
         def write(stream: str, line: str) -> None:
             self.write(f"[{host}{' stderr' if stream == _STDERR else ''}] {line}")
 

@@ -88,7 +88,6 @@ def console_pages(settings: Settings, api: ApiDeps, actions: Registry) -> Mount:
 
 
 def mail_server(settings: Settings) -> MailServer | None:
-    """Return the mail server, or None if none is set."""
     if not settings.smtp_host:
         return None
     return MailServer(
@@ -106,7 +105,6 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: AsyncExitStack) -> OpenIdSignIn | None:
-    """Return the sign-in through an OpenID provider, or None if none is set."""
     if not settings.oidc_issuer:
         return None
     # Setting a provider allows connections to it, but only from here, not from workflows.

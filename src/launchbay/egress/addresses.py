@@ -123,7 +123,6 @@ class Allowlist:
     def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
     ) -> "Allowlist":
-        """Return the allowlist for an organization, or for an environment with these policies."""
         own = policies.get(ALLOW_POLICY)
         return Allowlist(self._entries, {organization_id, environment_id}, None if own is None else str(own))
 

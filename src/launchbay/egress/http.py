@@ -55,7 +55,6 @@ class BoundedBody:
             raise EgressFailed(f"{self._where} sent a damaged {self._encoding} body: {error}.") from error
 
     def finish(self) -> bytes:
-        """Return the body."""
         if self._inflater is not None and not self._inflater.eof and self._body:
             raise EgressFailed(f"{self._where} sent an incomplete {self._encoding} body.")
         return bytes(self._body)
@@ -137,7 +136,6 @@ class EgressClient:
     def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
     ) -> "EgressClient":
-        """Return this client with the allowlist of an organization, or of an environment with these policies."""
         client = copy.copy(self)
         client.allowlist = self.allowlist.for_environment(organization_id, environment_id, policies)
         return client
@@ -188,7 +186,6 @@ class EgressClient:
             raise EgressFailed(f"{redacted_url(request.url)} timed out after {timeout_s:g} s.") from None
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self.transport.aclose()
 
     async def _follow(self, request: httpx.Request, body: bytes, max_bytes: int) -> EgressResponse:

@@ -32,7 +32,6 @@ class SystemResolver:
     """The system's resolver. It accepts every spelling that the kernel does, such as `0x7f.1` or `2130706433`."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Return addresses as strings, best first. Raises OSError if the name has none."""
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return tuple(dict.fromkeys(str(sockaddr[0]) for _family, _type, _protocol, _name, sockaddr in found))
 
@@ -117,7 +116,6 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._pool.aclose()
 
 

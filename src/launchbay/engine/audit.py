@@ -32,7 +32,6 @@ class EngineAudit:
     async def schedule_fired(
         self, connection: Connection, due: DueRow, job_id: str, organization_id: str, application_id: str
     ) -> None:
-        """Record that a due schedule became a job."""
         await self._audit.record(
             connection,
             _actor(_TASKS[due.kind]),
@@ -73,7 +72,6 @@ class EngineAudit:
         )
 
     async def instance_deleted(self, connection: Connection, instance: DeletedInstanceRow) -> None:
-        """Record that retention deleted a destroyed instance."""
         await self._audit.record(
             connection,
             _actor("retention"),

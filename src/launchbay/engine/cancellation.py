@@ -131,12 +131,10 @@ class _ReadOnlyJournal(ReplayJournal):
         self._activity = activity
 
     def find(self, path: str) -> StepRecord | None:
-        """Return the record of a step from earlier claims, or None."""
         self._activity.count += 1
         return super().find(path)
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:  # noqa: ARG002 - the contract's
-        """Refuse to start an attempt."""
         raise WorkflowFailed("the job was cancelled.")
 
     def note(self, path: str, name: str, status: StepStatus) -> None:  # noqa: ARG002 - the contract's
@@ -153,30 +151,24 @@ class _CancellingInstances:
         self._activity = activity
 
     async def get(self, link: Link) -> LinkedInstance:
-        """Return the linked instance."""
         return await self._linked_instances.get(link)
 
     async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
         """Do nothing: no job will start on the linked instance."""
 
     async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
-        """Return whether the linked instance needs a reconfiguration."""
         return await self._linked_instances.needs_reconfiguration(parent, link, path, is_up=is_up)
 
     async def cancel_abandoned(self, parent: JobRun) -> None:
-        """End the child jobs that the parent no longer waits for."""
         await self._linked_instances.cancel_abandoned(parent)
 
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:
-        """Return own instances that no component links to, and that should have been destroyed."""
         return await self._linked_instances.orphaned_instances(parent)
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
-        """Return the keys of all pins of the linked application."""
         return await self._linked_instances.offered_pins(link)
 
     async def required_signals(self, link: Link) -> frozenset[str]:
-        """Return the signals that the linked instance needs before its launch."""
         return await self._linked_instances.required_signals(link)
 
     async def run(

@@ -64,12 +64,10 @@ class ChildJobs:
         self._orphans: dict[str, float] = {}  # when each was first seen, monotonic
 
     async def get(self, link: Link) -> LinkedInstance:
-        """Return the linked instance. Raises WorkflowFailed if it was deleted."""
         target = await self._target(link.instance_id)
         return LinkedInstance(target.name, target.status, msgspec.json.decode(target.return_values))
 
     async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
-        """Provide signals that the linked application needs, for its next job."""
         encoded = msgspec.json.encode(signals).decode()
         await run_until_available(self._database, jobs.push_signals, instance_id=link.instance_id, signals=encoded)
 
@@ -89,17 +87,14 @@ class ChildJobs:
         return target.is_to_reconfigure or is_second_chance
 
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:
-        """Return own instances that no component links to, and that should have been destroyed."""
         listed = jobs.list_orphaned_instances
         orphans = await run_until_available(self._database, listed, instance_id=parent.instance_id)
         return [Link(orphan_id, LinkKind.OWN) for orphan_id in orphans]
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
-        """Return the keys of the linked application's pins. Raises WorkflowFailed if the instance was deleted."""
         return outer_names(await self._manifest(link.instance_id))
 
     async def required_signals(self, link: Link) -> frozenset[str]:
-        """Return the signals that the linked instance needs before its launch."""
         return required_needs(await self._manifest(link.instance_id))
 
     async def run(

@@ -176,11 +176,9 @@ class PostgresJournal:
         self._lost: Exception | None = None
 
     def find(self, path: str) -> StepRecord | None:
-        """Return the record of a step from earlier claims, or None."""
         return self._records.get(path)
 
     def traces(self) -> Collection[str]:
-        """Return the paths of all steps with a record from earlier claims."""
         return self._records.keys()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
@@ -199,7 +197,6 @@ class PostgresJournal:
                 break
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
-        """Record the step's success and its outputs."""
         row = self._steps[path]
         self._finish(row, StepStatus.SUCCEEDED)
         row.outputs = msgspec.json.encode(self.secrets.sealed(outputs)).decode()
@@ -414,13 +411,11 @@ class PostgresDocuments:
         self._secret_key = secret_key
 
     async def list_by_instance(self, job: JobRun) -> Sequence[DocumentKey]:
-        """Return the keys of all documents of the job's instance."""
         listed = store.list_documents_by_instance
         rows = await run_until_available(self._database, listed, instance_id=job.instance_id)
         return [DocumentKey(*row) for row in rows]
 
     async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
-        """Return the document, or None if it doesn't exist."""
         found = await run_until_available(
             self._database, store.get_document, instance_id=job.instance_id, **key._asdict()
         )
@@ -432,7 +427,6 @@ class PostgresDocuments:
             raise ActionFailed(*error.messages, retryable=False) from error
 
     async def write(self, job: JobRun, key: DocumentKey, document: Document) -> int:
-        """Replace the version that the document names, and return the new version."""
         version = await retry_while_unavailable(partial(self._write, job, key, document))
         if version is None:
             raise ActionFailed(
@@ -442,7 +436,6 @@ class PostgresDocuments:
         return version
 
     async def delete(self, job: JobRun, key: DocumentKey) -> None:
-        """Delete a document."""
         await run_until_available(
             self._database, store.delete_document, instance_id=job.instance_id, **key._asdict(), **_claim(job)
         )

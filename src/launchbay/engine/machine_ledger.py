@@ -58,7 +58,6 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def installation(self) -> str:
-        """Return the id of this installation."""
         if not self._installation:
             async with self._database.connection() as connection:
                 self._installation = await store.get_installation(connection) or ""
@@ -67,7 +66,6 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def list_by_environment(self, context: ProviderContext) -> Sequence[CloudAccount]:
-        """Return the cloud accounts that the context's environment offers, sorted by name."""
         async with self._database.connection() as connection:
             rows = await store.list_accounts_by_environment(
                 connection,
@@ -79,7 +77,6 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def save_given(self, context: ProviderContext, account: CloudAccount) -> CloudAccount:
-        """Store credentials from a manifest, encrypted, and return the account with its id."""
         data = msgspec.json.encode(_parameters(account))
         organization, fingerprint = context.organization_id, self._secret_key.fingerprint(data, "cloud sign-in")
         new = new_id()
@@ -97,7 +94,6 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def get(self, account_id: str) -> CloudAccount | None:
-        """Return an account, or None if it was deleted."""
         async with self._database.connection() as connection:
             row = await store.get_account(connection, account_id=account_id, type_id=AccountType.id)
             if row is not None:
@@ -127,7 +123,6 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
-        """Return the accounts and regions that may have machines, of all instances or of one."""
         async with self._database.connection() as connection:
             if instance_id is None:
                 rows = await store.list_places(connection)
@@ -316,17 +311,14 @@ class PostgresHostKeys:
         self._database = database
 
     async def pinned(self, context: ProviderContext, host: str) -> str | None:
-        """Return the pinned key of a host, or None if the host is new."""
         async with self._database.connection() as connection:
             return await store.get_host_key(connection, organization_id=context.organization_id, host=host)
 
     async def pin(self, context: ProviderContext, host: str, key: str) -> str:
-        """Pin the key of a new host; return the pinned key, which another step may have set first."""
         async with self._database.transaction() as connection:
             await store.insert_host_key(connection, organization_id=context.organization_id, host=host, public_key=key)
             return await store.get_host_key(connection, organization_id=context.organization_id, host=host) or key
 
     async def forget(self, context: ProviderContext, host: str) -> None:
-        """Forget the pinned key of a host."""
         async with self._database.transaction() as connection:
             await store.delete_host_key(connection, organization_id=context.organization_id, host=host)

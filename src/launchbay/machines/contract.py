@@ -339,7 +339,6 @@ def policy_number(context: ProviderContext, name: str, default: int, maximum: in
 
 
 def invalid_policy(name: str, value: Any, expected: str) -> ActionFailed:
-    """Return the error for a policy of the environment."""
     return ActionFailed(
         f"Invalid policy {name} of the environment: {str(value)[:80]!r}. Expected {expected}.", retryable=False
     )

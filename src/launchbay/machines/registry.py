@@ -63,7 +63,6 @@ class Providers:
         return cls(sources, chosen, found.problems, late)
 
     def name_for(self, policies: Mapping[str, Any]) -> str:
-        """Return the provider's name for an environment with these policies."""
         return str(policies.get(POLICY, self._chosen))
 
     def chosen_for(self, policies: Mapping[str, Any]) -> MachineProvider | None:

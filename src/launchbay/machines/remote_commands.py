@@ -118,7 +118,6 @@ def script(*names: str, **variables: str | int) -> str:
 
 @cache
 def text_of(name: str) -> str:
-    """Return the text of a script."""
     return resources.files("launchbay.machines.scripts").joinpath(f"{name}.sh").read_text("utf-8")
 
 
@@ -303,7 +302,6 @@ async def stop_runs(context: ProviderContext, machine: Machine, open_shell: Open
 
 
 def file_too_large(name: str, host: str, max_bytes: int) -> ActionFailed:
-    """Return the error for a file on a machine."""
     return ActionFailed(f"The file {name} on {host} has more than {max_bytes} bytes.", retryable=False)
 
 

@@ -317,7 +317,6 @@ class SshMachines(ShellMachines):
         )
 
     async def forget(self, context: ProviderContext, machine: Machine) -> None:
-        """Forget the host key of a released machine."""
         await self._deps.host_keys.forget(context, host_name(machine))
 
 

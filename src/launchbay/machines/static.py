@@ -60,7 +60,6 @@ class StaticMachines(SshMachines):
         return machines
 
     async def release(self, context: ProviderContext, machine: Machine) -> None:
-        """Return a host to its pool."""
         await self._pools.release(context, machine.id)
 
     async def orphans(self, context: ProviderContext) -> Sequence[Machine]:

@@ -47,7 +47,6 @@ class ApplicationPins:
     needs: dict[str, ApplicationPin] = field(default_factory=dict)
 
     def of(self, kind: PinKind) -> dict[str, ApplicationPin]:
-        """Return the group of pins of this kind."""
         if kind.is_need:
             return self.needs
         if kind is PinKind.CONFIGURATION:

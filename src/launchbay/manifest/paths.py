@@ -247,5 +247,4 @@ def _collect(values: Iterator[Any], budget: EvaluationBudget) -> list[Any]:
 
 
 def is_list(value: Any) -> bool:
-    """Return whether a value is a JSON list."""
     return isinstance(value, list | tuple)

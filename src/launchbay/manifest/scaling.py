@@ -30,7 +30,6 @@ _NUMBER = re.compile(r"\[(\d+)\](?=\.|$)")
 
 
 def scalers(manifest: CompiledManifest) -> list[str]:
-    """Return the paths of the Scalers."""
     return [path for path, component in manifest.components.items() if component.type == SCALER]
 
 
@@ -111,7 +110,6 @@ class _Expansion:
         self._numbers = range(quantity)
 
     def manifest(self) -> CompiledManifest:
-        """Return the graph with the members."""
         source = self._manifest
         components: dict[str, Component] = {}
         for path, component in source.components.items():

@@ -183,5 +183,4 @@ def is_name(name: str, what: str, place: Place, findings: Findings) -> bool:
 
 
 def report_kind(node: Node, what: str, expected: str, findings: Findings) -> None:
-    """Report a node that is of another kind than expected."""
     findings.error("UnexpectedKind", f"{what} must be {expected}, not {kind_of(node)}.", node)

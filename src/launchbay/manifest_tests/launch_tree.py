@@ -32,7 +32,6 @@ class LaunchTree:
     services: dict[str, Link] = field(default_factory=dict)
 
     def walk(self) -> "Iterator[LaunchTree]":
-        """Yield this tree and all subtrees."""
         yield self
         for child in self.children.values():
             yield from child.walk()

@@ -115,7 +115,6 @@ _NOTHING: Mapping[str, Node] = {}
 
 
 def is_suite(path: Path) -> bool:
-    """Return whether a file is a test file, by its name."""
     return path.name.endswith(_ENDINGS)
 
 

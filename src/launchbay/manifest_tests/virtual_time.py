@@ -30,7 +30,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(self))
 
     def time(self) -> float:
-        """Return the virtual time in seconds."""
         return self.now_s
 
     def run_in_executor(
@@ -73,11 +72,9 @@ class VirtualClock:
         self._loop = loop
 
     def now(self) -> datetime:
-        """Return the virtual wall-clock time, in UTC."""
         return START + timedelta(seconds=self._loop.now_s)
 
     def monotonic_s(self) -> float:
-        """Return virtual monotonic time in seconds."""
         return self._loop.now_s
 
 

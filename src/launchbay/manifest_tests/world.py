@@ -335,7 +335,6 @@ class SimulatedInstances:
         self._world = world
 
     async def get(self, link: Link) -> LinkedInstance:
-        """Return the current state of the linked instance."""
         live = self._live(link)
         return LinkedInstance(_name(live), live.status, live.values)
 
@@ -344,7 +343,6 @@ class SimulatedInstances:
         self._live(link).parent_signals = signals
 
     async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:  # noqa: ARG002 - contract
-        """Return whether the instance needs a reconfiguration."""
         live = self._live(link)
         is_second_chance = parent.plan.kind == "reconfigure" and (not is_up or live.status is InstanceStatus.FAILED)
         return live.status is not InstanceStatus.REQUESTED and (live.before is not None or is_second_chance)
@@ -357,11 +355,9 @@ class SimulatedInstances:
         return []
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
-        """Return the keys of all pins of the linked instance's application."""
         return outer_names(self._live(link).tree.manifest)
 
     async def required_signals(self, link: Link) -> frozenset[str]:
-        """Return the signals that the linked instance requires to launch."""
         return required_needs(self._live(link).tree.manifest)
 
     async def run(

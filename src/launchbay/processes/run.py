@@ -136,7 +136,6 @@ class _Reading:
         self._rest = bytearray()
 
     async def read(self, stream: asyncio.StreamReader | None) -> None:
-        """Read to the end."""
         assert stream is not None, "it was asked for"
         while data := await stream.read(_READ_BYTES):
             self._kept += data

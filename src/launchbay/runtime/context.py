@@ -238,73 +238,59 @@ class StepRun:
 
     @property
     def machines(self) -> ComponentMachines:
-        """The machines of the component. Raises ActionFailed if there is no machine provider."""
         what = f"{self._action!r} in step {self._path}"
         return component_machines(self._job, self._workflow.component.path, self._provider_context(), what)
 
     @property
     def instance_id(self) -> str:
-        """The instance whose workflow runs."""
         return self._job.instance_id
 
     @property
     def organization_id(self) -> str:
-        """The organization that owns the instance."""
         return self._job.organization_id
 
     @property
     def environment_id(self) -> str:
-        """The environment that the instance runs in."""
         return self._job.environment_id
 
     @property
     def job_id(self) -> str:
-        """The step's job."""
         return self._job.job_id
 
     @property
     def step_path(self) -> str:
-        """The step's path in the plan."""
         return self._path
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is the same for all attempts of this step in this job."""
         return idempotency_key(self._job.job_id, self._path)
 
     @property
     def started_at(self) -> datetime:
-        """When the step first started; recovery doesn't change it."""
         return self._started_at
 
     @property
     def clock(self) -> Clock:
-        """The source of time."""
         return self._job.deps.clock
 
     @property
     def egress(self) -> EgressClient:
-        """HTTP client that checks addresses and the environment's policies."""
         job = self._job
         return job.deps.egress.for_environment(job.organization_id, job.environment_id, job.environment.policies)
 
     @property
     def documents(self) -> "_Documents":
-        """The documents of this action in this component."""
         return _Documents(self._job, self._workflow.component.path, self._action)
 
     def register_secret(self, value: Any) -> None:
-        """Mask a JSON value in everything that the job writes afterwards."""
         self._job.secrets.register_secret(value)
 
     @property
     def programs(self) -> Programs:
-        """The programs that may be started on this server."""
         return self._job.deps.programs
 
     @property
     def mail(self) -> MailServer:
-        """The installation's mail server. Raises ActionFailed if it isn't set."""
         if self._job.deps.mail is None:
             raise ActionFailed(
                 "This installation has no mail server.",
@@ -315,7 +301,6 @@ class StepRun:
 
     @property
     def signals(self) -> SignalsView:
-        """The consumed signals, as the workflow sees them."""
         return self._workflow.signals
 
     def redact(self, text: str) -> str:
@@ -323,7 +308,6 @@ class StepRun:
         return self._job.secrets.redact(text)
 
     def log(self, level: LogLevel | str, text: str) -> None:
-        """Add lines to the step's log, each cut to the limit."""
         if self._workflow.is_replay:
             return
         # Mask before cutting: a cut secret couldn't be recognized.
@@ -331,7 +315,6 @@ class StepRun:
             self._job.journal.log(self._path, str(level), line[: limits.LOG_LINE_CHARS])
 
     async def progress(self, percent: int) -> None:
-        """Report 0 to 100."""
         if not self._workflow.is_replay:
             self._job.journal.progress(self._path, int(percent))
 
@@ -347,19 +330,15 @@ class StepRun:
             await asyncio.sleep(seconds)
 
     async def run_image(self, run: ImageRun) -> CommandResult:
-        """Run a command in an image with this server's container engine."""
         return await image_runner(self._job).run_image(self._provider_context(), run)
 
     async def ask(self, question: Question) -> Verdict:
-        """Request an approval and wait for the decision."""
         return await self._job.deps.approvals.ask(self._job, self._path, question)
 
     async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
-        """Send the event `notification` once for each step; return how many webhooks subscribe to it."""
         return await self._job.deps.notifier.notify(self._job, self._path, notification)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
-        """Wait until each interface has the given number of peers with values, then refresh the signals."""
         self._must_be_pure("waits for peers")
         signals = self._workflow.signals
         for interface in interfaces:
@@ -389,7 +368,6 @@ class StepRun:
     async def call_command(
         self, interface: str, command: str, arguments: Mapping[str, Any], timeout_s: float | None
     ) -> Mapping[str, Any]:
-        """Send a command to the peers of an interface and return its results by name."""
         self._must_be_pure("sends commands")
         path = attempt_path(self._path, self.attempt)
         return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)
@@ -416,11 +394,9 @@ class _Documents:
         self._action = action
 
     async def read(self, name: str) -> Document | None:
-        """Return the document, or None if it doesn't exist."""
         return await self._job.deps.documents.read(self._job, self._key(name))
 
     async def write(self, name: str, data: bytes, version: int) -> int:
-        """Replace the version that was read, and return the new version."""
         if len(data) > limits.STEP_DOCUMENT_BYTES:
             raise ActionFailed(
                 f"The document {name!r} has {len(data)} bytes (limit: {limits.STEP_DOCUMENT_BYTES}).",
@@ -429,7 +405,6 @@ class _Documents:
         return await self._job.deps.documents.write(self._job, self._key(name), Document(data, version))
 
     async def delete(self, name: str) -> None:
-        """Delete a document."""
         await self._job.deps.documents.delete(self._job, self._key(name))
 
     def _key(self, name: str) -> DocumentKey:
@@ -444,11 +419,9 @@ class _Roles:
         self._component = workflow.component.path
 
     def add(self, machines: Iterable[Machine]) -> None:
-        """Add machines to the component."""
         self._state.add_machines(self._component, machines)
 
     def remove(self, machines: Iterable[Machine]) -> None:
-        """Remove machines from the component."""
         self._state.remove_machines(self._component, machines)
 
 

@@ -92,15 +92,12 @@ class ReplayJournal:
         self._journal = journal
 
     def find(self, path: str) -> StepRecord | None:
-        """Return the record of a step from earlier claims, or None."""
         return self._journal.find(path)
 
     def traces(self) -> Collection[str]:
-        """Return the paths of all steps with a record from earlier claims."""
         return self._journal.traces()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:  # noqa: ARG002 - the contract's
-        """Refuse to start an attempt."""
         raise WorkflowFailed("the call was interrupted.")
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
@@ -280,11 +277,9 @@ class NullDocuments:
     """Stores nothing; for tests of manifests."""
 
     async def list_by_instance(self, job: "JobRun") -> Sequence[DocumentKey]:  # noqa: ARG002 - the contract's
-        """Return nothing."""
         return ()
 
     async def read(self, job: "JobRun", key: DocumentKey) -> Document | None:  # noqa: ARG002 - the contract's
-        """Return nothing."""
         return None
 
     async def write(self, job: "JobRun", key: DocumentKey, document: Document) -> int:  # noqa: ARG002 - the contract's
@@ -299,7 +294,6 @@ class NullNotifier:
     """Notifies no webhook; for tests of manifests."""
 
     async def notify(self, job: "JobRun", path: str, notification: Mapping[str, Any]) -> int:  # noqa: ARG002 - the contract's
-        """Return 0."""
         return 0
 
 
@@ -307,7 +301,6 @@ class NullApprovals:
     """Refuses every approval; for tests of manifests."""
 
     async def ask(self, job: "JobRun", path: str, question: Question) -> Verdict:  # noqa: ARG002 - the contract's
-        """Raise ActionFailed."""
         raise ActionFailed(f"Step {path} needs an approval, which isn't available here.", retryable=False)
 
 
@@ -369,7 +362,6 @@ class JobRun:
         return self.graph.configuration(self.state)
 
     def component(self, path: str) -> Component:
-        """Return a component of the manifest by path."""
         return self.manifest.components[path]
 
     def component_type(self, component: Component) -> ComponentType:
@@ -382,5 +374,4 @@ class JobRun:
         return found
 
     def action(self, name: str) -> Action | None:
-        """Return the action with this name, or None."""
         return self.deps.actions.find(name)

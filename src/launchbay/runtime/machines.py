@@ -82,11 +82,9 @@ class ComponentMachines:
     provider: MachineProvider
 
     def of_role(self, role: str) -> Sequence[Machine]:
-        """Return the component's own machines of a role."""
         return [machine for machine in self.own() if machine.role == role]
 
     def own(self) -> Sequence[Machine]:
-        """Return all machines of the component."""
         return list(self.job.state.component(self.component).machines)
 
     def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
@@ -112,31 +110,25 @@ class ComponentMachines:
         return [*self.own(), *(machine for interface in interfaces for machine in self._bound(interface))]
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
-        """Create machines."""
         numbers = self.job.state.allocate_machine_numbers(count)
         return await self.provider.provision(self.context, role, numbers, spec)
 
     async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
-        """Add existing machines."""
         numbers = self.job.state.allocate_machine_numbers(len(addresses))
         return await self.provider.adopt(self.context, role, dict(zip(numbers, addresses, strict=True)), spec)
 
     async def release(self, machines: Sequence[Machine]) -> None:
-        """Release as many machines as possible. Raises ActionFailed that names the others."""
         _, failures = await release(self.job, self.context, machines)
         if failures:
             raise ActionFailed(*failures)
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run a command to its end, with any exit code."""
         return await self._maker(machine).run(self.context, machine, command)
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        """Run Chef and return the node's attributes."""
         return await self._maker(machine).converge(self.context, machine, chef)
 
     async def ssh_access(self, machine: Machine) -> SshAccess:
-        """Return what another program needs to connect to the machine by SSH."""
         provider = self._maker(machine)
         if not isinstance(provider, ProvidesSshAccess):
             raise ActionFailed(
@@ -147,11 +139,9 @@ class ComponentMachines:
         return await provider.ssh_access(self.context, machine)
 
     async def put_file(self, machine: Machine, name: str, content: bytes) -> None:
-        """Write a file."""
         await self._maker(machine).put_file(self.context, machine, name, content)
 
     async def get_file(self, machine: Machine, name: str) -> bytes:
-        """Read a file."""
         return await self._maker(machine).get_file(self.context, machine, name)
 
     def _maker(self, machine: Machine) -> MachineProvider:

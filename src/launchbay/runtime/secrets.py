@@ -35,11 +35,9 @@ class Secrets:
             self._redactor.register_secret(text)
 
     def redact(self, text: str) -> str:
-        """Mask the secrets in a text."""
         return self._redactor.text(text)
 
     def stream(self) -> RedactionStream:
-        """Return a redactor for a text that arrives in chunks."""
         return self._redactor.stream()
 
     def sealed(self, value: Any) -> Any:
@@ -53,13 +51,11 @@ class Secrets:
         return value if self._seal is None else redaction.map_strings(value, self._opened_text)
 
     def sealed_json(self, text: str) -> str:
-        """Apply `sealed` to a JSON text."""
         if self._seal is None or not self._registered:
             return text
         return msgspec.json.encode(self.sealed(msgspec.json.decode(text))).decode()
 
     def opened_json(self, text: str) -> str:
-        """Apply `opened` to a JSON text."""
         if redaction.TOKEN_PREFIX not in text:
             return text
         return msgspec.json.encode(self.opened(msgspec.json.decode(text))).decode()

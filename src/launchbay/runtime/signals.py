@@ -65,7 +65,6 @@ def link_of(path: str, links: Mapping[str, Link]) -> Link | None:
 
 
 def linked_components(manifest: CompiledManifest, links: Mapping[str, Link]) -> Iterator[tuple[Component, Link]]:
-    """Yield the components with links."""
     if links:
         for path, component in manifest.components.items():
             link = link_of(path, links)
@@ -219,7 +218,6 @@ class ConsumedSignals:
         return self._job.manifest.components.get(self._first.path, self._first)
 
     def refresh(self) -> None:
-        """Reload the current signals."""
         self._seen = {interface: self._read(interface, pins) for interface, pins in self._consumed.items()}
         if self._trigger_pins:
             mark_seen(
@@ -227,7 +225,6 @@ class ConsumedSignals:
             )
 
     def single(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return `result[interface][signal]`, each from the first peer with a value."""
         result: dict[str, dict[str, Any]] = {}
         for interface, peers in self._seen.items():
             merged: dict[str, Any] = {}
@@ -251,7 +248,6 @@ class ConsumedSignals:
         )
 
     def peers(self, interface: str) -> int:
-        """Return how many peers the interface has."""
         return len(self._targets(interface)) + self._parent_peers(interface)
 
     def peers_still_expected(self, interface: str) -> int:

@@ -60,11 +60,9 @@ class InstanceState:
 
     @classmethod
     def from_text(cls, text: str) -> "InstanceState":
-        """Decode the stored form."""
         return cls(_decoder.decode(text))
 
     def to_text(self) -> str:
-        """Return the stored form."""
         return msgspec.json.encode(self._components).decode()
 
     def component(self, path: str) -> ComponentState:
@@ -75,7 +73,6 @@ class InstanceState:
         return state
 
     def is_launched(self, path: str) -> bool:
-        """Return whether the component's launch has succeeded."""
         return path in self._components and self._components[path].launched
 
     def was_launched(self, path: str) -> bool:
@@ -89,16 +86,13 @@ class InstanceState:
                 self._components[path].launched = False
 
     def forget(self, path: str) -> None:
-        """Remove a component's state."""
         self._components.pop(path, None)
 
     def mark_launched(self, path: str) -> None:
-        """Mark the component's launch as succeeded."""
         self.component(path).launched = True
         self._announce(path)
 
     def has_signal(self, target: Target) -> bool:
-        """Return whether the signal of a pin has a value."""
         interface, _, pin = target.pin.partition(".")
         state = self._components.get(target.component)
         return state is not None and pin in state.signals.get(interface, {})
@@ -111,7 +105,6 @@ class InstanceState:
         return True, copy.deepcopy(self._components[target.component].signals[interface][pin])
 
     def publish(self, path: str, interface: str, pin: str, value: Any) -> None:
-        """Set a signal's value."""
         self.component(path).signals.setdefault(interface, {})[pin] = value
         self._announce(path)
 
@@ -125,12 +118,10 @@ class InstanceState:
             self.component(path).variables.pop(pin.rpartition(".")[2], None)
 
     def quantity(self, scaler: str) -> int:
-        """Return the number of a Scaler's members."""
         scale = self.component(scaler).scale
         return 0 if scale is None else scale.quantity
 
     def scale(self, scaler: str, quantity: int) -> None:
-        """Set the number of a Scaler's members."""
         state = self.component(scaler)
         configured = quantity if state.scale is None else state.scale.configured
         state.scale = Scale(configured, quantity)
@@ -145,7 +136,6 @@ class InstanceState:
         return sorted(self._retired)
 
     def is_retired(self, path: str) -> bool:
-        """Return whether this job has destroyed the component."""
         return path in self._retired
 
     def paths(self) -> list[str]:
@@ -157,19 +147,16 @@ class InstanceState:
         return [(path, machine) for path, state in self._components.items() for machine in state.machines]
 
     def allocate_machine_numbers(self, count: int) -> list[int]:
-        """Return unique numbers for new machines."""
         first = self._machine_number + 1
         self._machine_number += count
         return list(range(first, first + count))
 
     def add_machines(self, path: str, machines: Iterable[Machine]) -> None:
-        """Add machines to a component."""
         state = self.component(path)
         state.machines = merge_machines(state.machines, machines)
         self._machine_number = max((self._machine_number, *(machine.number for machine in state.machines)))
 
     def remove_machines(self, path: str, machines: Iterable[Machine]) -> None:
-        """Remove machines from a component."""
         state = self.component(path)
         state.machines = exclude_machines(state.machines, machines)
 
@@ -302,11 +289,9 @@ class WorkflowScope:
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The variables by name."""
         return self._variables
 
     def set(self, variable: str, value: Any) -> None:
-        """Set a variable to a step's output."""
         self._variables[variable] = value
 
     def set_inner(self, step: str, variables: Mapping[str, Any]) -> None:

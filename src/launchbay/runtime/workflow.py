@@ -111,11 +111,9 @@ class WorkflowRun:
         return returned
 
     def nested(self, workflow: Workflow, path: str) -> "WorkflowRun":
-        """Return a run of another workflow of the same component, called from this one."""
         return WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_replay)
 
     def replay(self) -> "WorkflowRun":
-        """Return this run as a replay, to repeat a step's past attempt."""
         run = copy.copy(self)
         run.is_replay = True
         return run

@@ -137,7 +137,6 @@ class Order:
     unknown: tuple[str, ...] = ()
 
     def name_of(self, role: str, number: int, instance: str, component: str) -> str:
-        """Return the name of a machine."""
         values = {"role": role, "number": str(number), "instance": instance, "component": component}
         name = self.name
         for placeholder in _PLACEHOLDERS:
@@ -331,5 +330,4 @@ def _plain(url: str) -> str:
 
 
 def unknown_settings_line(names: Iterable[str]) -> str:
-    """Return the log line about ignored parameters."""
     return f"The cloud provider ignores unknown parameters: {', '.join(names)}."

@@ -262,7 +262,6 @@ def _describe(cloud: Cloud, ids: Sequence[str]) -> Sequence[Node]:
 
 
 def machine_of(launch: NodeLaunch, number: int, node: Node) -> Machine:
-    """Return a running machine as its instance stores it."""
     public, private = launch.access.addresses(node)
     return Machine(
         id=str(NodeId(launch.account.id, launch.order.region, node.id)),

@@ -38,7 +38,6 @@ class PackagedType(ComponentType, Protocol):
 
     @property
     def definition(self) -> Definition:
-        """The name of the type and its implicit pins."""
         ...
 
 

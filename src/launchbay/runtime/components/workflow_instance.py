@@ -21,7 +21,6 @@ class WorkflowInstance:
     """Runs the workflows `launch` and `destroy`, if declared, and those named like command pins."""
 
     async def launch(self, job: JobRun, component: Component) -> None:
-        """Run the workflow `launch`. Raises WorkflowFailed."""
         await run_if_present(job, component, LAUNCH, tuple(signal_triggers(component)))
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
@@ -49,7 +48,6 @@ class WorkflowInstance:
         """Do nothing: workflows read the new values, and triggers of changed pins run afterwards."""
 
     async def destroy(self, job: JobRun, component: Component) -> None:
-        """Run the workflow `destroy`. Raises WorkflowFailed."""
         await run_if_present(job, component, DESTROY)
 
 
@@ -61,11 +59,9 @@ class _Publisher(ABC):
         """Publish the signals. Raises WorkflowFailed."""
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
-        """Raise WorkflowFailed."""
         raise WorkflowFailed(f"component {component.path!r} of type {component.type} accepts no commands.")
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Publish again. Raises WorkflowFailed."""
         await self.launch(job, component)
 
     async def destroy(self, job: JobRun, component: Component) -> None:  # noqa: B027 - nothing to destroy, by default
@@ -96,7 +92,6 @@ class HttpEndpoint(_Publisher):
     """
 
     async def launch(self, job: JobRun, component: Component) -> None:
-        """Publish the values."""
         configured = job.configuration.get(component.path, {})
         values = {key.rpartition(".")[2]: value for key, value in configured.items()}
         for key, pin in component.pins.items():
