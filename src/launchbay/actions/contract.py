@@ -36,11 +36,9 @@ class SignalsView(Protocol):
 
     def single(self) -> Mapping[str, Mapping[str, Any]]:
         """Return `result[interface][signal]`."""
-        ...
 
     def multi(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         """Return `result[interface][peer id][signal]`."""
-        ...
 
 
 class Roles(Protocol):
@@ -48,11 +46,9 @@ class Roles(Protocol):
 
     def add(self, machines: Iterable[Machine]) -> None:
         """Add the machines, each to the role that it names."""
-        ...
 
     def remove(self, machines: Iterable[Machine]) -> None:
         """Remove the machines."""
-        ...
 
 
 class StepMachines(Protocol):
@@ -63,11 +59,9 @@ class StepMachines(Protocol):
 
     def of_role(self, role: str) -> Sequence[Machine]:
         """Return the component's own machines of a role, in order."""
-        ...
 
     def own(self) -> Sequence[Machine]:
         """Return all machines that belong to the component."""
-        ...
 
     def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
         """Return the machines of some roles, each address once. None means every role of the component.
@@ -75,31 +69,24 @@ class StepMachines(Protocol):
         An interface of the component is also a role: of the machines that are bound to it. Raises `ActionFailed` for a
         role without machines.
         """
-        ...
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
         """Create machines. They are in the role after the step has succeeded."""
-        ...
 
     async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
         """Adopt existing machines. They are in the role after the step has succeeded."""
-        ...
 
     async def release(self, machines: Sequence[Machine]) -> None:
         """Release as many of the machines as possible. Raises `ActionFailed` with the others."""
-        ...
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end, regardless of its exit code."""
-        ...
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the node's attributes."""
-        ...
 
     async def ssh_access(self, machine: Machine) -> SshAccess:
         """Return what another program needs to connect by SSH; the host has just shown the right key."""
-        ...
 
 
 class Document(NamedTuple):
@@ -117,18 +104,15 @@ class Documents(Protocol):
 
     async def read(self, name: str) -> Document | None:
         """Return a document, or None if it doesn't exist."""
-        ...
 
     async def write(self, name: str, data: bytes, version: int) -> int:
         """Replace the version that was read, or create the document with version 0. Return the new version.
 
         Raises `ActionFailed` if another step has written in the meantime, and beyond the limit of size.
         """
-        ...
 
     async def delete(self, name: str) -> None:
         """Delete a document."""
-        ...
 
 
 class StepContext(Protocol):
@@ -137,81 +121,65 @@ class StepContext(Protocol):
     @property
     def instance_id(self) -> str:
         """The instance whose workflow runs."""
-        ...
 
     @property
     def organization_id(self) -> str:
         """The organization that owns the instance."""
-        ...
 
     @property
     def environment_id(self) -> str:
         """The environment of the instance."""
-        ...
 
     @property
     def job_id(self) -> str:
         """The job of the step."""
-        ...
 
     @property
     def step_path(self) -> str:
         """The step's path in the plan, unique within the job."""
-        ...
 
     @property
     def attempt(self) -> int:
         """The number of the attempt, from 1. Retries increase it, recoveries after a crash do not."""
-        ...
 
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt of this step in this job (see the function `idempotency_key`)."""
-        ...
 
     @property
     def started_at(self) -> datetime:
         """The time of the step's first start, in UTC. A recovery doesn't change it."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """The only source of time."""
-        ...
 
     @property
     def egress(self) -> EgressClient:
         """The only access to the network; it checks every address."""
-        ...
 
     @property
     def documents(self) -> Documents:
         """The documents of this action in this component."""
-        ...
 
     def register_secret(self, value: Any) -> None:
         """Redact a JSON value in all logs and outputs of the job from now on."""
-        ...
 
     @property
     def programs(self) -> Programs:
         """The programs that actions are allowed to run on this server."""
-        ...
 
     @property
     def mail(self) -> MailServer:
         """The mail server in the settings. Raises `ActionFailed` if none is set."""
-        ...
 
     @property
     def signals(self) -> SignalsView:
         """Consumed signals, as of the workflow's start or the last `wait_peers`."""
-        ...
 
     @property
     def machines(self) -> StepMachines:
         """The machines of the component. Raises `ActionFailed` if there is no machine provider."""
-        ...
 
     def redact(self, text: str) -> str:
         """Return a text without the job's secrets.
@@ -219,15 +187,12 @@ class StepContext(Protocol):
         Logs, outputs and errors are redacted automatically. Use this before you cut a text, because a cut secret isn't
         recognized.
         """
-        ...
 
     def log(self, level: LogLevel, text: str) -> None:
         """Add lines to the step's log. Never log a secret."""
-        ...
 
     async def progress(self, percent: int) -> None:
         """Report 0 to 100. A lower value than before changes nothing."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait, until the job is cancelled at the latest.
@@ -235,22 +200,18 @@ class StepContext(Protocol):
         If the worker stops, a wait of a second or longer ends too: another worker repeats the attempt, as after a
         crash.
         """
-        ...
 
     async def run_image(self, run: ImageRun) -> CommandResult:
         """Run a command in an image to its end, with this server's container engine. Raises `ActionFailed`."""
-        ...
 
     async def ask(self, question: Question) -> Verdict:
         """Ask people for approval and wait for the decision; question and answers survive a crash.
 
         A step has one question: a retry gets the same verdict. Raises `ActionFailed` if approvals are unavailable.
         """
-        ...
 
     async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
         """Send the event `notification` once per step. Return the number of webhooks that subscribe to it."""
-        ...
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         """Wait until each interface has at least this number of peers with values, then refresh `signals`.
@@ -258,7 +219,6 @@ class StepContext(Protocol):
         `timeout_s` None uses the runtime's limit. Only for pure actions, which a recovery repeats. Raises
         `ActionFailed` after the timeout, for an unknown interface, and if peers failed.
         """
-        ...
 
     async def call_command(
         self, interface: str, command: str, arguments: Mapping[str, Any], timeout_s: float | None
@@ -269,7 +229,6 @@ class StepContext(Protocol):
         records, and a recovery repeats the call to restore what it published. Raises `ActionFailed` if the command is
         unknown or takes too long, and the errors of a failed command.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,27 +250,22 @@ class Action(Protocol):
     @property
     def name(self) -> str:
         """The name in manifests."""
-        ...
 
     @property
     def aliases(self) -> tuple[str, ...]:
         """Other names."""
-        ...
 
     @property
     def pure(self) -> bool:
         """True if the action changes nothing outside. It has no record, and a recovery computes it again."""
-        ...
 
     @property
     def parameters(self) -> Mapping[str, ActionParameter]:
         """The documented parameters by name."""
-        ...
 
     @property
     def outputs(self) -> Mapping[str, str]:
         """The outputs by name, each with a description."""
-        ...
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         """Do the work and return the outputs, which must be JSON values.
@@ -319,7 +273,6 @@ class Action(Protocol):
         Raises `ActionFailed` with messages for the author of the manifest, and with `retryable=False` if another
         attempt can't help, as for an invalid parameter.
         """
-        ...
 
 
 @runtime_checkable
@@ -331,7 +284,6 @@ class ChangesRoles(Protocol):
 
         Called after every successful run. A recovery calls it with the recorded outputs instead of the run.
         """
-        ...
 
 
 @runtime_checkable
@@ -340,7 +292,6 @@ class SupportsTeardown(Protocol):
 
     async def teardown(self, call: ActionCall, name: str) -> None:
         """Destroy what the document describes, and delete it. The call has no parameters. Raises `ActionFailed`."""
-        ...
 
 
 def idempotency_key(job_id: str, step_path: str) -> str:

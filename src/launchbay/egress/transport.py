@@ -25,7 +25,6 @@ class Resolver(Protocol):
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Return addresses as strings, best first. Raises OSError if the name has none."""
-        ...
 
 
 class SystemResolver:

@@ -89,11 +89,9 @@ class KeySource(Protocol):
 
         The empty name selects the environment's key pair. Raises ActionFailed if there is no such key pair.
         """
-        ...
 
     async def public_key(self, context: ProviderContext, name: str) -> str:
         """Return the public key of that pair, as a line for `authorized_keys`. Raises ActionFailed."""
-        ...
 
 
 class HostKeys(Protocol):
@@ -101,15 +99,12 @@ class HostKeys(Protocol):
 
     async def pinned(self, context: ProviderContext, host: str) -> str | None:
         """Return the key that the host must show, such as `ssh-ed25519 AAAA…`, or None for a new host."""
-        ...
 
     async def pin(self, context: ProviderContext, host: str, key: str) -> str:
         """Store the key of a new host and return the pinned one: another server may have been first."""
-        ...
 
     async def forget(self, context: ProviderContext, host: str) -> None:
         """Forget the pinned key of a host whose machine was released, because a new one may get its address."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +123,12 @@ class HostPools(Protocol):
 
         Raises ActionFailed if the environment has no pool, or too few hosts are free.
         """
-        ...
 
     async def release(self, context: ProviderContext, machine_id: str) -> None:
         """Return a host to its pool. Succeeds if it was returned before."""
-        ...
 
     async def acquired(self, context: ProviderContext) -> Mapping[str, PooledHost]:
         """Return all hosts that the context's instance holds, by machine ID."""
-        ...
 
 
 class AddressResolver(Protocol):
@@ -147,7 +139,6 @@ class AddressResolver(Protocol):
 
         Raises AddressRefused, and ActionFailed for a name without an address.
         """
-        ...
 
 
 class MachineProvider(Protocol):
@@ -159,7 +150,6 @@ class MachineProvider(Protocol):
     @property
     def name(self) -> str:
         """The name in settings and policies."""
-        ...
 
     async def provision(
         self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
@@ -168,48 +158,38 @@ class MachineProvider(Protocol):
 
         Machines with the context's tag already exist after a crash; use them instead of new ones.
         """
-        ...
 
     async def adopt(
         self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Return existing machines, given as number → address, with `adopted` set. They must be reachable."""
-        ...
 
     async def release(self, context: ProviderContext, machine: Machine) -> None:
         """Destroy a machine that this provider created. Succeeds if it doesn't exist."""
-        ...
 
     async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
         """Return all existing machines that were created for the context's instance, recorded or not."""
-        ...
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end, regardless of its exit code. Fails if it can't run or takes too long.
 
         A repeated call with the same tag and attempt adopts the command, running or ended.
         """
-        ...
 
     async def stop(self, context: ProviderContext, machine: Machine) -> None:
         """End every command that the context's job left running on the machine, with all its processes."""
-        ...
 
     async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the attributes of the node."""
-        ...
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         """Write a file, or replace it."""
-        ...
 
     async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
         """Read a file."""
-        ...
 
     def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return outputs in place of running a step's action. None lets it run, as most providers do."""
-        ...
 
 
 @runtime_checkable
@@ -218,7 +198,6 @@ class ProvidesSshAccess(Protocol):
 
     async def ssh_access(self, context: ProviderContext, machine: Machine) -> SshAccess:
         """Return what another program needs to connect; the host has just shown the right key."""
-        ...
 
 
 @runtime_checkable
@@ -227,7 +206,6 @@ class RunsImages(Protocol):
 
     async def run_image(self, context: ProviderContext, run: ImageRun) -> CommandResult:
         """Run the command once per attempt of a step: a recovery after a crash adopts it."""
-        ...
 
 
 PREFIX = "launchbay."
@@ -313,15 +291,12 @@ class Shell(Protocol):
 
         A cancelled script may keep running on the machine.
         """
-        ...
 
     async def put(self, name: str, content: bytes) -> None:
         """Write a file, or replace it. Relative names start in the directory where commands start."""
-        ...
 
     async def get(self, name: str, max_bytes: int) -> bytes:
         """Read a file. Raises ActionFailed if it is larger than `max_bytes`."""
-        ...
 
 
 OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
@@ -365,19 +340,15 @@ class Sweepable(Protocol):
     @property
     def name(self) -> str:
         """The name in settings and policies."""
-        ...
 
     def list_tagged(self, context: ProviderContext) -> AsyncIterator[TaggedMachine]:
         """Yield every machine of this installation, of all organizations.
 
         Log a place that doesn't respond with `context.log`, and skip it.
         """
-        ...
 
     async def exists(self, context: ProviderContext, machine: Machine) -> bool:
         """Return whether a machine still exists. Raises ActionFailed if that can't be determined."""
-        ...
 
     async def release(self, context: ProviderContext, machine: Machine) -> None:
         """Destroy a machine. Raises ActionFailed."""
-        ...

@@ -58,15 +58,12 @@ class WorkflowContext(Protocol):
 
     def nested(self, workflow: Workflow, path: str) -> "WorkflowContext":
         """Return a run of another workflow of the same component, called from this one."""
-        ...
 
     def replay(self) -> "WorkflowContext":
         """Return this run as a replay, to repeat a step's past attempt."""
-        ...
 
     async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Run the workflow and return its return values. Raises WorkflowFailed."""
-        ...
 
 
 def split_command(component: Component, action: str) -> tuple[str | None, str]:

@@ -54,35 +54,27 @@ class Journal(Protocol):
 
     def find(self, path: str) -> StepRecord | None:
         """Return the record of a step from earlier claims, or None."""
-        ...
 
     def traces(self) -> Collection[str]:
         """Return the paths of all steps with a record from earlier claims."""
-        ...
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
         """Record the start of an attempt. Returns when it and all earlier notes are durable."""
-        ...
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         """Record success and outputs; durable before the next `start` returns and before the job ends."""
-        ...
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
         """Record the final failure of any step, and the attempt's number; durable like `succeed`."""
-        ...
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
         """Show the status of a step without an effect; it is computed again after a crash."""
-        ...
 
     def progress(self, path: str, percent: int) -> None:
         """Show a percentage; a lower one than before is ignored."""
-        ...
 
     def log(self, path: str | None, level: str, text: str) -> None:
         """Add a line to the instance's log; path None is the job itself."""
-        ...
 
 
 class ReplayJournal:
@@ -163,34 +155,27 @@ class LinkedInstances(Protocol):
 
     async def get(self, link: Link) -> LinkedInstance:
         """Return the linked instance. Raises WorkflowFailed if it was deleted."""
-        ...
 
     async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
         """Provide signals that the linked application needs, for its next job."""
-        ...
 
     async def needs_reconfiguration(self, parent: "JobRun", link: Link, path: str, *, is_up: bool) -> bool:
         """Return whether the linked instance needs a reconfiguration at this place of the parent's plan.
 
         `is_up` False means that the parent treats the instance as one that never launched successfully.
         """
-        ...
 
     async def cancel_abandoned(self, parent: "JobRun") -> None:
         """End the child jobs that the parent no longer waits for."""
-        ...
 
     async def orphaned_instances(self, parent: "JobRun") -> list[Link]:
         """Return own instances that no component links to, and that should have been destroyed."""
-        ...
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
         """Return the keys of the linked application's pins. Raises WorkflowFailed if the instance was deleted."""
-        ...
 
     async def required_signals(self, link: Link) -> frozenset[str]:
         """Return the signals, `interface.pin`, that the linked instance needs before its launch."""
-        ...
 
     async def run(
         self,
@@ -206,7 +191,6 @@ class LinkedInstances(Protocol):
 
         `is_replay` only reads how an earlier run ended. Raises WorkflowFailed.
         """
-        ...
 
 
 class ComponentType(Protocol):
@@ -214,19 +198,15 @@ class ComponentType(Protocol):
 
     async def launch(self, job: "JobRun", component: Component) -> None:
         """Start the component and publish its signals. Raises WorkflowFailed."""
-        ...
 
     async def command(self, job: "JobRun", component: Component, call: CommandCall) -> Mapping[str, Any]:
         """Run a command and return its results by name. Raises WorkflowFailed."""
-        ...
 
     async def reconfigure(self, job: "JobRun", component: Component) -> None:
         """Apply a new configuration to the running component. Raises WorkflowFailed."""
-        ...
 
     async def destroy(self, job: "JobRun", component: Component) -> None:
         """Destroy what the component created. Raises WorkflowFailed that names what is left."""
-        ...
 
 
 class Approvals(Protocol):
@@ -234,7 +214,6 @@ class Approvals(Protocol):
 
     async def ask(self, job: "JobRun", path: str, question: Question) -> Verdict:
         """Ask once for each step of a job, identified by its path, and await the decision. Raises ActionFailed."""
-        ...
 
 
 class Notifier(Protocol):
@@ -242,7 +221,6 @@ class Notifier(Protocol):
 
     async def notify(self, job: "JobRun", path: str, notification: Mapping[str, Any]) -> int:
         """Send it once for each step of a job, identified by its path; return the number of webhooks."""
-        ...
 
 
 class DocumentKey(NamedTuple):
@@ -258,19 +236,15 @@ class StepDocuments(Protocol):
 
     async def list_by_instance(self, job: "JobRun") -> Sequence[DocumentKey]:
         """Return the keys of all documents of the job's instance."""
-        ...
 
     async def read(self, job: "JobRun", key: DocumentKey) -> Document | None:
         """Return the document, or None if it doesn't exist."""
-        ...
 
     async def write(self, job: "JobRun", key: DocumentKey, document: Document) -> int:
         """Replace the version that the document names, and return the new version."""
-        ...
 
     async def delete(self, job: "JobRun", key: DocumentKey) -> None:
         """Delete a document."""
-        ...
 
 
 class NullDocuments:

@@ -42,11 +42,9 @@ class AccountProbe(Protocol):
 
     def regions(self, parameters: Mapping[str, Any]) -> Sequence[str]:
         """Return the regions of an account with these parameters."""
-        ...
 
     async def problem(self, organization_id: str, parameters: Mapping[str, Any], region: str) -> str | None:
         """Sign in to a region and return the error, or None if it works."""
-        ...
 
 
 class CloudAccount:

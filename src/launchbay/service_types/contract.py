@@ -89,11 +89,9 @@ class Seal(Protocol):
 
     def seal(self, plain: bytes, name: str) -> bytes:
         """Encrypt a value; `name` identifies it within the service."""
-        ...
 
     def open(self, sealed: bytes, name: str) -> bytes:
         """Decrypt the value with this name. Raises UnsealFailed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,38 +120,31 @@ class ServiceType(Protocol):
     @property
     def id(self) -> str:
         """The ID of the type, such as `builtin:workflow_service`."""
-        ...
 
     @property
     def name(self) -> str:
         """The name for people."""
-        ...
 
     @property
     def parameters(self) -> Mapping[str, ServiceParameter]:
         """The parameters of services, by name."""
-        ...
 
     @property
     def commands(self) -> Mapping[str, ServiceCommand]:
         """The commands of services, by name."""
-        ...
 
     @property
     def interfaces(self) -> Mapping[str, Mapping[str, PinType]]:
         """The pins for manifests: interface → pin → type. `command_pins` derives them from commands."""
-        ...
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:
         """Return the errors of parameters, by name. Types are checked before; secret parameters are decrypted."""
-        ...
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
         """Run a command and return its final results.
 
         Raises FieldErrors for invalid arguments, and Conflict if the service can't do it now.
         """
-        ...
 
 
 @runtime_checkable
@@ -166,7 +157,6 @@ class PublishesSignals(Protocol):
         Called when an instance is launched or reconfigured. `parameters` excludes the secret ones, because everyone who
         can read the instance sees its signals.
         """
-        ...
 
 
 def command_pins(commands: Mapping[str, ServiceCommand]) -> dict[str, dict[str, PinType]]:

@@ -42,22 +42,18 @@ class KeyRequester(Protocol):
     @property
     def organization_id(self) -> str:
         """The organization of the environment."""
-        ...
 
     @property
     def environment_id(self) -> str:
         """The environment."""
-        ...
 
     @property
     def policies(self) -> Mapping[str, Any]:
         """The policies of the environment, for the job."""
-        ...
 
     @property
     def register_secret(self) -> Callable[[Any], None]:
         """The function that redacts a secret from now on."""
-        ...
 
 
 class KeyPairs:

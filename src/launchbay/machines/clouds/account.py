@@ -39,27 +39,21 @@ class MachineLedger(Protocol):
 
     async def installation(self) -> str:
         """Return the ID of this installation, which differs from others in the same accounts."""
-        ...
 
     async def list_by_environment(self, context: ProviderContext) -> Sequence[CloudAccount]:
         """Return the cloud accounts that the context's environment offers, by name."""
-        ...
 
     async def save_given(self, context: ProviderContext, account: CloudAccount) -> CloudAccount:
         """Store credentials of a manifest, encrypted, and return the account with its ID. Idempotent."""
-        ...
 
     async def get(self, account_id: str) -> CloudAccount | None:
         """Return an account, or None if it was deleted."""
-        ...
 
     async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
         """Record that machines of the context's instance may exist in a region."""
-        ...
 
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
         """Return the places where machines may exist: of one instance, or all."""
-        ...
 
 
 _SEPARATOR = "/"

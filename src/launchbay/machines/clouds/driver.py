@@ -64,23 +64,18 @@ class Cloud(Protocol):
 
     def create_node(self, order: Order, name: str, tags: Tags, token: str, key_name: str) -> Node:
         """Create a machine with its tags in one request. The same token creates no second one."""
-        ...
 
     def find_tagged(self, tags: Mapping[str, str]) -> Sequence[Node]:
         """Return the machines with all of these tags, without terminated ones."""
-        ...
 
     def describe(self, ids: Sequence[str]) -> Sequence[Node]:
         """Return the machines that the cloud knows."""
-        ...
 
     def terminate(self, node_id: str) -> None:
         """Terminate a machine. Succeeds if it doesn't exist."""
-        ...
 
     def import_key(self, name: str, public_key: str) -> None:
         """Import a public key. Succeeds if the cloud has a key with this name."""
-        ...
 
 
 ADDRESS = "machines.address"

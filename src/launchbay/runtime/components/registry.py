@@ -37,8 +37,7 @@ class PackagedType(ComponentType, Protocol):
     """A component type of a package."""
 
     @property
-    def definition(self) -> Definition:
-        ...
+    def definition(self) -> Definition: ...
 
 
 class ComponentTypes:
