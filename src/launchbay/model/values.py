@@ -11,19 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from launchbay.limits import JSON_DEPTH
-from launchbay.model.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    INT,
-    OBJECT,
-    STRING,
-    UNIT,
-    ListType,
-    MapType,
-    Primitive,
-    Type,
-)
+from launchbay.model.types import BOOL, BYTES, DOUBLE, INT, OBJECT, STRING, UNIT, ListType, MapType, Primitive, Type
 
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 _INTEGER_CHARS = 20  # "-" and 19 digits

@@ -27,10 +27,7 @@ requests = Histogram(
     registry=REGISTRY,
 )
 refusals = Counter(
-    "launchbay_http_refusals",
-    "Requests answered with an error, by error code.",
-    ("code",),
-    registry=REGISTRY,
+    "launchbay_http_refusals", "Requests answered with an error, by error code.", ("code",), registry=REGISTRY
 )
 event_streams = Gauge("launchbay_event_streams_open", "Event streams that clients listen to.", registry=REGISTRY)
 queue_wait = Histogram(

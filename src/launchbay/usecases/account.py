@@ -28,9 +28,7 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
             await users.set_password(work.connection, id=caller.id, password_hash=password_hash)
             await users.delete_sessions_by_user(work.connection, user_id=caller.id)
             await work.audit_own(
-                "change_password",
-                permissions.user(caller.id),
-                after={"password": work.fingerprint(password_hash)},
+                "change_password", permissions.user(caller.id), after={"password": work.fingerprint(password_hash)}
             )
     except NotAuthenticated as error:
         raise BadRequest(

@@ -129,13 +129,7 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
 
 
 async def read_audit_page(
-    ctx: Context,
-    organization_id: str,
-    *,
-    before: int | None,
-    by: str | None,
-    about: str | None,
-    count: int,
+    ctx: Context, organization_id: str, *, before: int | None, by: str | None, about: str | None, count: int
 ) -> list[AuditRow]:
     """Return entries of the audit log, the newest first, so many at once: by an actor, about an id or a path."""
     async with ctx.read() as work:

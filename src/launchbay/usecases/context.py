@@ -151,13 +151,7 @@ class Work:
             organization_id = changed.id if isinstance(changed, Organization) else changed.organization_id
             at = at or _RESOURCES[type(changed)](changed)
         await self.app.audit.record(
-            self.connection,
-            self.actor,
-            operation,
-            str(at),
-            organization_id=organization_id,
-            before=before,
-            after=after,
+            self.connection, self.actor, operation, str(at), organization_id=organization_id, before=before, after=after
         )
 
     async def audit_own(

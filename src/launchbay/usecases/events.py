@@ -65,13 +65,7 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
 
 
 async def read_log(
-    ctx: Context,
-    instance_id: str,
-    *,
-    job_id: str | None,
-    step: str | None,
-    after: int,
-    limit: int | None,
+    ctx: Context, instance_id: str, *, job_id: str | None, step: str | None, after: int, limit: int | None
 ) -> AsyncIterator[list[LogRow]]:
     """Stream the lines of an instance's log after the one with the number `after`, with secrets covered."""
     async with ctx.read() as work:
@@ -123,10 +117,7 @@ class _EventEncoder:
             case "begun" | "ended" if row.job_id is not None:
                 status = "Executing" if row.kind == "begun" else row.job_status
                 error = None if row.text is None else self._redactor.text(row.text)
-                yield (
-                    "job",
-                    {"job": row.job_id, "name": row.name, "status": status, "errorMessage": error, "at": at},
-                )
+                yield ("job", {"job": row.job_id, "name": row.name, "status": status, "errorMessage": error, "at": at})
             case "step" if "/" in (row.path or ""):
                 yield "step", self._step(row, at)
             case "log":

@@ -52,11 +52,7 @@ class Idempotency:
             # Whose account has ended meanwhile gets no old answers either.
             await self._lookups.bind(connection, actor).caller()
             begun = await store.insert_idempotency_key(
-                connection,
-                user_id=actor.user_id,
-                key=key,
-                fingerprint=fingerprint,
-                hours=limits.IDEMPOTENCY_KEY_HOURS,
+                connection, user_id=actor.user_id, key=key, fingerprint=fingerprint, hours=limits.IDEMPOTENCY_KEY_HOURS
             )
             if begun is None:
                 return Outcome(await self._earlier(connection, actor, key, request), is_repeated=True)

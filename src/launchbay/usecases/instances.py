@@ -81,8 +81,7 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Non
             await store.delete(work.connection, instance_id=record.id)
         elif not force:
             raise BadRequest(
-                f"Can't delete an instance in status {status}. Destroy it first, or use force=1.",
-                code="InstanceActive",
+                f"Can't delete an instance in status {status}. Destroy it first, or use force=1.", code="InstanceActive"
             )
         elif locked.plan is None or not read_plan(locked.plan).deletes_instance:
             await _destroy_and_delete(work, record, status, locked.job_id)
@@ -93,12 +92,7 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Non
         )
 
 
-async def _destroy_and_delete(
-    work: Work,
-    record: InstanceRecord,
-    status: InstanceStatus,
-    job_id: str | None,
-) -> None:
+async def _destroy_and_delete(work: Work, record: InstanceRecord, status: InstanceStatus, job_id: str | None) -> None:
     if job_id is not None:
         # The job under way ends as failed, here and now: its worker is fenced out and interrupted.
         status = InstanceStatus.FAILED
@@ -124,14 +118,7 @@ InstanceLists = {
 
 
 async def list_instances(
-    ctx: Context,
-    kind: str,
-    of_id: str,
-    *,
-    status: str | None,
-    name: str | None,
-    after: str,
-    limit: int | None,
+    ctx: Context, kind: str, of_id: str, *, status: str | None, name: str | None, after: str, limit: int | None
 ) -> AsyncIterator[list[InstanceSummary]]:
     """Stream the instances of an application, environment or revision in chunks, oldest first.
 

@@ -15,15 +15,7 @@ from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 from launchbay.store.applications import Revision
 
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
-_SETTINGS = {
-    "revisionId",
-    "version",
-    "environmentId",
-    "destroyInterval",
-    "instanceName",
-    "parameters",
-    "submodules",
-}
+_SETTINGS = {"revisionId", "version", "environmentId", "destroyInterval", "instanceName", "parameters", "submodules"}
 
 
 @dataclass(frozen=True, slots=True)

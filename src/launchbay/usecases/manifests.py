@@ -134,11 +134,7 @@ async def _load(app: AppContext, organization_id: str, url: str) -> str:
             code="CredentialsInUrl",
         )
     answer = await app.egress.for_environment(organization_id).request(
-        "GET",
-        url,
-        headers={"accept": _ACCEPT},
-        timeout_s=limits.MANIFEST_SOURCE_S,
-        max_bytes=limits.MANIFEST_BYTES,
+        "GET", url, headers={"accept": _ACCEPT}, timeout_s=limits.MANIFEST_SOURCE_S, max_bytes=limits.MANIFEST_BYTES
     )
     if answer.status != 200:
         raise BadRequest(f"{answer.url} returned status {answer.status} instead of 200.", code="ManifestSourceFailed")
@@ -164,13 +160,7 @@ async def _lock(work: Work, application: Application) -> ChangeableRow:
     return row
 
 
-async def _append(
-    work: Work,
-    application: Application,
-    row: ChangeableRow,
-    text: str,
-    operation: str,
-) -> int:
+async def _append(work: Work, application: Application, row: ChangeableRow, text: str, operation: str) -> int:
     """Store the newest version and return its number; the caller holds the application's row."""
     version = row.latest_version + 1
     await store.set_version(work.connection, application_id=application.id, version=version)

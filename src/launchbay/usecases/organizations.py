@@ -27,13 +27,7 @@ from launchbay.usecases.permissions import manages_every_user, permitted_anywher
 
 
 async def read_audit_entries(
-    ctx: Context,
-    organization_id: str,
-    *,
-    after: int,
-    by: str | None,
-    about: str | None,
-    limit: int | None,
+    ctx: Context, organization_id: str, *, after: int, by: str | None, about: str | None, limit: int | None
 ) -> AsyncIterator[list[AuditRow]]:
     """Stream the entries of an organization in chunks, oldest first: by an actor, about an object.
 

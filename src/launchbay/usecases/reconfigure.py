@@ -91,8 +91,7 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
     record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     if record.parent_id is not None:
         raise NotAllowed(
-            "The instance belongs to a submodule; reconfigure the instance that launched it.",
-            code="SubmoduleInstance",
+            "The instance belongs to a submodule; reconfigure the instance that launched it.", code="SubmoduleInstance"
         )
     request = read_configuration_request(body)
     target = await _target(work, record, request)

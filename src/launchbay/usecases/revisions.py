@@ -86,10 +86,7 @@ async def delete_revision(ctx: Context, revision_id: str) -> None:
 
 
 async def _content(
-    work: Work,
-    application: Application,
-    request: RevisionRequest,
-    old: Revision | None,
+    work: Work, application: Application, request: RevisionRequest, old: Revision | None
 ) -> dict[str, Any]:
     """Return the columns of a revision that are not its name."""
     if request.instance_id is not None:

@@ -147,13 +147,7 @@ async def list_service_types(ctx: Context, organization_id: str) -> list[Service
 
 
 async def create_service(
-    ctx: Context,
-    organization_id: str,
-    *,
-    name: str,
-    type_id: str,
-    zone_id: str | None,
-    parameters: Mapping[str, Any],
+    ctx: Context, organization_id: str, *, name: str, type_id: str, zone_id: str | None, parameters: Mapping[str, Any]
 ) -> str:
     """Create a service and return its id.
 
@@ -265,11 +259,7 @@ async def _zone(work: Work, organization_id: str, wanted: str | None) -> str:
 
 
 async def _view(
-    work: Work,
-    service: Service,
-    name: str,
-    open_parameters: Mapping[str, Any],
-    secret_names: list[str],
+    work: Work, service: Service, name: str, open_parameters: Mapping[str, Any], secret_names: list[str]
 ) -> ServiceView:
     kind = work.app.service_types.find(service.type_id)
     zone_name = await store.get_zone_name(work.connection, zone_id=service.zone_id)
@@ -283,12 +273,7 @@ async def _view(
     )
 
 
-async def _changed(
-    work: Work,
-    service: Service,
-    old: ServiceParameters,
-    given: Mapping[str, Any],
-) -> ServiceParameters:
+async def _changed(work: Work, service: Service, old: ServiceParameters, given: Mapping[str, Any]) -> ServiceParameters:
     kind = work.app.service_types.find(service.type_id)
     if kind is None:
         raise BadRequest(
@@ -311,12 +296,7 @@ _COMMAND_FIELD = "commandname"
 
 
 async def run_command(
-    ctx: Context,
-    service_id: str,
-    command_name: str,
-    arguments: Mapping[str, Any],
-    *,
-    include_intermediate: bool,
+    ctx: Context, service_id: str, command_name: str, arguments: Mapping[str, Any], *, include_intermediate: bool
 ) -> list[Mapping[str, Any]]:
     """Carry out a command and return its results, the final one last; the intermediate ones only if asked for.
 

@@ -129,13 +129,7 @@ async def present_submodules(ctx: Context, instance_id: str) -> Mapping[str, Any
 class _ShapeBuilder:
     """Looks from one submodule into the next, a bounded number of them."""
 
-    def __init__(
-        self,
-        work: Work,
-        organization_id: str,
-        shared: Mapping[str, str],
-        choices: SubmoduleChoices,
-    ) -> None:
+    def __init__(self, work: Work, organization_id: str, shared: Mapping[str, str], choices: SubmoduleChoices) -> None:
         self._work = work
         self._organization_id = organization_id
         self._shared = shared

@@ -55,11 +55,7 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView]:
         administrators = await _administrators(work, organization.id)
     grants = work.lookup.grants(organization.id)
     return [
-        UserView(
-            row,
-            gate.can_evict(grants, row.id, administrators),
-            gate.can_manage_roles(grants, row.id),
-        )
+        UserView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
         for row in rows
         if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.id))
     ]
@@ -77,13 +73,7 @@ async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserAcc
 
 
 async def create_user(
-    ctx: Context,
-    organization_id: str,
-    *,
-    email: str,
-    name: str,
-    password: str | None,
-    role_names: Sequence[str],
+    ctx: Context, organization_id: str, *, email: str, name: str, password: str | None, role_names: Sequence[str]
 ) -> CreatedUser:
     """Add a user to an organization: a new account, or the existing one with this e-mail address.
 

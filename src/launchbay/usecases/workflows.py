@@ -67,11 +67,7 @@ async def schedule_workflow(
 
 
 async def reschedule_workflow(
-    ctx: Context,
-    instance_id: str,
-    schedule: str,
-    interval: Any,
-    parameters: Mapping[str, Any] | None,
+    ctx: Context, instance_id: str, schedule: str, interval: Any, parameters: Mapping[str, Any] | None
 ) -> str | None:
     """Move a schedule, named by its id or its workflow's name; 0 cancels it. Returns its id, None when cancelled.
 
@@ -143,12 +139,7 @@ async def _for_running(work: Work, instance_id: str, workflow: str, permission: 
     return record
 
 
-async def _run(
-    work: Work,
-    record: InstanceRecord,
-    workflow: str,
-    parameters: Mapping[str, Any],
-) -> None:
+async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> None:
     manifest = await work.manifest(record.application_id, record.version)
     plan = plan_run(manifest, workflow, parameters, record.status)
     if record.status is InstanceStatus.DESTROYED:
