@@ -13,7 +13,7 @@ import msgspec
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.engine.journal import retry_while_unavailable
 from launchbay.errors import ActionFailed, BadRequest, Conflict
-from launchbay.ids import new_id
+from launchbay.ids import NamedRow, new_id
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
 from launchbay.machines.clouds.order import DEFAULT_REGION
 from launchbay.machines.clouds.provider import CloudCalls
@@ -27,7 +27,6 @@ from launchbay.store import machines as store
 from launchbay.store import services
 from launchbay.store.database import Connection, Database
 from launchbay.store.machines import AccountRow
-from launchbay.store.services import OfferedOfType
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -256,7 +255,7 @@ class EnvironmentPools:
                     found[f"{pool.id}/{holder}"] = PooledHost(entry["id"], entry["resource"])
         return found
 
-    async def _offered(self, context: ProviderContext) -> list[OfferedOfType]:
+    async def _offered(self, context: ProviderContext) -> list[NamedRow]:
         async with self._database.connection() as connection:
             return await services.list_offered_by_type(
                 connection,
@@ -265,7 +264,7 @@ class EnvironmentPools:
                 type_id=self._type.id,
             )
 
-    async def _chosen(self, context: ProviderContext) -> OfferedOfType:
+    async def _chosen(self, context: ProviderContext) -> NamedRow:
         """Return the pool that the policy names, or the only one."""
         offered = await self._offered(context)
         wanted = context.policies.get(POLICY)

@@ -92,14 +92,7 @@ class ApprovalAnswer(msgspec.Struct, array_like=True, frozen=True):
     at_ms: int
 
 
-_answers = msgspec.json.Decoder(list[ApprovalAnswer])
-
-
-def read_answers(text: str) -> list[ApprovalAnswer]:
-    """Return the answers of an `ApprovalRow`, oldest first."""
-    return _answers.decode(text)
-
-
+read_answers = msgspec.json.Decoder(list[ApprovalAnswer]).decode  # of an `ApprovalRow`, oldest first
 insert = _sql.value("insert", str)
 count_pending = _sql.value("count_pending", int)
 get_role_by_name = _sql.value("get_role_by_name", str)

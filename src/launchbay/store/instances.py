@@ -101,12 +101,7 @@ class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     live_steps: list[tuple[str, str, int]] | None
 
 
-_history = msgspec.json.Decoder(list[JobRow])
-
-
-def read_history(text: str) -> list[JobRow]:
-    """Decode `InstanceDetail.history`."""
-    return _history.decode(text)
+read_history = msgspec.json.Decoder(list[JobRow]).decode  # of `InstanceDetail.history` and `jobs.get_page`
 
 
 class LockRow(NamedTuple):

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from launchbay.store.instances import JobRow
 from launchbay.store.statements import load
 
 _sql = load("jobs")
@@ -198,14 +197,8 @@ class JobView(NamedTuple):
         return _recorded.decode(self.journal)
 
 
-_page = msgspec.json.Decoder(list[JobRow])
 _planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
 _recorded = msgspec.json.Decoder(list[StepView])
-
-
-def read_page(text: str) -> list[JobRow]:
-    """Decode the result of `get_page`."""
-    return _page.decode(text)
 
 
 get_page = _sql.value("get_page", str)

@@ -48,13 +48,6 @@ class PartOfApplication(NamedTuple):
     application_id: str
 
 
-class OfferedOfType(NamedTuple):
-    """A service of a given type that an environment offers."""
-
-    id: str
-    name: str
-
-
 list_by_organization = _sql.rows("list_by_organization", OfferedService)
 insert = _sql.change("insert")
 lock = _sql.row("lock", ChangeableRow)
@@ -69,7 +62,7 @@ delete_secrets_except = _sql.change("delete_secrets_except")
 list_zones = _sql.rows("list_zones", NamedRow)
 insert_zone = _sql.change("insert_zone")
 get_zone_name = _sql.value("get_zone_name", str)
-list_offered_by_type = _sql.rows("list_offered_by_type", OfferedOfType)
+list_offered_by_type = _sql.rows("list_offered_by_type", NamedRow)
 list_revisions_and_instances = _sql.rows("list_revisions_and_instances", PartOfApplication)
 
 

@@ -42,14 +42,18 @@ from launchbay.store.database import Connection
 T = TypeVar("T")
 
 
-class Change:
-    """A statement that returns how many rows it changed."""
-
+class _Statement:
     __slots__ = ("_text", "name")
 
     def __init__(self, name: str, text: bytes) -> None:
         self.name = name
         self._text = text
+
+
+class Change(_Statement):
+    """A statement that returns how many rows it changed."""
+
+    __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> int:
         return (await connection.execute(self._text, parameters)).rowcount
@@ -60,39 +64,30 @@ class Change:
             await cursor.executemany(self._text, parameters)
 
 
-class Value(Generic[T]):
+class Value(_Statement, Generic[T]):
     """A statement that returns one value."""
 
-    __slots__ = ("_text", "name")
-
-    def __init__(self, name: str, text: bytes) -> None:
-        self.name = name
-        self._text = text
+    __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
         values = await (await connection.execute(self._text, parameters)).fetchone()
         return None if values is None else values[0]
 
 
-class Column(Generic[T]):
+class Column(_Statement, Generic[T]):
     """A statement that returns a list of values."""
 
-    __slots__ = ("_text", "name")
-
-    def __init__(self, name: str, text: bytes) -> None:
-        self.name = name
-        self._text = text
+    __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> list[T]:
         return [values[0] for values in await (await connection.execute(self._text, parameters)).fetchall()]
 
 
-class _Rows(Generic[T]):
-    __slots__ = ("_fields", "_make", "_text", "name")
+class _Rows(_Statement, Generic[T]):
+    __slots__ = ("_fields", "_make")
 
     def __init__(self, name: str, text: bytes, row: Callable[..., T]) -> None:
-        self.name = name
-        self._text = text
+        super().__init__(name, text)
         self._make: Callable[[tuple[Any, ...]], T] = getattr(row, "_make", None) or (lambda values: row(*values))
         self._fields: tuple[str, ...] | None = row.__match_args__  # type: ignore[attr-defined] # dataclasses, tuples, structs
 

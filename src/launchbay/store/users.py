@@ -35,13 +35,10 @@ class Role:
 
     @property
     def can_edit(self) -> bool:
-        """Whether users who can manage roles can modify this one."""
+        """Whether users who can manage roles can modify this one, or delete it."""
         return self.kind is not RoleKind.ADMINISTRATOR
 
-    @property
-    def can_delete(self) -> bool:
-        """Whether users who can manage roles can delete this one."""
-        return self.kind is not RoleKind.ADMINISTRATOR
+    can_delete = can_edit
 
 
 def leaves_no_administrator(administrators: Collection[str], user_id: str) -> bool:

@@ -17,9 +17,8 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, Plan, read_plan
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, accept, may_accept, plan_resumed, plan_run
-from launchbay.store import jobs as control
-from launchbay.store import jobs as views
-from launchbay.store.instances import InstanceRecord, JobRow
+from launchbay.store import jobs as store
+from launchbay.store.instances import InstanceRecord, JobRow, read_history
 from launchbay.store.jobs import ControlRow, JobView
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
@@ -44,8 +43,8 @@ async def list_jobs(
     while left > 0:
         count = int(min(left, limits.JOBS_CHUNK))
         async with ctx.read() as work:
-            text = await views.get_page(work.connection, instance_id=record.id, after=after, count=count)
-        rows = views.read_page(text or "[]")
+            text = await store.get_page(work.connection, instance_id=record.id, after=after, count=count)
+        rows = read_history(text or "[]")
         yield rows, redactor
         if len(rows) < count:
             return
@@ -55,7 +54,7 @@ async def list_jobs(
 async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
     """Return a job with everything that its steps have left."""
     async with ctx.read() as work:
-        view = await views.get(
+        view = await store.get(
             work.connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
         )
         if view is None:
@@ -76,19 +75,15 @@ async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
         if job.status == JobStatus.EXECUTING and read_plan(job.plan).deletes_instance:
             raise Conflict("The job deletes the instance, and cannot be stopped any more.", code="InstanceBeingDeleted")
         reason = f"Cancelled by {ctx.actor.email}."
-        asked = await control.cancel(work.connection, job_id=job.id, reason=reason)
+        asked = await store.cancel(work.connection, job_id=job.id, reason=reason)
         if asked is None and job.cancel_requested and job.status == JobStatus.EXECUTING:
             return  # somebody has asked for it already
         if asked is None:
             raise Conflict(
                 f"The job has ended: it is {job.status}. Only a job under way can be cancelled.", code="JobEnded"
             )
-        await work.audit(
-            "cancel_job",
-            record,
-            before={"job": job.id},
-            at=permissions.workflow(record.application_id, record.id, job.name),
-        )
+        at = permissions.workflow(record.application_id, record.id, job.name)
+        await work.audit("cancel_job", record, before={"job": job.id}, at=at)
 
 
 async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Mapping[str, Any]) -> str:
@@ -100,8 +95,8 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
     """
     async with ctx.begin() as work:
         record, _ = await _find_job(work, instance_id, job_id)
-        locked = await control.lock_instance(work.connection, instance_id=record.id)
-        job = await control.get_control(work.connection, instance_id=record.id, job_id=job_id)
+        locked = await store.lock_instance(work.connection, instance_id=record.id)
+        job = await store.get_control(work.connection, instance_id=record.id, job_id=job_id)
         if locked is None or job is None:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         plan = read_plan(job.plan)
@@ -117,24 +112,20 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
         await work.check_quota(record.organization_id)
         resumed_id = await accept(work.connection, record.id, ctx.actor.user_id, resumed, manifest)
         assert resumed_id is not None, "the instance is locked and idle"
-        done = await control.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
+        done = await store.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
         text = f"Goes on where the job {job.id} failed; {done} of its steps are done and stay so."
-        await control.set_note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
+        await store.set_note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
         if configured is not None:
-            await control.set_parameters(work.connection, instance_id=record.id, parameters=configured)
-        await work.audit(
-            "resume_job",
-            record,
-            before={"job": job.id},
-            after={"job": resumed_id, "parameters": work.fingerprints(parameters)},
-            at=permissions.workflow(record.application_id, record.id, job.name),
-        )
+            await store.set_parameters(work.connection, instance_id=record.id, parameters=configured)
+        after = {"job": resumed_id, "parameters": work.fingerprints(parameters)}
+        at = permissions.workflow(record.application_id, record.id, job.name)
+        await work.audit("resume_job", record, {"job": job.id}, after, at=at)
     return resumed_id
 
 
 async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[InstanceRecord, ControlRow]:
     """Return instance and job for somebody who may run the job's workflow. Raises as a run of it does."""
-    job = await control.get_control(work.connection, instance_id=instance_id, job_id=job_id)
+    job = await store.get_control(work.connection, instance_id=instance_id, job_id=job_id)
     if job is None:
         raise await _not_found(work, instance_id, job_id)
     if job.name == DESTROY:
