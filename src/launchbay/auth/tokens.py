@@ -23,6 +23,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 from joserfc.jws import JWSRegistry
 
+from launchbay import limits
 from launchbay.auth.audit import SecurityEvent, SecurityEventKind, SecurityEvents
 from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.secret_key import SecretKey
@@ -30,14 +31,6 @@ from launchbay.auth.throttle import AddressThrottle
 from launchbay.clock import Clock
 from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id, new_id
-from launchbay.limits import (
-    REFRESH_TOKEN_BLOCK_S,
-    REFRESH_TOKEN_LIFETIME_DAYS,
-    REFRESH_TOKENS_BLOCKED,
-    REFRESH_TOKENS_SUSPICIOUS,
-    SESSION_TOKEN_BYTES,
-    SESSIONS_VERIFIED,
-)
 from launchbay.store import keys, users
 from launchbay.store.database import Connection, Database
 from launchbay.store.keys import SessionKeyRow
@@ -214,14 +207,14 @@ class SessionTokens:
         Whether the account still exists and is enabled is for the lookup to see. Raises NotAuthenticated for whatever
         is not exactly one of our tokens, unexpired; Unavailable.
         """
-        if len(token) > SESSION_TOKEN_BYTES or not token.isascii():
+        if len(token) > limits.SESSION_TOKEN_BYTES or not token.isascii():
             _refuse("isn't a session token")
         digest = sha256(token.encode("ascii")).digest()
         verified = self._verified.get(digest)
         if verified is None:
             verified = await self._verify(token)
             self._verified[digest] = verified
-            while len(self._verified) > SESSIONS_VERIFIED:
+            while len(self._verified) > limits.SESSIONS_VERIFIED:
                 self._verified.popitem(last=False)
         elif await self._keys.verification_key(verified.key_id) is None:
             _refuse("was signed with a key that is no longer in use")
@@ -289,9 +282,9 @@ class Verdict(Enum):
 
 def judge_rate(recent: int) -> Verdict:
     """Judge one more token after `recent` ones within the hour (conformance.md, "Authentication")."""
-    if recent >= REFRESH_TOKENS_BLOCKED:
+    if recent >= limits.REFRESH_TOKENS_BLOCKED:
         return Verdict.BLOCKED
-    return Verdict.SUSPICIOUS if recent >= REFRESH_TOKENS_SUSPICIOUS else Verdict.ALLOWED
+    return Verdict.SUSPICIOUS if recent >= limits.REFRESH_TOKENS_SUSPICIOUS else Verdict.ALLOWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,9 +329,9 @@ class RefreshTokens:
             return GenerationBlocked(state.blocked_s)
         judged = judge_rate(state.recent)
         if judged is Verdict.BLOCKED:
-            await users.block_generation(connection, user_id=user_id, seconds=REFRESH_TOKEN_BLOCK_S)
+            await users.block_generation(connection, user_id=user_id, seconds=limits.REFRESH_TOKEN_BLOCK_S)
             self._report(SecurityEventKind.REFRESH_TOKENS_BLOCKED, user_id, state.recent)
-            return GenerationBlocked(REFRESH_TOKEN_BLOCK_S)
+            return GenerationBlocked(limits.REFRESH_TOKEN_BLOCK_S)
         if judged is Verdict.SUSPICIOUS:
             self._report(SecurityEventKind.MANY_REFRESH_TOKENS, user_id, state.recent + 1)
         token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
@@ -347,8 +340,8 @@ class RefreshTokens:
             id=new_id(),
             user_id=user_id,
             label=label,
-            token_hash=_hash(token),
-            lifetime_s=REFRESH_TOKEN_LIFETIME_DAYS * 24 * 3600,
+            token_hash=hash_token(token),
+            lifetime_s=limits.REFRESH_TOKEN_LIFETIME_DAYS * 24 * 3600,
         )
         assert row is not None, "an insert answers its row"
         return GeneratedToken(token, row)
@@ -373,7 +366,7 @@ class RefreshTokens:
         self._throttle.begin(address)
         possible = token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii()
         try:
-            user = await users.redeem_refresh_token(connection, token_hash=_hash(token)) if possible else None
+            user = await users.redeem_refresh_token(connection, token_hash=hash_token(token)) if possible else None
         except BaseException:
             self._throttle.withdraw(address)
             raise
@@ -386,6 +379,6 @@ class RefreshTokens:
         self._events.report(SecurityEvent(kind, user_id, f"{count} refresh tokens within an hour"))
 
 
-def _hash(token: str) -> bytes:
+def hash_token(token: str) -> bytes:
     """Return what is stored; a plain hash is enough for a token of 256 random bits."""
-    return sha256(token.encode("ascii")).digest()
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()

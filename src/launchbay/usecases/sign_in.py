@@ -4,17 +4,15 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import sha256
 
 from launchbay.auth import permissions
 from launchbay.auth.openid import Identity, OpenIdProvider
 from launchbay.auth.permissions import Actor, Method
-from launchbay.auth.tokens import Session
+from launchbay.auth.tokens import Session, hash_token
 from launchbay.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS
 from launchbay.store import organizations, users
-from launchbay.store import users as store
 from launchbay.store.database import Connection, unique_violation_as
 from launchbay.store.users import ConsoleSessionRow, User
 from launchbay.usecases.context import AppContext, Context
@@ -42,10 +40,10 @@ class Invitation:
 async def invite(connection: Connection, user_id: str) -> Invitation:
     """Make an invitation for a new account, in the transaction that makes the account."""
     token = secrets.token_urlsafe(_RANDOM_BYTES)
-    expires_at = await store.insert_invitation(
+    expires_at = await users.insert_invitation(
         connection,
         user_id=user_id,
-        token_hash=_hash_invitation_token(token),
+        token_hash=hash_token(token),
         lifetime_s=INVITATION_LIFETIME_DAYS * 24 * 3600,
     )
     assert expires_at is not None, "an insert answers its row"
@@ -57,7 +55,7 @@ async def read_invitation(app: AppContext, token: str) -> User:
     if len(token) > _LONGEST:
         raise _invalid()
     async with app.database.connection() as connection:
-        user = await store.get_invitation(connection, token_hash=_hash_invitation_token(token))
+        user = await users.get_invitation(connection, token_hash=hash_token(token))
     if user is None:
         raise _invalid()
     return user
@@ -68,7 +66,7 @@ async def accept_invitation(app: AppContext, token: str, password: str, address:
     await read_invitation(app, token)  # nobody makes us hash without a link
     password_hash = await app.passwords.hash(password)
     async with app.database.transaction() as connection:
-        user = await store.redeem_invitation(connection, token_hash=_hash_invitation_token(token))
+        user = await users.redeem_invitation(connection, token_hash=hash_token(token))
         if user is None:
             raise _invalid()
         await users.set_password(connection, id=user.id, password_hash=password_hash)
@@ -88,11 +86,6 @@ def _invalid() -> NotFound:
         "Ask who invited you for a new one.",
         code="InvalidInvitation",
     )
-
-
-def _hash_invitation_token(token: str) -> bytes:
-    """Return what is stored; a plain hash is enough for a token of 256 random bits."""
-    return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +120,7 @@ async def sign_in_with_identity(
     """
     _check_domain(account_policy.domains, identity.email)
     async with app.database.transaction() as connection:
-        user = await store.get_by_identity(connection, issuer=identity.issuer, subject=identity.subject)
+        user = await users.get_by_identity(connection, issuer=identity.issuer, subject=identity.subject)
         if user is None:
             user = await _linked(app, connection, account_policy, identity, address)
         if not user.enabled:
@@ -145,7 +138,7 @@ async def _linked(
     user = await users.get_by_email(connection, email=identity.email)
     if user is None:
         user = await _new_user(app, connection, account_policy, identity, address)
-    linked = await store.insert_identity(connection, issuer=identity.issuer, subject=identity.subject, user_id=user.id)
+    linked = await users.insert_identity(connection, issuer=identity.issuer, subject=identity.subject, user_id=user.id)
     if linked is None:
         raise NotAllowed(
             f"The account {user.email} belongs to somebody else at the identity provider.", "Ask an administrator."
@@ -194,7 +187,7 @@ async def _role_ids(connection: Connection, organization_id: str | None, names: 
     """Return the ids of the roles, None when one is missing."""
     if organization_id is None:
         return None
-    ids = await store.list_role_ids_by_name(connection, organization_id=organization_id, names=list(names))
+    ids = await users.list_role_ids_by_name(connection, organization_id=organization_id, names=list(names))
     return ids if len(ids) == len(set(names)) else None
 
 
@@ -220,12 +213,12 @@ async def open_session(ctx: Context) -> Session:
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
-        await store.delete_expired_sessions(work.connection, user_id=caller.id)
-        await store.insert_session(
+        await users.delete_expired_sessions(work.connection, user_id=caller.id)
+        await users.insert_session(
             work.connection,
             id=new_id(),
             user_id=caller.id,
-            token_hash=_hash_session_token(token),
+            token_hash=hash_token(token),
             address=ctx.actor.address,
             lifetime_s=ctx.app.session_lifetime_s,
         )
@@ -241,7 +234,7 @@ async def authenticate_session(app: AppContext, token: str, address: str) -> Act
     user = None
     if token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii():
         async with app.database.connection() as connection:
-            user = await store.get_by_session(connection, token_hash=_hash_session_token(token))
+            user = await users.get_by_session(connection, token_hash=hash_token(token))
     if user is None:
         raise NotAuthenticated("The session has ended.", "Sign in again.")
     return Actor(user.id, user.email, user.name, address, Method.CONSOLE)
@@ -250,7 +243,7 @@ async def authenticate_session(app: AppContext, token: str, address: str) -> Act
 async def close_session(ctx: Context, token: str) -> None:
     """End the session, wherever its token has got to."""
     async with ctx.begin() as work:
-        if await store.delete_session_by_token(work.connection, token_hash=_hash_session_token(token)):
+        if await users.delete_session_by_token(work.connection, token_hash=hash_token(token)):
             await work.audit_own("close_session", permissions.user(ctx.actor.user_id))
 
 
@@ -258,20 +251,13 @@ async def list_sessions(ctx: Context, token: str) -> list[ConsoleSessionRow]:
     """Return the caller's sessions, the newest first; the one with this token is marked."""
     async with ctx.read() as work:
         caller = await work.lookup.caller()
-        return await store.list_sessions_by_user(
-            work.connection, user_id=caller.id, token_hash=_hash_session_token(token)
-        )
+        return await users.list_sessions_by_user(work.connection, user_id=caller.id, token_hash=hash_token(token))
 
 
 async def close_other_session(ctx: Context, session_id: str) -> None:
     """End a session of the caller's, in another browser for example. Raises NotFound."""
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
-        if not is_id(session_id) or not await store.delete_session(work.connection, id=session_id, user_id=caller.id):
+        if not is_id(session_id) or not await users.delete_session(work.connection, id=session_id, user_id=caller.id):
             raise NotFound("You have no such session; it may have ended.", "Look at the list of your sessions.")
         await work.audit_own("close_session", permissions.user(caller.id))
-
-
-def _hash_session_token(token: str) -> bytes:
-    """Return what is stored; a plain hash is enough for a token of 256 random bits."""
-    return sha256(token.encode("utf-8", "replace")).digest()
