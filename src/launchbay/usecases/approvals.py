@@ -71,13 +71,10 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
         if own is not given.approves:
             _check_open(ctx.app, locked)
             status = await _write(work.connection, ctx.actor, approval_id, given, locked.needed)
-            await work.audit(
-                "approve" if given.approves else "reject",
-                record,
-                before={"approval": approval_id, "status": locked.status},
-                after={"approval": approval_id, "status": status, "comment": given.comment},
-                at=permissions.workflow(record.application_id, record.id, look.workflow),
-            )
+            before = {"approval": approval_id, "status": locked.status}
+            after = {"approval": approval_id, "status": status, "comment": given.comment}
+            at = permissions.workflow(record.application_id, record.id, look.workflow)
+            await work.audit("approve" if given.approves else "reject", record, before, after, at=at)
         row = await store.get(work.connection, approval_id=approval_id)
         assert row is not None, "it is locked"
         return row

@@ -88,10 +88,7 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
             stem = source.name[: limits.NAME_CHARS - len(clone_id) - 1]
             candidates = [f"{stem} {clone_id[-_SUFFIX_CHARS:]}", f"{stem} {clone_id}"]
         for candidate in candidates:
-            if (
-                await store.clone(work.connection, environment_id=clone_id, source_id=source.id, name=candidate)
-                is not None
-            ):
+            if await store.clone(work.connection, environment_id=clone_id, source_id=source.id, name=candidate):
                 after = {"name": candidate, "source": source.id}
                 await work.audit("clone_environment", source, after=after, at=permissions.environment(clone_id))
                 return Clone(clone_id, candidate)
@@ -219,14 +216,7 @@ async def replace_services(ctx: Context, environment_id: str, service_ids: Seque
         known = await store.list_known_services(
             work.connection, organization_id=environment.organization_id, service_ids=list(wanted)
         )
-        unknown = sorted(wanted.difference(known))
-        if unknown:
-            shown = ", ".join(repr(service_id[:40]) for service_id in unknown[:20])
-            raise BadRequest(
-                f"The organization has no service with the id {shown}.",
-                "GET organizations/{id}/services lists those that it has.",
-                code="UnknownId",
-            )
+        _refuse_unknown("service", wanted.difference(known))
         offered = {row.id for row in await store.list_services(work.connection, environment_id=environment.id)}
         for service_id in sorted(wanted ^ offered):
             work.lookup.require(
@@ -297,12 +287,8 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
         await store.delete_offers(work.connection, instance_id=record.id, environment_ids=sorted(offered - wanted))
         if wanted:
             await store.insert_offers(work.connection, instance_id=record.id, environment_ids=sorted(wanted))
-        await work.audit(
-            "replace_instance_environments",
-            record,
-            before={"environments": sorted(offered)},
-            after={"environments": sorted(wanted)},
-        )
+        before, after = {"environments": sorted(offered)}, {"environments": sorted(wanted)}
+        await work.audit("replace_instance_environments", record, before, after)
 
 
 async def _check_environments(work: Work, record: InstanceRecord, wanted: set[str]) -> None:
@@ -313,12 +299,15 @@ async def _check_environments(work: Work, record: InstanceRecord, wanted: set[st
     known = await store.list_known_environments(
         work.connection, organization_id=record.organization_id, environment_ids=sorted(wanted)
     )
-    unknown = sorted(wanted.difference(known))
-    if unknown:
-        shown = ", ".join(repr(environment_id[:40]) for environment_id in unknown[:20])
+    _refuse_unknown("environment", wanted.difference(known))
+
+
+def _refuse_unknown(noun: str, ids: set[str]) -> None:
+    if ids:
+        shown = ", ".join(repr(object_id[:40]) for object_id in sorted(ids)[:20])
         raise BadRequest(
-            f"The organization has no environment with the id {shown}.",
-            "GET organizations/{id}/environments lists those that it has.",
+            f"The organization has no {noun} with the id {shown}.",
+            f"GET organizations/{{id}}/{noun}s lists those that it has.",
             code="UnknownId",
         )
 

@@ -12,7 +12,6 @@ from launchbay.auth.permissions import Permission
 from launchbay.clock import Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooLarge
 from launchbay.ids import new_id
-from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
@@ -53,12 +52,8 @@ async def put_user_data(ctx: Context, instance_id: str, data: Mapping[str, Any])
         if len(text) > limits.USER_DATA_BYTES:
             raise TooLarge(f"User data has {len(text)} bytes; at most {limits.USER_DATA_BYTES} are kept.")
         await store.set_user_data(work.connection, instance_id=record.id, user_data=text.decode())
-        await work.audit(
-            "put_user_data",
-            record,
-            before=work.fingerprints(msgspec.json.decode(record.user_data)),
-            after=work.fingerprints(data),
-        )
+        before = work.fingerprints(msgspec.json.decode(record.user_data))
+        await work.audit("put_user_data", record, before, work.fingerprints(data))
 
 
 async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> None:
@@ -171,19 +166,16 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
                 schedule_id=new_id(),
                 owner_id=ctx.actor.user_id,
             )
-        await work.audit(
-            "set_destroy_at",
-            record,
-            before={"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)},
-            after={"destroyAt": None if destroy_at is None else destroy_at_ms},
-        )
+        before = {"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)}
+        after = {"destroyAt": None if destroy_at is None else destroy_at_ms}
+        await work.audit("set_destroy_at", record, before, after)
 
 
 def _checked(destroy_at_ms: int, clock: Clock) -> datetime | None:
     if destroy_at_ms == NEVER:
         return None
     now = clock.now()
-    longest = now + timedelta(milliseconds=INTERVAL_LONGEST_MS)
+    longest = now + timedelta(milliseconds=limits.INTERVAL_LONGEST_MS)
     if not to_ms(now) < destroy_at_ms <= to_ms(longest):
         raise BadRequest(
             f"destroyAt is {destroy_at_ms}; give a time to come, in milliseconds since 1970 (now it is {to_ms(now)}), "

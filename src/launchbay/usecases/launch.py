@@ -66,16 +66,11 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
     """
     async with ctx.begin() as work:
         planned = await plan_launch_tree(work, application_id, body)
-        application, environment, request, root = (
-            planned.application,
-            planned.environment,
-            planned.request,
-            planned.root,
-        )
+        application, request, root = planned.application, planned.request, planned.root
         await work.check_quota(application.organization_id)
         destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
         with foreign_key_violation_as("The application or its environment was deleted by another request."):
-            await write_launch(work, root, environment, planned.view, destroy_after_ms)
+            await write_launch(work, root, planned.environment, planned.view, destroy_after_ms)
         await work.audit(
             "launch_application",
             application,
@@ -83,7 +78,7 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
                 "name": root.name,
                 "version": root.version,
                 "revisionId": request.revision_id,
-                "environmentId": environment.id,
+                "environmentId": planned.environment.id,
                 "destroyInterval": request.destroy_interval_ms,
                 "parameters": work.fingerprints(request.parameters),
                 "submodules": work.fingerprints(request.submodules),

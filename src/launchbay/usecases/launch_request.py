@@ -142,14 +142,11 @@ def _merged_one(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
     merged = {**stored, **{name: value for name, value in given.items() if value is not None}}
     if given.get("revisionId") is not None and given.get("manifestVersion") is None:
         merged.pop("manifestVersion", None)  # it was meant for the other revision
-    for part, join in (("parameters", _joined), ("submodules", merge_submodules)):
-        if isinstance(stored.get(part), Mapping) and isinstance(given.get(part), Mapping):
-            merged[part] = join(stored[part], given[part])
+    for part in ("parameters", "submodules"):
+        old, new = stored.get(part), given.get(part)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            merged[part] = merge_submodules(old, new) if part == "submodules" else {**old, **new}
     return merged
-
-
-def _joined(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**stored, **given}
 
 
 _SUBMODULE_FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules")
@@ -203,7 +200,7 @@ def for_components(
 
 def _read_one(value: Any, path: str) -> SubmoduleRequest:
     if not isinstance(value, Mapping):
-        raise _wrong_submodule_field(path, "an object")
+        raise _wrong_field(path, "an object")
     for name in value:
         if name not in _SUBMODULE_FIELDS:
             raise BadRequest(
@@ -214,19 +211,15 @@ def _read_one(value: Any, path: str) -> SubmoduleRequest:
     parameters = value.get("parameters") or {}
     inner = value.get("submodules") or {}
     if revision_id is not None and not isinstance(revision_id, str):
-        raise _wrong_submodule_field(f"{path}/revisionId", "a string")
+        raise _wrong_field(f"{path}/revisionId", "a string")
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise _wrong_submodule_field(f"{path}/manifestVersion", "a whole number")
+        raise _wrong_field(f"{path}/manifestVersion", "a whole number")
     if not isinstance(parameters, Mapping):
-        raise _wrong_submodule_field(f"{path}/parameters", "an object, name to value")
+        raise _wrong_field(f"{path}/parameters", "an object, name to value")
     if not isinstance(inner, Mapping):
-        raise _wrong_submodule_field(f"{path}/submodules", "an object, submodule id to its configuration")
+        raise _wrong_field(f"{path}/submodules", "an object, submodule id to its configuration")
     read_submodules(inner, f"{path}/submodules")
     return SubmoduleRequest(revision_id, version, parameters, inner)
-
-
-def _wrong_submodule_field(path: str, kind: str) -> BadRequest:
-    return BadRequest(f"{path} must be {kind}.", code="InvalidField")
 
 
 _CONFIGURATION_FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")
@@ -257,22 +250,17 @@ def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
         version = int(version)
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise _wrong_field("manifestVersion", "a whole number")
-    for name in ("instanceName", "revisionId"):
-        if not isinstance(given.get(name, ""), str):
-            raise _wrong_field(name, "a string")
+    _text(given, "instanceName")
+    revision_id = _text(given, "revisionId")
     for name in ("parameters", "submodules"):
         if not isinstance(given.get(name, {}), Mapping):
             raise _wrong_field(name, "an object")
-    instance_name = given.get("instanceName", "").strip() or None
-    if instance_name is not None and len(instance_name) > limits.NAME_CHARS:
-        raise BadRequest(
-            f"instanceName has {len(instance_name)} characters; at most {limits.NAME_CHARS}.", code="InvalidName"
-        )
+    instance_name = _name(given)
     read_submodules(given.get("submodules", {}))
     return ConfigurationRequest(
         instance_name=instance_name,
         manifest_version=version,
-        revision_id=given.get("revisionId"),
+        revision_id=revision_id,
         parameters=given.get("parameters", {}),
         submodules=given.get("submodules", {}),
     )

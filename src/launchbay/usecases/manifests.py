@@ -9,7 +9,6 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
 from launchbay.planning import off_loop_if_large
-from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
 from launchbay.usecases.context import AppContext, Context, Work
@@ -55,7 +54,7 @@ async def read_manifest(ctx: Context, application_id: str, version: int | None) 
         wanted = application.latest_version if version is None else version
         content = None
         if 0 < wanted <= application.latest_version:
-            content = await applications.get_manifest(work.connection, application_id=application.id, version=wanted)
+            content = await store.get_manifest(work.connection, application_id=application.id, version=wanted)
     if content is None:
         raise BadRequest(
             f"The application has no manifest version {wanted}; the newest is {application.latest_version}.",
@@ -68,7 +67,7 @@ async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:
     """Return the manifest versions of an application, the newest first."""
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        return await applications.list_manifests_by_application(work.connection, application_id=application.id)
+        return await store.list_manifests_by_application(work.connection, application_id=application.id)
 
 
 async def set_manifest_source(ctx: Context, application_id: str, url: str) -> int:
@@ -112,9 +111,7 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
         row = await _lock(work, application)
         if row.sealed_source != sealed:
             raise Conflict("The manifest's source was changed by another request. Refresh again.")
-        newest = await applications.get_manifest(
-            work.connection, application_id=application.id, version=row.latest_version
-        )
+        newest = await store.get_manifest(work.connection, application_id=application.id, version=row.latest_version)
         if newest == text:
             return Refreshed(row.latest_version, changed=False)
         version = await _append(work, application, row, text, "refresh_manifest")
@@ -164,15 +161,11 @@ async def _append(work: Work, application: Application, row: ChangeableRow, text
     """Store the newest version and return its number; the caller holds the application's row."""
     version = row.latest_version + 1
     await store.set_version(work.connection, application_id=application.id, version=version)
-    await applications.insert_manifest(
+    await store.insert_manifest(
         work.connection, application_id=application.id, version=version, content=text, author_id=work.actor.user_id
     )
-    await work.audit(
-        operation,
-        application,
-        before={"version": row.latest_version, "sourceUrl": application.source_url},
-        after={"version": version, "sourceUrl": row.source_url},
-    )
+    before = {"version": row.latest_version, "sourceUrl": application.source_url}
+    await work.audit(operation, application, before, {"version": version, "sourceUrl": row.source_url})
     return version
 
 

@@ -14,9 +14,7 @@ from launchbay.ids import NamedRow, is_id, new_id
 from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store import audit as store
-from launchbay.store import environments, organizations, services, users
-from launchbay.store import machines as store_machines
-from launchbay.store import organizations as store_organizations
+from launchbay.store import environments, machines, organizations, services, users
 from launchbay.store.audit import AuditRow
 from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
@@ -139,7 +137,7 @@ async def list_organizations(ctx: Context) -> list[NamedRow]:
     """Return the organizations that the caller belongs to, by name."""
     async with ctx.read() as work:
         caller = await work.lookup.caller()
-        return await store_organizations.list_by_user(work.connection, user_id=caller.id)
+        return await organizations.list_by_user(work.connection, user_id=caller.id)
 
 
 async def read_organization(ctx: Context, organization_id: str) -> Organization:
@@ -173,7 +171,7 @@ async def rename_organization(ctx: Context, organization_id: str, name: str) -> 
             organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
         )
         name = validate_name(name)
-        await store_organizations.rename(work.connection, organization_id=organization.id, name=name)
+        await organizations.rename(work.connection, organization_id=organization.id, name=name)
         await work.audit("rename_organization", organization, before={"name": organization.name}, after={"name": name})
 
 
@@ -200,23 +198,19 @@ async def list_host_keys(ctx: Context, organization_id: str) -> list[HostKeyRow]
     """Return the pinned keys of an organization, by host."""
     async with ctx.read() as work:
         await work.lookup.organization(organization_id, *_every_environment())
-        return await store_machines.list_host_keys_by_organization(work.connection, organization_id=organization_id)
+        return await machines.list_host_keys_by_organization(work.connection, organization_id=organization_id)
 
 
 async def forget_host_key(ctx: Context, organization_id: str, host: str) -> None:
     """Forget the key of a host, so that the one it shows next is pinned. Raises NotFound."""
     async with ctx.begin() as work:
         await work.lookup.organization(organization_id, *_every_environment())
-        key = await store_machines.get_host_key(work.connection, organization_id=organization_id, host=host)
+        key = await machines.get_host_key(work.connection, organization_id=organization_id, host=host)
         if key is None:
             raise NotFound(f"No key is pinned for {host[:80]!r}.", "Look the host up in the list of the organization.")
-        await store_machines.delete_host_key(work.connection, organization_id=organization_id, host=host)
-        await work.audit(
-            "forget_host_key",
-            organization_id,
-            before={"host": host, "fingerprint": fingerprint(key)},
-            at=f"/hostKeys/{host}",
-        )
+        await machines.delete_host_key(work.connection, organization_id=organization_id, host=host)
+        before = {"host": host, "fingerprint": fingerprint(key)}
+        await work.audit("forget_host_key", organization_id, before, at=f"/hostKeys/{host}")
 
 
 def _every_environment() -> tuple[Permission, Resource]:

@@ -10,7 +10,7 @@ from launchbay.auth.gate import read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed
 from launchbay.ids import new_id
-from launchbay.store import organizations, users
+from launchbay.store import organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
 from launchbay.store.users import Role, RoleKind, leaves_no_administrator
@@ -22,7 +22,7 @@ async def require_another_administrator(work: Work, organization_id: str, user_i
 
     The caller holds the organization's row locked, so that two requests cannot each take one of two.
     """
-    administrators = await users.list_administrators(work.connection, organization_id=organization_id)
+    administrators = await store.list_administrators(work.connection, organization_id=organization_id)
     if leaves_no_administrator(administrators, user_id):
         raise BadRequest(
             "This is the last administrator of the organization.",
@@ -65,12 +65,8 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
                 permissions=permissions,
                 kind=RoleKind.CUSTOM,
             )
-        await work.audit(
-            "create_role",
-            organization,
-            after={"name": name, "permissions": permissions},
-            at=auth_permissions.role(role_id),
-        )
+        after = {"name": name, "permissions": permissions}
+        await work.audit("create_role", organization, after=after, at=auth_permissions.role(role_id))
         return await work.lookup.role(role_id, Permission.MANAGE_ROLES)
 
 
@@ -84,12 +80,8 @@ async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -
         read_role_text(permissions)
         with unique_violation_as(*_taken(name)):
             await store.update_role(work.connection, id=role.id, name=name, permissions=permissions)
-        await work.audit(
-            "update_role",
-            role,
-            before={"name": role.name, "permissions": role.permissions},
-            after={"name": name, "permissions": permissions},
-        )
+        before = {"name": role.name, "permissions": role.permissions}
+        await work.audit("update_role", role, before, {"name": name, "permissions": permissions})
 
 
 async def delete_role(ctx: Context, role_id: str) -> None:
@@ -109,13 +101,9 @@ async def assign_roles(ctx: Context, organization_id: str, user_id: str, names: 
         wanted = await roles_named(work, organization_id, names)
         require_assignment(work, organization_id, user_id, wanted)
         await store.assign_role(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
-        await work.audit(
-            "assign_roles",
-            organization_id,
-            before={"roles": before},
-            after={"roles": sorted({*before, *(role.name for role in wanted)})},
-            at=auth_permissions.user(user_id),
-        )
+        after = {"roles": sorted({*before, *(role.name for role in wanted)})}
+        at = auth_permissions.user(user_id)
+        await work.audit("assign_roles", organization_id, {"roles": before}, after, at=at)
 
 
 async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: Sequence[str]) -> None:
@@ -130,13 +118,9 @@ async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: 
         if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
             await require_another_administrator(work, organization_id, user_id)
         await store.revoke_role(work.connection, user_id=user_id, role_ids=[role.id for role in unwanted])
-        await work.audit(
-            "revoke_roles",
-            organization_id,
-            before={"roles": before},
-            after={"roles": sorted({*before} - {role.name for role in unwanted})},
-            at=auth_permissions.user(user_id),
-        )
+        after = {"roles": sorted({*before} - {role.name for role in unwanted})}
+        at = auth_permissions.user(user_id)
+        await work.audit("revoke_roles", organization_id, {"roles": before}, after, at=at)
 
 
 async def roles_named(work: Work, organization_id: str, names: Iterable[str]) -> list[Role]:
@@ -144,10 +128,8 @@ async def roles_named(work: Work, organization_id: str, names: Iterable[str]) ->
     wanted = set(names)
     if not wanted:
         return []
-    known = {
-        role.name: role
-        for role in await store.list_roles_by_organization(work.connection, organization_id=organization_id)
-    }
+    rows = await store.list_roles_by_organization(work.connection, organization_id=organization_id)
+    known = {role.name: role for role in rows}
     unknown = sorted(wanted - known.keys())
     if unknown:
         shown = ", ".join(repr(name[:100]) for name in unknown[:_UNKNOWN_SHOWN])
@@ -176,7 +158,7 @@ async def _held_by(work: Work, organization_id: str, user_id: str) -> list[str]:
     await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
     await organizations.lock(work.connection, organization_id=organization_id)
     await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
-    member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
+    member = await store.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
     assert member is not None, "nobody leaves while the organization is locked"
     return member.roles
 

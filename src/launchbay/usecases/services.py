@@ -33,7 +33,7 @@ from launchbay.service_types.secrets import (
     resolve_references,
     seal_parameters,
 )
-from launchbay.store import machines, services
+from launchbay.store import machines
 from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
@@ -59,7 +59,8 @@ class ParameterUpdate:
         caller's to read.
         """
         new = await self._references(given)
-        kept = {name: value for name, value in old.secret.items() if is_reference(value) and _stays(given, name)}
+        stays = {name for name in old.secret if given.get(name, REDACTED) == REDACTED}
+        kept = {name: value for name, value in old.secret.items() if is_reference(value) and name in stays}
         values = await self._values({**kept, **new})
         now = ServiceParameters(old.open, {**old.secret, **{name: values[name] for name in kept}})
         scope = ParameterScope(
@@ -80,7 +81,7 @@ class ParameterUpdate:
                 problems[name] = ["Only a secret parameter may stand for a secret of a vault; give this one a value."]
                 continue
             secret, wanted = str(value[SECRET_NAME]), value.get(VAULT)
-            vaults = await services.list_vaults_with(
+            vaults = await store.list_vaults_with(
                 self.work.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
             )
             if not vaults:
@@ -106,10 +107,6 @@ class ParameterUpdate:
         if problems:
             raise FieldErrors(problems)
         return values
-
-
-def _stays(given: Mapping[str, Any], name: str) -> bool:
-    return bool(given.get(name, REDACTED) == REDACTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,8 @@ async def create_service(
             raise BadRequest(f"There is no service type {type_id[:80]!r}. Types: {known}.", code="UnknownServiceType")
         zone_id = await _zone(work, organization.id, zone_id)
         try:
-            checked = await _change(work, organization.id, kind).validate(parameters)
+            update = ParameterUpdate(work=work, organization_id=organization.id, kind=kind)
+            checked = await update.validate(parameters)
         except FieldErrors as error:
             # Only update and command answer by field (reference §7).
             raise BadRequest(*error.messages, code="InvalidParameters") from error
@@ -281,11 +279,8 @@ async def _changed(work: Work, service: Service, old: ServiceParameters, given: 
             "Install the package that brings it.",
             code="UnknownServiceType",
         )
-    return await _change(work, service.organization_id, kind).validate(given, old)
-
-
-def _change(work: Work, organization_id: str, kind: ServiceType) -> ParameterUpdate:
-    return ParameterUpdate(work=work, organization_id=organization_id, kind=kind)
+    update = ParameterUpdate(work=work, organization_id=service.organization_id, kind=kind)
+    return await update.validate(given, old)
 
 
 def _text(value: Any) -> str:

@@ -52,7 +52,7 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView]:
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await users.list_by_organization(work.connection, organization_id=organization.id)
-        administrators = await _administrators(work, organization.id)
+        administrators = await users.list_administrators(work.connection, organization_id=organization.id)
     grants = work.lookup.grants(organization.id)
     return [
         UserView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
@@ -67,7 +67,7 @@ async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserAcc
         row = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
         if row is None:
             raise NotFound(f"The user {user_id} has just left the organization.")
-        administrators = await _administrators(work, organization_id)
+        administrators = await users.list_administrators(work.connection, organization_id=organization_id)
     grants = work.lookup.grants(organization_id)
     return UserAccountView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
 
@@ -140,13 +140,8 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
                 await require_another_administrator(work, touched_id, user_id)
         await users.set_enabled(work.connection, id=user_id, enabled=enabled)
         for touched_id in everywhere:
-            await work.audit(
-                "update_user",
-                touched_id,
-                before={"enabled": user.enabled},
-                after={"enabled": enabled},
-                at=permissions.user(user_id),
-            )
+            before, after = {"enabled": user.enabled}, {"enabled": enabled}
+            await work.audit("update_user", touched_id, before, after, at=permissions.user(user_id))
     ctx.app.sign_in.invalidate(user_id)
 
 
@@ -159,9 +154,8 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         await organizations.lock(work.connection, organization_id=organization_id)
         await users.lock(work.connection, user_id=user_id)
-        user = await work.lookup.member(
-            organization_id, user_id, Permission.MANAGE_USERS
-        )  # as it is now, after waiting
+        # As it is now, after waiting.
+        user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         await require_another_administrator(work, organization_id, user_id)
         member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
         assert member is not None, "nobody leaves while the organization is locked"
@@ -170,13 +164,9 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
         if not belongs_elsewhere:
             # Nobody could ever manage it again, and whoever is invited under this address later is somebody new.
             await users.delete(work.connection, user_id=user_id)
-        await work.audit(
-            "remove_user",
-            organization_id,
-            before={"email": user.email, "name": user.name, "roles": member.roles},
-            after=None if not belongs_elsewhere else {"email": user.email, "roles": []},
-            at=permissions.user(user_id),
-        )
+        before = {"email": user.email, "name": user.name, "roles": member.roles}
+        after = {"email": user.email, "roles": []} if belongs_elsewhere else None
+        await work.audit("remove_user", organization_id, before, after, at=permissions.user(user_id))
     if not belongs_elsewhere:
         ctx.app.sign_in.invalidate(user_id)
 
@@ -204,10 +194,6 @@ async def _add_existing(work: Work, organization_id: str, user_id: str, email: s
             "Leave the password out to add the account to this organization.",
             code="AccountExists",
         )
-
-
-async def _administrators(work: Work, organization_id: str) -> list[str]:
-    return await users.list_administrators(work.connection, organization_id=organization_id)
 
 
 def _validate_email(email: str) -> str:

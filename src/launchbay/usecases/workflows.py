@@ -9,7 +9,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document
-from launchbay.auth.permissions import Permission
+from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
@@ -31,7 +31,7 @@ async def run_workflow(ctx: Context, instance_id: str, workflow: str, parameters
     async with ctx.begin() as work:
         record = await _for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
         await _run(work, record, workflow, parameters)
-        await _audit(work, "run_workflow", record, workflow, after=_given(work, parameters))
+        await work.audit("run_workflow", record, after=_given(work, parameters), at=_at(record, workflow))
     return record.id
 
 
@@ -45,7 +45,7 @@ async def schedule_workflow(
         if interval_ms == 0:
             await _run(work, record, workflow, parameters)
             after = _given(work, parameters, interval_ms)
-            await _audit(work, "schedule_workflow", record, workflow, after=after)
+            await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow))
             return None
         if record.status is InstanceStatus.DESTROYED:
             raise _gone(record)
@@ -62,7 +62,7 @@ async def schedule_workflow(
             interval_ms=interval_ms,
         )
         after = {"schedule": schedule_id, **_given(work, parameters, interval_ms)}
-        await _audit(work, "schedule_workflow", record, workflow, after=after)
+        await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow))
     return schedule_id
 
 
@@ -84,7 +84,7 @@ async def reschedule_workflow(
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
             await store.cancel(work.connection, schedule_id=found.id)
-            await _audit(work, "reschedule_workflow", record, found.workflow, before)
+            await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
             return None
         if parameters is not None:
             manifest = await work.manifest(record.application_id, record.version)
@@ -98,7 +98,7 @@ async def reschedule_workflow(
         if moved is None:
             raise BadRequest(f"The schedule {found.id} has just fired.", code="UnknownSchedule")
         after = {"schedule": found.id, **_given(work, parameters, interval_ms)}
-        await _audit(work, "reschedule_workflow", record, found.workflow, before, after)
+        await work.audit("reschedule_workflow", record, before, after, at=_at(record, workflow))
     return found.id
 
 
@@ -152,21 +152,8 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
         raise _busy()
 
 
-async def _audit(
-    work: Work,
-    operation: str,
-    record: InstanceRecord,
-    workflow: str,
-    before: Document | None = None,
-    after: Document | None = None,
-) -> None:
-    await work.audit(
-        operation,
-        record,
-        before=before,
-        after=after,
-        at=permissions.workflow(record.application_id, record.id, workflow),
-    )
+def _at(record: InstanceRecord, workflow: str) -> Resource:
+    return permissions.workflow(record.application_id, record.id, workflow)
 
 
 def _given(work: Work, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
