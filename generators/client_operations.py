@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from generators.client_types import ABOUT, wanted
+from generators.client_types import ABOUT
 from generators.schemas import annotation, named
 from generators.words import Schema, docstring, literal, path_arguments, safe, snake
 
@@ -94,7 +94,7 @@ class Operation:
         media_type, schema = found
         if media_type != JSON:
             return Argument("text", "", "str")
-        kind = annotation(schema, sent=True)
+        kind = _annotation(schema, sent=True)
         name = _BODIES.get(self.id, "body")
         if self.document["requestBody"]["required"]:
             return Argument(name, "", kind)
@@ -110,7 +110,7 @@ class Operation:
         schema = content["schema"]
         if schema.get("additionalProperties") is False:
             return media_type, "None"
-        return media_type, annotation(schema, sent=False)
+        return media_type, _annotation(schema, sent=False)
 
 
 def operations(document: Schema) -> list[Operation]:
@@ -144,10 +144,10 @@ def operations_module(document: Schema) -> str:
         "",
         "from msgspec import UNSET, UnsetType",
         "",
+        "from launchbay.client import types",
         "from launchbay.client.core import JSON, Call, OperationSpec, omit_unset",
         "from launchbay.client.operation import event_operation, list_operation, operation",
         "from launchbay.client.streams import Event",
-        f"from launchbay.client.types import {', '.join(sorted(wanted(document)))}",
         "",
         "",
         "class Operations:",
@@ -185,12 +185,10 @@ def _method(operation: Operation) -> list[str]:
 
 
 def _paragraphs(operation: Operation, fields: Sequence[Argument]) -> list[str]:
-    summary = operation.document["summary"]
-    needs = operation.document.get("description", "")
+    summary, needs = operation.document["summary"], operation.document.get("description", "")
     if needs:
-        needs = needs if needs.endswith(".") else f"{needs}."
-    told = [f"`{field.name}`: {field.about}" for field in fields if field.about]
-    return [summary, needs, *told]
+        summary = f"{summary.removesuffix('.')}. {needs.removesuffix('.')}."
+    return [summary, *(f"`{field.name}`: {field.about}" for field in fields if field.about)]
 
 
 def _row(operation: Operation) -> str:
@@ -239,9 +237,13 @@ def _tuple(members: Sequence[str]) -> str:
     return f"({members[0]},)" if len(members) == 1 else f"({', '.join(members)})"
 
 
+def _annotation(schema: Schema, *, sent: bool) -> str:
+    return annotation(schema, sent=sent, prefix="types.")
+
+
 def _field(wire_name: str, schema: Schema, *, required: bool, sent: bool) -> Argument:
     name = safe(snake(wire_name))
-    kind = annotation(schema, sent=sent)
+    kind = _annotation(schema, sent=sent)
     about = schema.get("description", "")
     if not about:
         about = next((each["description"] for each in schema.get("anyOf", ()) if "description" in each), "")

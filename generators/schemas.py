@@ -13,18 +13,18 @@ def named(schema: Schema) -> str | None:
     return None if reference is None else str(reference).rpartition("/")[2]
 
 
-def annotation(schema: Schema, *, sent: bool) -> str:
-    """Return the annotation of a value that is sent, or of one that is answered."""
+def annotation(schema: Schema, *, sent: bool, prefix: str = "") -> str:
+    """Return the annotation of a value that is sent, or of one that is answered; `prefix` is that of components."""
     name = named(schema)
     if name is not None:
-        return name
+        return f"{prefix}{name}"
     if "anyOf" in schema:
-        return _union([annotation(each, sent=sent) for each in schema["anyOf"]])
+        return _union([annotation(each, sent=sent, prefix=prefix) for each in schema["anyOf"]])
     kind = schema.get("type")
     if isinstance(kind, list):
-        return _union([annotation({**schema, "type": each}, sent=sent) for each in kind])
+        return _union([annotation({**schema, "type": each}, sent=sent, prefix=prefix) for each in kind])
     if kind == "array":
-        inner = annotation(schema.get("items", {}), sent=sent)
+        inner = annotation(schema.get("items", {}), sent=sent, prefix=prefix)
         return f"Sequence[{inner}]" if sent else f"list[{inner}]"
     if kind == "object":
         return "Mapping[str, Any]" if sent else "dict[str, Any]"

@@ -58,12 +58,13 @@ def literal(text: str) -> str:
 
 
 def docstring(paragraphs: Sequence[str], indent: str) -> str:
-    """Return a docstring of these paragraphs."""
+    """Return a docstring of these paragraphs; the first is the summary, and each of the others begins a line."""
     cleaned = [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph.strip()]
-    if len(cleaned) == 1 and len(cleaned[0]) + len(indent) + 6 <= 119:
+    if len(cleaned) == 1 and len(cleaned[0]) + len(indent) + 6 <= 120:
         return f'{indent}"""{cleaned[0]}"""'
-    width = 118 - len(indent)
-    wrapped = ["\n".join(textwrap.wrap(paragraph, width, break_on_hyphens=False)) for paragraph in cleaned]
-    first = textwrap.wrap('"""' + cleaned[0], width, break_on_hyphens=False)
-    wrapped[0] = "\n".join(first)
-    return textwrap.indent("\n\n".join(wrapped) + '\n"""', indent)
+    width = 117 - len(indent)  # the formatter may put the closing quotes on the same line
+    summary, *rest = (
+        "\n".join(textwrap.wrap(paragraph, width, break_on_hyphens=False))
+        for paragraph in [f'"""{cleaned[0]}', *cleaned[1:]]
+    )
+    return textwrap.indent("\n".join([summary, "", *rest, '"""'] if rest else [summary, '"""']), indent)

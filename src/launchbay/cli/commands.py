@@ -1,7 +1,6 @@
 """Commands generated from the operations of the API, and what some of them do in addition."""
 
 import inspect
-import itertools
 import json
 import os
 import re
@@ -62,8 +61,7 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
     deletes = operation.row.method == "DELETE"
     if deletes:
         more.append(click.Option(["-y", "--yes"], is_flag=True, help="Skip the confirmation prompt."))
-    summary, *_ = paragraphs = inspect.cleandoc(operation.__doc__ or "").split("\n\n")
-    about = itertools.takewhile(lambda paragraph: not paragraph.startswith("`"), paragraphs)
+    about = " ".join(inspect.cleandoc(operation.__doc__ or "").partition("\n\n")[0].split())
 
     def callback(**given: Any) -> None:
         connection = connected(given, anonymous=operation.row.public)
@@ -85,8 +83,8 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         verb,
         params=[*own, *more, *sharing_options()],
         callback=callback,
-        help="\n\n".join(about),
-        short_help=summary.replace("\n", " "),
+        help=about.replace(" Permission: ", "\n\nPermission: "),
+        short_help=about.partition(" Permission: ")[0],
         context_settings=HELP_OPTIONS,
     )
 
@@ -239,7 +237,7 @@ ADDED: Mapping[str, Mapping[str, str]] = {
 class NounGroup(HelpfulGroup):
     """The commands of a noun, in the order of the API."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102 - click's method
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's method
         noun = self.name or ""
         return [*nouns()[noun], *ADDED.get(noun, {})]
 

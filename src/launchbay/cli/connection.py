@@ -113,13 +113,13 @@ class FileStore:
         self._path = directory() / "credentials.json"
         self.name = str(self._path)
 
-    def get(self, profile: str) -> Secrets | None:  # noqa: D102 - the protocol's
+    def get(self, profile: str) -> Secrets | None:
         return self._all().get(profile)
 
-    def put(self, profile: str, secrets: Secrets) -> None:  # noqa: D102 - the protocol's
+    def put(self, profile: str, secrets: Secrets) -> None:
         write_private(self._path, {**self._all(), profile: secrets})
 
-    def delete(self, profile: str) -> None:  # noqa: D102 - the protocol's
+    def delete(self, profile: str) -> None:
         stored = self._all()
         if stored.pop(profile, None) is not None:
             write_private(self._path, stored)
@@ -139,17 +139,17 @@ class KeyringStore:
     def __init__(self, keyring: Any) -> None:  # Any: the library is optional
         self._keyring = keyring
 
-    def get(self, profile: str) -> Secrets | None:  # noqa: D102 - the protocol's
+    def get(self, profile: str) -> Secrets | None:
         text = self._ask("get_password", profile)
         try:
             return None if text is None else msgspec.json.decode(text, type=Secrets)
         except msgspec.MsgspecError:
             return None
 
-    def put(self, profile: str, secrets: Secrets) -> None:  # noqa: D102 - the protocol's
+    def put(self, profile: str, secrets: Secrets) -> None:
         self._ask("set_password", profile, msgspec.json.encode(secrets).decode())
 
-    def delete(self, profile: str) -> None:  # noqa: D102 - the protocol's
+    def delete(self, profile: str) -> None:
         if self._ask("get_password", profile) is not None:
             self._ask("delete_password", profile)
 

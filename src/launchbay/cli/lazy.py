@@ -48,7 +48,7 @@ class LazyGroup(HelpfulGroup):
         self._sections = sections
         self._entries = {name: entry for section in sections.values() for name, entry in section.items()}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102 - click's method
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's method
         return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature

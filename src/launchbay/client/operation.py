@@ -21,7 +21,7 @@ T = TypeVar("T")
 Whole = TypeVar("Whole")
 Each = TypeVar("Each")
 
-_ARGUMENT = re.compile(r"^`(\w+)`: (.+?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
+_ARGUMENT = re.compile(r"^`(\w+)`: (.+?)(?=\n`|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class _Declared(Generic[P, T]):

@@ -11,55 +11,10 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from launchbay.client import types
 from launchbay.client.core import JSON, Call, OperationSpec, omit_unset
 from launchbay.client.operation import event_operation, list_operation, operation
 from launchbay.client.streams import Event
-from launchbay.client.types import (
-    AddedUser,
-    ApplicationDocument,
-    Approval,
-    Archive,
-    AuditEntryShape,
-    Created,
-    CreatedWebhook,
-    Delivery,
-    EnvironmentItem,
-    Explained,
-    Findings,
-    Health,
-    HostKey,
-    ImportedOrganization,
-    InstanceDocument,
-    InstanceSummary,
-    JobDetail,
-    JobDocument,
-    LogLine,
-    ManifestVersion,
-    Marker,
-    Markers,
-    Named,
-    OfferedIn,
-    OfferedInstance,
-    OfferedServices,
-    Preview,
-    Properties,
-    Property,
-    RefreshedVersion,
-    RevisionDocument,
-    RoleDetail,
-    RoleItem,
-    Scheduled,
-    Schedules,
-    ServiceDocument,
-    ServiceItem,
-    ServiceTypeShape,
-    SessionToken,
-    TokenItem,
-    UserDetail,
-    UserItem,
-    VersionItem,
-    Webhook,
-)
 
 
 class Operations:
@@ -68,49 +23,37 @@ class Operations:
     # Organizations
 
     @list_operation(OperationSpec("GET", "/api/1/organizations"))
-    def list_organizations(self, *, limit: int | None = None, after: str | None = None) -> Call[list[Named]]:
-        """List your organizations.
-
-        Permission: None: lists your own organizations.
+    def list_organizations(self, *, limit: int | None = None, after: str | None = None) -> Call[list[types.Named]]:
+        """List your organizations. Permission: None: lists your own organizations.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Named], query={"limit": limit, "after": after})
+        return Call(list[types.Named], query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations", media_type=JSON, keyed=True))
-    def create_organization(self, *, name: str, idempotency_key: str | None = None) -> Call[Created]:
+    def create_organization(self, *, name: str, idempotency_key: str | None = None) -> Call[types.Created]:
         """Create an organization with its default environment, services and roles. The caller becomes its
-        administrator.
-
-        Permission: ManageUsers for all users of at least one organization.
+        administrator. Permission: ManageUsers for all users of at least one organization.
         """
-        return Call(Created, body=omit_unset({"name": name}), idempotency_key=idempotency_key)
+        return Call(types.Created, body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}"))
-    def read_organization(self, organization_id: str) -> Call[Named]:
-        """Show an organization.
-
-        Permission: None: every member.
-        """
-        return Call(Named, (organization_id,))
+    def read_organization(self, organization_id: str) -> Call[types.Named]:
+        """Show an organization. Permission: None: every member."""
+        return Call(types.Named, (organization_id,))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}", media_type=JSON))
     def rename_organization(self, organization_id: str, *, name: str) -> Call[None]:
-        """Rename an organization.
-
-        Permission: ManageUsers for all users.
-        """
+        """Rename an organization. Permission: ManageUsers for all users."""
         return Call(NoneType, (organization_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/archive"))
-    def export_organization(self, organization_id: str) -> Call[Archive]:
-        """Export an organization as one document, without secrets and instances.
-
-        Permission: ManageUsers for all users and ManageRoles for all roles.
+    def export_organization(self, organization_id: str) -> Call[types.Archive]:
+        """Export an organization as one document, without secrets and instances. Permission: ManageUsers for all
+        users and ManageRoles for all roles.
         """
-        return Call(Archive, (organization_id,))
+        return Call(types.Archive, (organization_id,))
 
     @operation(OperationSpec("POST", "/api/1/archives", media_type=JSON, keyed=True))
     def import_organization(
@@ -120,13 +63,12 @@ class Operations:
         name: str | None = None,
         plan: bool | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[ImportedOrganization]:
+    ) -> Call[types.ImportedOrganization]:
         """Create an organization from an archive, all of it or nothing. The caller becomes its administrator.
-
         Permission: ManageUsers for all users of at least one organization.
         """
         return Call(
-            ImportedOrganization,
+            types.ImportedOrganization,
             body=omit_unset({"archive": archive, "name": name, "plan": plan}),
             idempotency_key=idempotency_key,
         )
@@ -134,22 +76,19 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/hostKeys"))
     def list_host_keys(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[HostKey]]:
-        """List the pinned SSH host keys of an organization.
-
-        Permission: EditEnvironment for all environments of the organization.
+    ) -> Call[list[types.HostKey]]:
+        """List the pinned SSH host keys of an organization. Permission: EditEnvironment for all environments of the
+        organization.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[HostKey], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.HostKey], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/hostKeys/{host}"))
     def forget_host_key(self, organization_id: str, host: str) -> Call[None]:
-        """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned.
-
-        Permission: EditEnvironment for all environments of the organization.
+        """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned. Permission:
+        EditEnvironment for all environments of the organization.
         """
         return Call(NoneType, (organization_id, host))
 
@@ -158,16 +97,13 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/users"))
     def list_users(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[UserItem]]:
-        """List the users of an organization.
-
-        Permission: Read on each user returned.
+    ) -> Call[list[types.UserItem]]:
+        """List the users of an organization. Permission: Read on each user returned.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[UserItem], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.UserItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/users", media_type=JSON, keyed=True))
     def create_user(
@@ -179,56 +115,44 @@ class Operations:
         password: str | None = None,
         roles: Sequence[str] | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[AddedUser]:
-        """Add a user to an organization: a new account, or the existing account with this email address.
-
-        Permission: ManageUsers; ManageRoles too if roles are given.
+    ) -> Call[types.AddedUser]:
+        """Add a user to an organization: a new account, or the existing account with this email address. Permission:
+        ManageUsers; ManageRoles too if roles are given.
         """
         return Call(
-            AddedUser,
+            types.AddedUser,
             (organization_id,),
             body=omit_unset({"email": email, "name": name, "password": password, "roles": roles}),
             idempotency_key=idempotency_key,
         )
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/users/{userId}"))
-    def read_user(self, organization_id: str, user_id: str) -> Call[UserDetail]:
-        """Show a user of an organization.
-
-        Permission: Read on the user.
-        """
-        return Call(UserDetail, (organization_id, user_id))
+    def read_user(self, organization_id: str, user_id: str) -> Call[types.UserDetail]:
+        """Show a user of an organization. Permission: Read on the user."""
+        return Call(types.UserDetail, (organization_id, user_id))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}", media_type=JSON))
     def update_user(self, organization_id: str, user_id: str, *, enabled: bool) -> Call[None]:
-        """Disable or enable a user's account.
-
-        Permission: ManageUsers on the user, in every organization that the account belongs to.
+        """Disable or enable a user's account. Permission: ManageUsers on the user, in every organization that the
+        account belongs to.
         """
         return Call(NoneType, (organization_id, user_id), body=omit_unset({"enabled": enabled}))
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}"))
     def remove_user(self, organization_id: str, user_id: str) -> Call[None]:
-        """Remove a user from an organization. An account without any organization is deleted.
-
-        Permission: ManageUsers on the user.
+        """Remove a user from an organization. An account without any organization is deleted. Permission:
+        ManageUsers on the user.
         """
         return Call(NoneType, (organization_id, user_id))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
     def assign_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
-        """Assign roles to a user.
-
-        Permission: ManageRoles on the user and on each role.
-        """
+        """Assign roles to a user. Permission: ManageRoles on the user and on each role."""
         return Call(NoneType, (organization_id, user_id), body=roles)
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
     def revoke_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
-        """Revoke roles from a user.
-
-        Permission: ManageRoles on the user and on each role.
-        """
+        """Revoke roles from a user. Permission: ManageRoles on the user and on each role."""
         return Call(NoneType, (organization_id, user_id), body=roles)
 
     # Roles
@@ -236,54 +160,41 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/roles"))
     def list_roles(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[RoleItem]]:
-        """List the roles of an organization.
-
-        Permission: Read on each role returned.
+    ) -> Call[list[types.RoleItem]]:
+        """List the roles of an organization. Permission: Read on each role returned.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[RoleItem], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.RoleItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/roles", media_type=JSON, keyed=True))
     def create_role(
         self, organization_id: str, *, name: str, permissions: str, idempotency_key: str | None = None
-    ) -> Call[RoleDetail]:
-        """Create a role.
-
-        Permission: ManageRoles.
-        """
+    ) -> Call[types.RoleDetail]:
+        """Create a role. Permission: ManageRoles."""
         return Call(
-            RoleDetail,
+            types.RoleDetail,
             (organization_id,),
             body=omit_unset({"name": name, "permissions": permissions}),
             idempotency_key=idempotency_key,
         )
 
     @operation(OperationSpec("GET", "/api/1/roles/{roleId}"))
-    def read_role(self, role_id: str) -> Call[RoleDetail]:
-        """Show a role with its permissions.
-
-        Permission: Read.
-        """
-        return Call(RoleDetail, (role_id,))
+    def read_role(self, role_id: str) -> Call[types.RoleDetail]:
+        """Show a role with its permissions. Permission: Read."""
+        return Call(types.RoleDetail, (role_id,))
 
     @operation(OperationSpec("PUT", "/api/1/roles/{roleId}", media_type=JSON))
     def update_role(self, role_id: str, *, name: str, permissions: str) -> Call[None]:
-        """Replace the name and permissions of a role. Applies from the next request of its holders.
-
-        Permission: ManageRoles.
+        """Replace the name and permissions of a role. Applies from the next request of its holders. Permission:
+        ManageRoles.
         """
         return Call(NoneType, (role_id,), body=omit_unset({"name": name, "permissions": permissions}))
 
     @operation(OperationSpec("DELETE", "/api/1/roles/{roleId}"))
     def delete_role(self, role_id: str) -> Call[None]:
-        """Delete a role and revoke it from all its holders.
-
-        Permission: ManageRoles.
-        """
+        """Delete a role and revoke it from all its holders. Permission: ManageRoles."""
         return Call(NoneType, (role_id,))
 
     @operation(OperationSpec("GET", "/api/1/permissions/explain"))
@@ -295,23 +206,18 @@ class Operations:
         user: str | None = None,
         touching: str | None = None,
         organization: str | None = None,
-    ) -> Call[Explained]:
-        """Explain whether a user may do something, and which role, entry and pattern decide.
-
-        Permission: None for yourself; ManageRoles on the user for others.
+    ) -> Call[types.Explained]:
+        """Explain whether a user may do something, and which role, entry and pattern decide. Permission: None for
+        yourself; ManageRoles on the user for others.
 
         `permission`: The permission's name, such as CreateInstance.
-
         `path`: The object's path, such as /applications/{id}.
-
         `user`: The user's ID. Default: the caller.
-
         `touching`: A second object of the operation, such as the /environments/{id} of a launch.
-
         `organization`: The organization, if the path is that of a user.
         """
         return Call(
-            Explained,
+            types.Explained,
             query={
                 "permission": permission,
                 "path": path,
@@ -326,48 +232,35 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/applications"))
     def list_applications(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[Named]]:
-        """List the applications of an organization.
-
-        Permission: Read on each application returned.
+    ) -> Call[list[types.Named]]:
+        """List the applications of an organization. Permission: Read on each application returned.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Named], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.Named], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/applications", media_type=JSON, keyed=True))
     def create_application(
         self, organization_id: str, *, name: str, idempotency_key: str | None = None
-    ) -> Call[Created]:
-        """Create an application with the default manifest, which does nothing.
-
-        Permission: CreateApplication.
-        """
-        return Call(Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
+    ) -> Call[types.Created]:
+        """Create an application with the default manifest, which does nothing. Permission: CreateApplication."""
+        return Call(types.Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}"))
-    def read_application(self, application_id: str) -> Call[ApplicationDocument]:
-        """Show an application.
-
-        Permission: Read.
-        """
-        return Call(ApplicationDocument, (application_id,))
+    def read_application(self, application_id: str) -> Call[types.ApplicationDocument]:
+        """Show an application. Permission: Read."""
+        return Call(types.ApplicationDocument, (application_id,))
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}", media_type=JSON))
     def rename_application(self, application_id: str, *, name: str) -> Call[None]:
-        """Rename an application.
-
-        Permission: EditApplication.
-        """
+        """Rename an application. Permission: EditApplication."""
         return Call(NoneType, (application_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("DELETE", "/api/1/applications/{appId}"))
     def delete_application(self, application_id: str) -> Call[None]:
-        """Delete an application with its manifests and revisions. All its instances must be destroyed.
-
-        Permission: DeleteApplication.
+        """Delete an application with its manifests and revisions. All its instances must be destroyed. Permission:
+        DeleteApplication.
         """
         return Call(NoneType, (application_id,))
 
@@ -384,27 +277,20 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[Created]:
-        """Launch an application into a new instance.
-
-        Permission: CreateInstance on the application and the environment.
+    ) -> Call[types.Created]:
+        """Launch an application into a new instance. Permission: CreateInstance on the application and the
+        environment.
 
         `revision_id`: The revision to launch.
-
         `version`: The manifest version. Overrides the revision's. Default: the newest.
-
         `environment_id`: Default: the default environment.
-
         `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never. Default: 1 hour.
-
         `instance_name`: Default: generated.
-
         `parameters`: Values by parameter name.
-
         `submodules`: Configurations by submodule ID.
         """
         return Call(
-            Created,
+            types.Created,
             (application_id,),
             body=omit_unset(
                 {
@@ -432,27 +318,20 @@ class Operations:
         instance_name: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
-    ) -> Call[Preview]:
-        """Preview a launch without changing anything.
-
-        Permission: CreateInstance on the application, its submodules and the environment.
+    ) -> Call[types.Preview]:
+        """Preview a launch without changing anything. Permission: CreateInstance on the application, its submodules
+        and the environment.
 
         `revision_id`: The revision to launch.
-
         `version`: The manifest version. Overrides the revision's. Default: the newest.
-
         `environment_id`: Default: the default environment.
-
         `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never. Default: 1 hour.
-
         `instance_name`: Default: generated.
-
         `parameters`: Values by parameter name.
-
         `submodules`: Configurations by submodule ID.
         """
         return Call(
-            Preview,
+            types.Preview,
             (application_id,),
             body=omit_unset(
                 {
@@ -470,70 +349,50 @@ class Operations:
     # Manifests
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml"))
-    def replace_manifest(self, application_id: str, text: str) -> Call[ManifestVersion]:
-        """Upload a manifest as the newest version.
-
-        Permission: EditApplication.
-        """
-        return Call(ManifestVersion, (application_id,), body=text)
+    def replace_manifest(self, application_id: str, text: str) -> Call[types.ManifestVersion]:
+        """Upload a manifest as the newest version. Permission: EditApplication."""
+        return Call(types.ManifestVersion, (application_id,), body=text)
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/manifest", answer="application/x-yaml"))
     def read_manifest(self, application_id: str, *, version: int | None = None) -> Call[str]:
-        """Show a manifest version as uploaded.
-
-        Permission: Read.
+        """Show a manifest version as uploaded. Permission: Read.
 
         `version`: The version. Default: the newest.
         """
         return Call(str, (application_id,), query={"version": version})
 
     @operation(OperationSpec("POST", "/api/1/manifests/validate", media_type="application/x-yaml", repeatable=True))
-    def validate_manifest(self, text: str) -> Call[Findings]:
-        """Check a manifest and return its errors and warnings. Stores nothing.
-
-        Permission: None: every user.
-        """
-        return Call(Findings, body=text)
+    def validate_manifest(self, text: str) -> Call[types.Findings]:
+        """Check a manifest and return its errors and warnings. Stores nothing. Permission: None: every user."""
+        return Call(types.Findings, body=text)
 
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/manifests"))
-    def list_manifests(self, application_id: str) -> Call[list[VersionItem]]:
-        """List the manifest versions of an application.
-
-        Permission: Read.
-        """
-        return Call(list[VersionItem], (application_id,))
+    def list_manifests(self, application_id: str) -> Call[list[types.VersionItem]]:
+        """List the manifest versions of an application. Permission: Read."""
+        return Call(list[types.VersionItem], (application_id,))
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifestSource", media_type=JSON))
-    def set_manifest_source(self, application_id: str, *, url: str) -> Call[ManifestVersion]:
-        """Set the URL to load the manifest from, and load it as the newest version.
-
-        Permission: EditApplication.
-        """
-        return Call(ManifestVersion, (application_id,), body=omit_unset({"url": url}))
+    def set_manifest_source(self, application_id: str, *, url: str) -> Call[types.ManifestVersion]:
+        """Set the URL to load the manifest from, and load it as the newest version. Permission: EditApplication."""
+        return Call(types.ManifestVersion, (application_id,), body=omit_unset({"url": url}))
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/manifestSource/refresh", repeatable=True))
-    def refresh_manifest(self, application_id: str) -> Call[RefreshedVersion]:
-        """Load the manifest from its URL again. Creates a version if it changed.
-
-        Permission: EditApplication.
-        """
-        return Call(RefreshedVersion, (application_id,))
+    def refresh_manifest(self, application_id: str) -> Call[types.RefreshedVersion]:
+        """Load the manifest from its URL again. Creates a version if it changed. Permission: EditApplication."""
+        return Call(types.RefreshedVersion, (application_id,))
 
     # Revisions
 
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/revisions"))
     def list_revisions(
         self, application_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[Named]]:
-        """List the named revisions of an application.
-
-        Permission: Read.
+    ) -> Call[list[types.Named]]:
+        """List the named revisions of an application. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Named], (application_id,), query={"limit": limit, "after": after})
+        return Call(list[types.Named], (application_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/revisions", media_type=JSON, keyed=True))
     def create_revision(
@@ -547,13 +406,12 @@ class Operations:
         environment_id: str | UnsetType | None = UNSET,
         submodules: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[Created]:
-        """Create a revision from an instance, or from a manifest version with parameters.
-
-        Permission: EditApplication; Read on the instance or environment named.
+    ) -> Call[types.Created]:
+        """Create a revision from an instance, or from a manifest version with parameters. Permission:
+        EditApplication; Read on the instance or environment named.
         """
         return Call(
-            Created,
+            types.Created,
             (application_id,),
             body=omit_unset(
                 {
@@ -570,12 +428,9 @@ class Operations:
         )
 
     @operation(OperationSpec("GET", "/api/1/revisions/{revId}"))
-    def read_revision(self, revision_id: str) -> Call[RevisionDocument]:
-        """Show a revision.
-
-        Permission: Read on its application.
-        """
-        return Call(RevisionDocument, (revision_id,))
+    def read_revision(self, revision_id: str) -> Call[types.RevisionDocument]:
+        """Show a revision. Permission: Read on its application."""
+        return Call(types.RevisionDocument, (revision_id,))
 
     @operation(OperationSpec("PUT", "/api/1/revisions/{revId}", media_type=JSON))
     def change_revision(
@@ -589,9 +444,8 @@ class Operations:
         environment_id: str | UnsetType | None = UNSET,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Change the fields of a revision that the body names.
-
-        Permission: EditApplication on its application; Read on the instance or environment named.
+        """Change the fields of a revision that the body names. Permission: EditApplication on its application; Read
+        on the instance or environment named.
         """
         return Call(
             NoneType,
@@ -611,10 +465,7 @@ class Operations:
 
     @operation(OperationSpec("DELETE", "/api/1/revisions/{revId}"))
     def delete_revision(self, revision_id: str) -> Call[None]:
-        """Delete a revision. Instances launched from it stay.
-
-        Permission: EditApplication on its application.
-        """
+        """Delete a revision. Instances launched from it stay. Permission: EditApplication on its application."""
         return Call(NoneType, (revision_id,))
 
     # Environments
@@ -622,154 +473,114 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/environments"))
     def list_environments(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[EnvironmentItem]]:
-        """List the environments of an organization.
-
-        Permission: Read on each environment returned.
+    ) -> Call[list[types.EnvironmentItem]]:
+        """List the environments of an organization. Permission: Read on each environment returned.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[EnvironmentItem], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.EnvironmentItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/environments", media_type=JSON, keyed=True))
     def create_environment(
         self, organization_id: str, *, name: str, idempotency_key: str | None = None
-    ) -> Call[Created]:
-        """Create an empty environment.
-
-        Permission: CreateEnvironment.
-        """
-        return Call(Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
+    ) -> Call[types.Created]:
+        """Create an empty environment. Permission: CreateEnvironment."""
+        return Call(types.Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/defaultEnvironment", media_type=JSON))
     def set_default_environment(self, organization_id: str, *, environment_id: str) -> Call[None]:
-        """Set the default environment, used by launches that name none.
-
-        Permission: EditEnvironment on the new default environment.
+        """Set the default environment, used by launches that name none. Permission: EditEnvironment on the new
+        default environment.
         """
         return Call(NoneType, (organization_id,), body=omit_unset({"environmentId": environment_id}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}", media_type="application/x-yaml"))
     def replace_policies(self, environment_id: str, text: str) -> Call[None]:
-        """Import policies, replacing all policies of an environment.
-
-        Permission: EditEnvironment.
-        """
+        """Import policies, replacing all policies of an environment. Permission: EditEnvironment."""
         return Call(NoneType, (environment_id,), body=text)
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}", answer="application/x-yaml"))
     def read_policies(self, environment_id: str) -> Call[str]:
-        """Export the policies of an environment as a YAML document to import.
-
-        Permission: Read.
-        """
+        """Export the policies of an environment as a YAML document to import. Permission: Read."""
         return Call(str, (environment_id,))
 
     @operation(OperationSpec("DELETE", "/api/1/environments/{id}"))
     def delete_environment(self, environment_id: str) -> Call[None]:
-        """Delete an environment. It must have no instances and not be the default one.
-
-        Permission: DeleteEnvironment.
+        """Delete an environment. It must have no instances and not be the default one. Permission:
+        DeleteEnvironment.
         """
         return Call(NoneType, (environment_id,))
 
     @operation(OperationSpec("POST", "/api/1/environments/{id}/clone", media_type=JSON, keyed=True))
     def clone_environment(
         self, environment_id: str, *, name: str | None = None, idempotency_key: str | None = None
-    ) -> Call[Named]:
-        """Copy an environment with its policies, markers, properties and services.
-
-        Permission: Read on the environment; CreateEnvironment for the copy.
+    ) -> Call[types.Named]:
+        """Copy an environment with its policies, markers, properties and services. Permission: Read on the
+        environment; CreateEnvironment for the copy.
         """
-        return Call(Named, (environment_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
+        return Call(types.Named, (environment_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/name", media_type=JSON))
     def rename_environment(self, environment_id: str, *, name: str) -> Call[None]:
-        """Rename an environment.
-
-        Permission: EditEnvironment.
-        """
+        """Rename an environment. Permission: EditEnvironment."""
         return Call(NoneType, (environment_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/markers", media_type=JSON))
-    def replace_markers(self, environment_id: str, *, markers: Sequence[Marker]) -> Call[None]:
-        """Replace the markers of an environment.
-
-        Permission: EditEnvironment.
-        """
+    def replace_markers(self, environment_id: str, *, markers: Sequence[types.Marker]) -> Call[None]:
+        """Replace the markers of an environment. Permission: EditEnvironment."""
         return Call(NoneType, (environment_id,), body=omit_unset({"markers": markers}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/markers"))
-    def read_markers(self, environment_id: str) -> Call[Markers]:
-        """List the markers of an environment.
-
-        Permission: Read.
-        """
-        return Call(Markers, (environment_id,))
+    def read_markers(self, environment_id: str) -> Call[types.Markers]:
+        """List the markers of an environment. Permission: Read."""
+        return Call(types.Markers, (environment_id,))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/properties", media_type=JSON))
-    def replace_properties(self, environment_id: str, *, properties: Sequence[Property]) -> Call[None]:
-        """Replace the properties of an environment.
-
-        Permission: EditEnvironment.
-        """
+    def replace_properties(self, environment_id: str, *, properties: Sequence[types.Property]) -> Call[None]:
+        """Replace the properties of an environment. Permission: EditEnvironment."""
         return Call(NoneType, (environment_id,), body=omit_unset({"properties": properties}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/properties"))
-    def read_properties(self, environment_id: str) -> Call[Properties]:
-        """List the properties of an environment.
-
-        Permission: Read.
-        """
-        return Call(Properties, (environment_id,))
+    def read_properties(self, environment_id: str) -> Call[types.Properties]:
+        """List the properties of an environment. Permission: Read."""
+        return Call(types.Properties, (environment_id,))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/services", media_type=JSON))
     def replace_environment_services(self, environment_id: str, *, services: Sequence[str]) -> Call[None]:
-        """Replace the services that an environment offers.
-
-        Permission: EditEnvironment on the environment and on each service added or removed.
+        """Replace the services that an environment offers. Permission: EditEnvironment on the environment and on
+        each service added or removed.
         """
         return Call(NoneType, (environment_id,), body=omit_unset({"services": services}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/services"))
-    def read_environment_services(self, environment_id: str) -> Call[OfferedServices]:
-        """List the services that an environment offers.
-
-        Permission: Read.
-        """
-        return Call(OfferedServices, (environment_id,))
+    def read_environment_services(self, environment_id: str) -> Call[types.OfferedServices]:
+        """List the services that an environment offers. Permission: Read."""
+        return Call(types.OfferedServices, (environment_id,))
 
     @list_operation(OperationSpec("GET", "/api/1/environments/{id}/offers"))
     def list_environment_offers(
         self, environment_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[OfferedInstance]]:
-        """List the instances that an environment offers as services.
-
-        Permission: Read.
+    ) -> Call[list[types.OfferedInstance]]:
+        """List the instances that an environment offers as services. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[OfferedInstance], (environment_id,), query={"limit": limit, "after": after})
+        return Call(list[types.OfferedInstance], (environment_id,), query={"limit": limit, "after": after})
 
     # Services
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/services"))
     def list_services(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[ServiceItem]]:
-        """List the services of an organization.
-
-        Permission: Read on each service returned.
+    ) -> Call[list[types.ServiceItem]]:
+        """List the services of an organization. Permission: Read on each service returned.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[ServiceItem], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.ServiceItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/services", media_type=JSON, keyed=True))
     def create_service(
@@ -781,64 +592,46 @@ class Operations:
         zone_id: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[Created]:
-        """Create a service.
-
-        Permission: CreateService.
-        """
+    ) -> Call[types.Created]:
+        """Create a service. Permission: CreateService."""
         return Call(
-            Created,
+            types.Created,
             (organization_id,),
             body=omit_unset({"name": name, "typeId": type_id, "zoneId": zone_id, "parameters": parameters}),
             idempotency_key=idempotency_key,
         )
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/serviceTypes"))
-    def list_service_types(self, organization_id: str) -> Call[list[ServiceTypeShape]]:
-        """List the service types with their parameters and commands.
-
-        Permission: None: every member.
-        """
-        return Call(list[ServiceTypeShape], (organization_id,))
+    def list_service_types(self, organization_id: str) -> Call[list[types.ServiceTypeShape]]:
+        """List the service types with their parameters and commands. Permission: None: every member."""
+        return Call(list[types.ServiceTypeShape], (organization_id,))
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/zones"))
     def list_zones(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[Named]]:
-        """List the zones of an organization.
-
-        Permission: None: every member.
+    ) -> Call[list[types.Named]]:
+        """List the zones of an organization. Permission: None: every member.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Named], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.Named], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("GET", "/api/1/services/{id}"))
-    def read_service(self, service_id: str) -> Call[ServiceDocument]:
-        """Show a service with secret parameters masked.
-
-        Permission: Read.
-        """
-        return Call(ServiceDocument, (service_id,))
+    def read_service(self, service_id: str) -> Call[types.ServiceDocument]:
+        """Show a service with secret parameters masked. Permission: Read."""
+        return Call(types.ServiceDocument, (service_id,))
 
     @operation(OperationSpec("PUT", "/api/1/services/{id}", media_type=JSON))
     def update_service(
         self, service_id: str, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
-    ) -> Call[ServiceDocument]:
-        """Change the name and the named parameters of a service.
-
-        Permission: EditService.
-        """
-        return Call(ServiceDocument, (service_id,), body=omit_unset({"name": name, "parameters": parameters}))
+    ) -> Call[types.ServiceDocument]:
+        """Change the name and the named parameters of a service. Permission: EditService."""
+        return Call(types.ServiceDocument, (service_id,), body=omit_unset({"name": name, "parameters": parameters}))
 
     @operation(OperationSpec("DELETE", "/api/1/services/{id}"))
     def delete_service(self, service_id: str) -> Call[None]:
-        """Delete a service. Environments no longer offer it.
-
-        Permission: EditService.
-        """
+        """Delete a service. Environments no longer offer it. Permission: EditService."""
         return Call(NoneType, (service_id,))
 
     @operation(OperationSpec("POST", "/api/1/services/{id}/{commandname}", media_type=JSON))
@@ -850,10 +643,7 @@ class Operations:
         arguments: Mapping[str, Any] | None = None,
         include_intermediate: bool | None = None,
     ) -> Call[list[dict[str, Any]]]:
-        """Run a command on a service and return its results, the final one last.
-
-        Permission: RunServiceCommand.
-        """
+        """Run a command on a service and return its results, the final one last. Permission: RunServiceCommand."""
         return Call(
             list[dict[str, Any]],
             (service_id, command),
@@ -871,21 +661,16 @@ class Operations:
         after: str | None = None,
         status: str | None = None,
         name: str | None = None,
-    ) -> Call[list[InstanceSummary]]:
-        """List the instances of an environment.
-
-        Permission: Read.
+    ) -> Call[list[types.InstanceSummary]]:
+        """List the instances of an environment. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
-
         `status`: Only instances in this status.
-
         `name`: Only instances with exactly this name.
         """
         return Call(
-            list[InstanceSummary],
+            list[types.InstanceSummary],
             (environment_id,),
             query={"limit": limit, "after": after, "status": status, "name": name},
         )
@@ -899,21 +684,16 @@ class Operations:
         after: str | None = None,
         status: str | None = None,
         name: str | None = None,
-    ) -> Call[list[InstanceSummary]]:
-        """List the instances of an application.
-
-        Permission: Read.
+    ) -> Call[list[types.InstanceSummary]]:
+        """List the instances of an application. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
-
         `status`: Only instances in this status.
-
         `name`: Only instances with exactly this name.
         """
         return Call(
-            list[InstanceSummary],
+            list[types.InstanceSummary],
             (application_id,),
             query={"limit": limit, "after": after, "status": status, "name": name},
         )
@@ -927,38 +707,29 @@ class Operations:
         after: str | None = None,
         status: str | None = None,
         name: str | None = None,
-    ) -> Call[list[InstanceSummary]]:
-        """List the instances of a revision.
-
-        Permission: Read.
+    ) -> Call[list[types.InstanceSummary]]:
+        """List the instances of a revision. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
-
         `status`: Only instances in this status.
-
         `name`: Only instances with exactly this name.
         """
         return Call(
-            list[InstanceSummary],
+            list[types.InstanceSummary],
             (revision_id,),
             query={"limit": limit, "after": after, "status": status, "name": name},
         )
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}"))
-    def read_instance(self, instance_id: str) -> Call[InstanceDocument]:
-        """Show an instance with its workflow history.
-
-        Permission: Read.
-        """
-        return Call(InstanceDocument, (instance_id,))
+    def read_instance(self, instance_id: str) -> Call[types.InstanceDocument]:
+        """Show an instance with its workflow history. Permission: Read."""
+        return Call(types.InstanceDocument, (instance_id,))
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}"))
     def delete_instance(self, instance_id: str, *, force: int | None = None) -> Call[None]:
-        """Delete a destroyed instance. With force, destroy an active instance and then delete it.
-
-        Permission: DeleteInstance.
+        """Delete a destroyed instance. With force, destroy an active instance and then delete it. Permission:
+        DeleteInstance.
 
         `force`: 1 also deletes an active instance, after destroying it.
         """
@@ -966,10 +737,7 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/userData", media_type=JSON))
     def put_user_data(self, instance_id: str, user_data: Mapping[str, Any]) -> Call[None]:
-        """Replace the user data of an instance.
-
-        Permission: EditInstance.
-        """
+        """Replace the user data of an instance. Permission: EditInstance."""
         return Call(NoneType, (instance_id,), body=user_data)
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/configuration", media_type=JSON))
@@ -983,18 +751,13 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Reconfigure an instance. The change takes effect after the response.
-
-        Permission: EditInstance; CreateInstance on applications of new submodules.
+        """Reconfigure an instance. The change takes effect after the response. Permission: EditInstance;
+        CreateInstance on applications of new submodules.
 
         `instance_name`: The new name. Default: unchanged.
-
         `manifest_version`: The new manifest version. Overrides the revision's.
-
         `revision_id`: The new revision.
-
         `parameters`: Values by parameter name.
-
         `submodules`: Configurations by submodule ID.
         """
         return Call(
@@ -1021,23 +784,18 @@ class Operations:
         revision_id: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
-    ) -> Call[Preview]:
-        """Preview a reconfiguration without changing anything.
-
-        Permission: EditInstance; CreateInstance on applications of new submodules.
+    ) -> Call[types.Preview]:
+        """Preview a reconfiguration without changing anything. Permission: EditInstance; CreateInstance on
+        applications of new submodules.
 
         `instance_name`: The new name. Default: unchanged.
-
         `manifest_version`: The new manifest version. Overrides the revision's.
-
         `revision_id`: The new revision.
-
         `parameters`: Values by parameter name.
-
         `submodules`: Configurations by submodule ID.
         """
         return Call(
-            Preview,
+            types.Preview,
             (instance_id,),
             body=omit_unset(
                 {
@@ -1051,27 +809,20 @@ class Operations:
         )
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))
-    def read_instance_environments(self, instance_id: str) -> Call[OfferedIn]:
-        """List the environments that offer an instance as a service.
-
-        Permission: Read.
-        """
-        return Call(OfferedIn, (instance_id,))
+    def read_instance_environments(self, instance_id: str) -> Call[types.OfferedIn]:
+        """List the environments that offer an instance as a service. Permission: Read."""
+        return Call(types.OfferedIn, (instance_id,))
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/environments", media_type=JSON))
     def replace_instance_environments(self, instance_id: str, *, environments: Sequence[str]) -> Call[None]:
         """Replace the environments that offer an instance as a service. An offered instance doesn't expire.
-
         Permission: EditInstance; EditEnvironment on the instance and on each environment added or removed.
         """
         return Call(NoneType, (instance_id,), body=omit_unset({"environments": environments}))
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/destroyAt", media_type=JSON))
     def set_destroy_at(self, instance_id: str, *, destroy_at: int) -> Call[None]:
-        """Set when an instance is destroyed automatically; -1 is never.
-
-        Permission: EditInstance.
-        """
+        """Set when an instance is destroyed automatically; -1 is never. Permission: EditInstance."""
         return Call(NoneType, (instance_id,), body=omit_unset({"destroyAt": destroy_at}))
 
     # Workflows
@@ -1084,12 +835,9 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         *,
         idempotency_key: str | None = None,
-    ) -> Call[Created]:
-        """Run a workflow on an instance.
-
-        Permission: RunInstanceWorkflow; EditInstance for destroy.
-        """
-        return Call(Created, (instance_id, workflow), body=parameters or {}, idempotency_key=idempotency_key)
+    ) -> Call[types.Created]:
+        """Run a workflow on an instance. Permission: RunInstanceWorkflow; EditInstance for destroy."""
+        return Call(types.Created, (instance_id, workflow), body=parameters or {}, idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/schedule", media_type=JSON, keyed=True))
     def schedule_workflow(
@@ -1100,13 +848,12 @@ class Operations:
         interval: int | str,
         parameters: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[Scheduled]:
-        """Schedule a workflow. Interval 0 runs it immediately.
-
-        Permission: ScheduleInstanceWorkflow; EditInstance for destroy.
+    ) -> Call[types.Scheduled]:
+        """Schedule a workflow. Interval 0 runs it immediately. Permission: ScheduleInstanceWorkflow; EditInstance
+        for destroy.
         """
         return Call(
-            Scheduled,
+            types.Scheduled,
             (instance_id, workflow),
             body=omit_unset({"interval": interval, "parameters": parameters}),
             idempotency_key=idempotency_key,
@@ -1115,52 +862,41 @@ class Operations:
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/reschedule", media_type=JSON))
     def reschedule_workflow(
         self, instance_id: str, workflow: str, *, interval: int | str, parameters: Mapping[str, Any] | None = None
-    ) -> Call[Scheduled]:
-        """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule.
-
-        Permission: ScheduleInstanceWorkflow; EditInstance for destroy.
+    ) -> Call[types.Scheduled]:
+        """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule. Permission:
+        ScheduleInstanceWorkflow; EditInstance for destroy.
         """
         return Call(
-            Scheduled, (instance_id, workflow), body=omit_unset({"interval": interval, "parameters": parameters})
+            types.Scheduled, (instance_id, workflow), body=omit_unset({"interval": interval, "parameters": parameters})
         )
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/schedules"))
-    def list_schedules(self, instance_id: str) -> Call[Schedules]:
-        """List the pending schedules of an instance.
-
-        Permission: Read.
-        """
-        return Call(Schedules, (instance_id,))
+    def list_schedules(self, instance_id: str) -> Call[types.Schedules]:
+        """List the pending schedules of an instance. Permission: Read."""
+        return Call(types.Schedules, (instance_id,))
 
     # Jobs
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/jobs"))
     def list_jobs(
         self, instance_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[JobDocument]]:
-        """List the jobs of an instance.
-
-        Permission: Read.
+    ) -> Call[list[types.JobDocument]]:
+        """List the jobs of an instance. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[JobDocument], (instance_id,), query={"limit": limit, "after": after})
+        return Call(list[types.JobDocument], (instance_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/jobs/{jobId}"))
-    def read_job(self, instance_id: str, job_id: str) -> Call[JobDetail]:
-        """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked.
-
-        Permission: Read.
-        """
-        return Call(JobDetail, (instance_id, job_id))
+    def read_job(self, instance_id: str, job_id: str) -> Call[types.JobDetail]:
+        """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked. Permission: Read."""
+        return Call(types.JobDetail, (instance_id, job_id))
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}/jobs/{jobId}"))
     def cancel_job(self, instance_id: str, job_id: str) -> Call[None]:
-        """Cancel a running job. Interrupts its steps; the job ends as failed.
-
-        Permission: RunInstanceWorkflow; EditInstance for destroy.
+        """Cancel a running job. Interrupts its steps; the job ends as failed. Permission: RunInstanceWorkflow;
+        EditInstance for destroy.
         """
         return Call(NoneType, (instance_id, job_id))
 
@@ -1172,13 +908,15 @@ class Operations:
         *,
         parameters: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[Created]:
-        """Resume the newest job from the step that failed. Completed steps don't run again.
-
-        Permission: RunInstanceWorkflow; EditInstance for destroy.
+    ) -> Call[types.Created]:
+        """Resume the newest job from the step that failed. Completed steps don't run again. Permission:
+        RunInstanceWorkflow; EditInstance for destroy.
         """
         return Call(
-            Created, (instance_id, job_id), body=omit_unset({"parameters": parameters}), idempotency_key=idempotency_key
+            types.Created,
+            (instance_id, job_id),
+            body=omit_unset({"parameters": parameters}),
+            idempotency_key=idempotency_key,
         )
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/log"))
@@ -1190,25 +928,21 @@ class Operations:
         step: str | None = None,
         after: int | None = None,
         limit: int | None = None,
-    ) -> Call[list[LogLine]]:
-        """Show the log of an instance, of one job or of one step, with secrets masked.
-
-        Permission: Read.
+    ) -> Call[list[types.LogLine]]:
+        """Show the log of an instance, of one job or of one step, with secrets masked. Permission: Read.
 
         `job`: Only lines of the job with this ID.
-
         `step`: Only lines of the step with this path.
-
         `after`: Only lines after the one with this ID.
-
         `limit`: Maximum number of lines. Default: all.
         """
-        return Call(list[LogLine], (instance_id,), query={"job": job, "step": step, "after": after, "limit": limit})
+        return Call(
+            list[types.LogLine], (instance_id,), query={"job": job, "step": step, "after": after, "limit": limit}
+        )
 
     @event_operation(OperationSpec("GET", "/api/1/instances/{id}/events", answer="text/event-stream"))
     def watch_instance(self, instance_id: str, *, after: int | None = None) -> Call[Event]:
         """Stream the events of an instance as server-sent events: status, job, step, log, signal, approval.
-
         Permission: Read.
 
         `after`: Same as the header Last-Event-ID, which takes precedence.
@@ -1220,50 +954,44 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/approvals"))
     def list_approvals(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[Approval]]:
-        """List the pending approvals of an organization.
-
-        Permission: Read on the instance of each approval.
+    ) -> Call[list[types.Approval]]:
+        """List the pending approvals of an organization. Permission: Read on the instance of each approval.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Approval], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.Approval], (organization_id,), query={"limit": limit, "after": after})
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/approvals"))
     def list_instance_approvals(
         self, instance_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[Approval]]:
-        """List the approvals of an instance, pending and decided.
-
-        Permission: Read.
+    ) -> Call[list[types.Approval]]:
+        """List the approvals of an instance, pending and decided. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Approval], (instance_id,), query={"limit": limit, "after": after})
+        return Call(list[types.Approval], (instance_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/approve", media_type=JSON, keyed=True))
     def approve(
         self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
-    ) -> Call[Approval]:
-        """Approve a step.
-
-        Permission: ApproveInstanceWorkflow, and the permission or role that the step requires.
-        """
-        return Call(Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key)
+    ) -> Call[types.Approval]:
+        """Approve a step. Permission: ApproveInstanceWorkflow, and the permission or role that the step requires."""
+        return Call(
+            types.Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key
+        )
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/reject", media_type=JSON, keyed=True))
     def reject(
         self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
-    ) -> Call[Approval]:
-        """Reject a step. The step fails and is not retried.
-
-        Permission: ApproveInstanceWorkflow, and the permission or role that the step requires.
+    ) -> Call[types.Approval]:
+        """Reject a step. The step fails and is not retried. Permission: ApproveInstanceWorkflow, and the permission
+        or role that the step requires.
         """
-        return Call(Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key)
+        return Call(
+            types.Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key
+        )
 
     # Audit
 
@@ -1276,21 +1004,17 @@ class Operations:
         after: str | None = None,
         actor: str | None = None,
         object_: str | None = None,
-    ) -> Call[list[AuditEntryShape]]:
-        """List the changes made in an organization: by whom, when, from where, before and after.
-
-        Permission: ViewAudit.
+    ) -> Call[list[types.AuditEntryShape]]:
+        """List the changes made in an organization: by whom, when, from where, before and after. Permission:
+        ViewAudit.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
-
         `actor`: Only changes by this user: an ID or an email address.
-
         `object_`: Only changes of this object: an ID, or a path, which includes everything below it.
         """
         return Call(
-            list[AuditEntryShape],
+            list[types.AuditEntryShape],
             (organization_id,),
             query={"limit": limit, "after": after, "actor": actor, "object": object_},
         )
@@ -1300,16 +1024,13 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/webhooks"))
     def list_webhooks(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[Webhook]]:
-        """List the webhooks of an organization.
-
-        Permission: ManageUsers for all users of the organization.
+    ) -> Call[list[types.Webhook]]:
+        """List the webhooks of an organization. Permission: ManageUsers for all users of the organization.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Webhook], (organization_id,), query={"limit": limit, "after": after})
+        return Call(list[types.Webhook], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/webhooks", media_type=JSON, keyed=True))
     def create_webhook(
@@ -1320,15 +1041,14 @@ class Operations:
         events: Sequence[str],
         secret: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[CreatedWebhook]:
-        """Create a webhook: a URL that receives signed events of the organization's instances.
-
-        Permission: ManageUsers for all users of the organization.
+    ) -> Call[types.CreatedWebhook]:
+        """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
+        ManageUsers for all users of the organization.
 
         `events`: Any of status, job, signal, approval, notification.
         """
         return Call(
-            CreatedWebhook,
+            types.CreatedWebhook,
             (organization_id,),
             body=omit_unset({"url": url, "events": events, "secret": secret}),
             idempotency_key=idempotency_key,
@@ -1344,9 +1064,7 @@ class Operations:
         secret: str | None = None,
         enabled: bool | None = None,
     ) -> Call[None]:
-        """Change a webhook, or disable or enable it.
-
-        Permission: ManageUsers for all users of the organization.
+        """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization.
 
         `events`: Any of status, job, signal, approval, notification.
         """
@@ -1358,60 +1076,46 @@ class Operations:
 
     @operation(OperationSpec("DELETE", "/api/1/webhooks/{webhookId}"))
     def delete_webhook(self, webhook_id: str) -> Call[None]:
-        """Delete a webhook with its deliveries.
-
-        Permission: ManageUsers for all users of the organization.
-        """
+        """Delete a webhook with its deliveries. Permission: ManageUsers for all users of the organization."""
         return Call(NoneType, (webhook_id,))
 
     @list_operation(OperationSpec("GET", "/api/1/webhooks/{webhookId}/deliveries"))
     def list_deliveries(
         self, webhook_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[Delivery]]:
-        """List the deliveries of a webhook, sent and pending.
-
-        Permission: ManageUsers for all users of the organization.
+    ) -> Call[list[types.Delivery]]:
+        """List the deliveries of a webhook, sent and pending. Permission: ManageUsers for all users of the
+        organization.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[Delivery], (webhook_id,), query={"limit": limit, "after": after})
+        return Call(list[types.Delivery], (webhook_id,), query={"limit": limit, "after": after})
 
     # Account
 
     @operation(OperationSpec("PUT", "/api/1/users/me/password", media_type=JSON))
     def change_password(self, *, current_password: str, new_password: str) -> Call[None]:
-        """Change your password.
-
-        Permission: None: your own account.
-        """
+        """Change your password. Permission: None: your own account."""
         return Call(NoneType, body=omit_unset({"currentPassword": current_password, "newPassword": new_password}))
 
     @list_operation(OperationSpec("GET", "/api/1/tokens"))
-    def list_tokens(self, *, limit: int | None = None, after: str | None = None) -> Call[list[TokenItem]]:
-        """List your refresh tokens. Never returns their values.
-
-        Permission: None: your own account.
+    def list_tokens(self, *, limit: int | None = None, after: str | None = None) -> Call[list[types.TokenItem]]:
+        """List your refresh tokens. Never returns their values. Permission: None: your own account.
 
         `limit`: Maximum number of items. Default: all.
-
         `after`: Only items after the one with this ID.
         """
-        return Call(list[TokenItem], query={"limit": limit, "after": after})
+        return Call(list[types.TokenItem], query={"limit": limit, "after": after})
 
     @operation(OperationSpec("DELETE", "/api/1/tokens/{id}"))
     def revoke_token(self, token_id: str) -> Call[None]:
-        """Revoke one of your refresh tokens.
-
-        Permission: None: your own account.
-        """
+        """Revoke one of your refresh tokens. Permission: None: your own account."""
         return Call(NoneType, (token_id,))
 
     @operation(OperationSpec("POST", "/refreshToken/jwtBearer", media_type=JSON, repeatable=True, public=True))
-    def exchange_token(self, *, refresh_token: str) -> Call[SessionToken]:
+    def exchange_token(self, *, refresh_token: str) -> Call[types.SessionToken]:
         """Exchange a refresh token for a session token."""
-        return Call(SessionToken, body=omit_unset({"refreshToken": refresh_token}))
+        return Call(types.SessionToken, body=omit_unset({"refreshToken": refresh_token}))
 
     # Pages
 
@@ -1471,14 +1175,14 @@ class Operations:
     # Health
 
     @operation(OperationSpec("GET", "/health/live", public=True))
-    def health_live(self) -> Call[Health]:
+    def health_live(self) -> Call[types.Health]:
         """Report that the process is running."""
-        return Call(Health)
+        return Call(types.Health)
 
     @operation(OperationSpec("GET", "/health/ready", public=True))
-    def health_ready(self) -> Call[Health]:
+    def health_ready(self) -> Call[types.Health]:
         """Check if the process and its database can answer requests."""
-        return Call(Health)
+        return Call(types.Health)
 
     @operation(OperationSpec("GET", "/metrics", answer="text/plain", public=True))
     def read_metrics(self) -> Call[str]:

@@ -174,8 +174,8 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ApplicationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An application. `version` is the newest manifest version; `sourceUrl` is the URL it is loaded from, without the
-    query. `createdAt` is in milliseconds since the Unix epoch.
+    """An application. `version` is the newest manifest version; `sourceUrl` is the URL it is loaded from, without
+    the query. `createdAt` is in milliseconds since the Unix epoch.
     """
 
     id: str
@@ -526,8 +526,8 @@ class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An approval. `who` describes the approvers; programs read `permission` or `role`, null if the role was deleted.
-    Times are in milliseconds since the Unix epoch; after `expiresAt` the step fails.
+    """An approval. `who` describes the approvers; programs read `permission` or `role`, null if the role was
+    deleted. Times are in milliseconds since the Unix epoch; after `expiresAt` the step fails.
     """
 
     id: str
