@@ -36,7 +36,6 @@ class Extension:
 
 
 def sharing_options() -> list[click.Parameter]:
-    """Return the options of every command that calls a server."""
     return [
         click.Option(["--profile"], help="Use this profile.", metavar="NAME"),
         click.Option(["--organization"], help="Use this organization: name or ID.", metavar="ORGANIZATION"),
@@ -50,7 +49,6 @@ def connected(given: dict[str, Any], *, anonymous: bool = False) -> Connection:
 
 
 def command_of(operation: AnyOperation, verb: str, extension: Extension | None = None) -> click.Command:
-    """Return the command of an operation."""
     extension = extension or Extension()
     entries = inputs(operation)
     own = [each for entry in entries for each in (entry.parameter, entry.also) if each is not None]
@@ -111,7 +109,6 @@ def _duration_s(_: click.Context, __: click.Parameter, text: str | None) -> floa
 
 
 def waiting_options(*, always: bool = False) -> tuple[click.Parameter, ...]:
-    """Return the options of commands that can wait."""
     about = "Stop waiting after this time, such as 90s or 10m."
     timeout = click.Option(["--timeout"], callback=_duration_s, metavar="DURATION", help=about)
     wait = click.Option(["-w", "--wait"], is_flag=True, help="Wait until the job ends and show its steps.")
@@ -242,7 +239,6 @@ class NounGroup(HelpfulGroup):
         return [*nouns()[noun], *ADDED.get(noun, {})]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Return the command of a verb."""
         noun = self.name or ""
         import_path = ADDED.get(noun, {}).get(cmd_name)
         if import_path is not None:
@@ -254,7 +250,6 @@ class NounGroup(HelpfulGroup):
 
 @cache
 def group_of(noun: str) -> NounGroup:
-    """Return the group of a noun."""
     return NounGroup(noun, help=NOUNS[noun], context_settings=HELP_OPTIONS)
 
 

@@ -54,7 +54,6 @@ def read_configuration() -> Configuration:
 
 
 def write_configuration(configuration: Configuration) -> None:
-    """Write the profiles to disk."""
     write_private(directory() / "config.json", configuration)
 
 
@@ -97,9 +96,7 @@ class Store(Protocol):
         """Return the secrets of a profile, or None if they are missing or malformed."""
         ...
 
-    def put(self, profile: str, secrets: Secrets) -> None:
-        """Store the secrets of a profile."""
-        ...
+    def put(self, profile: str, secrets: Secrets) -> None: ...
 
     def delete(self, profile: str) -> None:
         """Delete the secrets of a profile, if there are any."""

@@ -32,13 +32,9 @@ class Progress(Protocol):
         """Show the status of the instance."""
         ...
 
-    def step(self, path: str, name: str, status: str, percent: int) -> None:
-        """Show the status of a step."""
-        ...
+    def step(self, path: str, name: str, status: str, percent: int) -> None: ...
 
-    def close(self) -> None:
-        """Stop drawing, and keep what was drawn."""
-        ...
+    def close(self) -> None: ...
 
 
 class LineProgress:
@@ -52,7 +48,6 @@ class LineProgress:
         self._print_once("", text, text)
 
     def step(self, path: str, name: str, status: str, percent: int) -> None:
-        """Print the step if its status changed."""
         self._print_once(path, status, f"  {name}: {status}" + (f" {percent} %" if 0 < percent < 100 else ""))
 
     def close(self) -> None:
@@ -173,7 +168,6 @@ class _Watcher(threading.Thread):
                     self.ended.set()
 
     def silence(self) -> None:
-        """Stop showing events."""
         with self._lock:
             self._is_silent = True
 

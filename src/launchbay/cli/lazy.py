@@ -22,7 +22,6 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 def load(import_path: str) -> Any:
-    """Import `module:attribute`."""
     module, _, attribute = import_path.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -52,7 +51,6 @@ class LazyGroup(HelpfulGroup):
         return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Import a command."""
         entry = self._entries.get(cmd_name)
         command: click.Command | None = None if entry is None else load(entry.import_path)
         return command

@@ -67,7 +67,6 @@ FORMATS: Mapping[str, Notation] = {"mermaid": MERMAID, "dot": DOT}
 
 
 def diagram(manifest: CompiledManifest, form: str) -> str:
-    """Return the graph of a manifest in one of `FORMATS`."""
     notation, ids = FORMATS[form], _ids(manifest)
     lines = list(_nested(manifest, notation, "", list(manifest.components), 1))
     ends = {"parameters": manifest.parameters, "results": manifest.results}

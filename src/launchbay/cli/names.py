@@ -28,23 +28,18 @@ class Names:
         return self._organization
 
     def application(self, text: str) -> str:
-        """Return the id of an application."""
         return _one("application", text, lambda: self._client.list_applications(self.organization()))
 
     def environment(self, text: str) -> str:
-        """Return the id of an environment."""
         return _one("environment", text, lambda: self._client.list_environments(self.organization()))
 
     def role(self, text: str) -> str:
-        """Return the id of a role."""
         return _one("role", text, lambda: self._client.list_roles(self.organization()))
 
     def service(self, text: str) -> str:
-        """Return the id of a service."""
         return _one("service", text, lambda: self._client.list_services(self.organization()))
 
     def zone(self, text: str) -> str:
-        """Return the id of a zone."""
         return _one("zone", text, lambda: self._client.list_zones(self.organization()))
 
     def user(self, text: str) -> str:

@@ -156,7 +156,6 @@ class RemoteCommand(click.Command):
 
 
 def exit_code_of(error: ClientError) -> ExitCode:
-    """Return the exit code of an error."""
     if isinstance(error, ObjectNotFound):
         return ExitCode.NOT_FOUND
     if isinstance(error, ServerFailed) and error.status == 503:

@@ -188,7 +188,6 @@ class ProgressBars:
             self._bars.console.print(_coloured(text))
 
     def step(self, path: str, name: str, status: str, percent: int) -> None:
-        """Draw or move the bar of a step."""
         task = self._tasks.get(path)
         if task is None:
             task = self._tasks[path] = self._bars.add_task(escape(printable(name)), total=100, status="")
@@ -197,7 +196,6 @@ class ProgressBars:
             self._bars.stop_task(task)
 
     def close(self) -> None:
-        """Stop drawing, and keep the bars."""
         self._bars.stop()
 
 

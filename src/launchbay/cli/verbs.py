@@ -81,7 +81,6 @@ def all_operations() -> Mapping[str, AnyOperation]:
 
 
 def noun_and_verb(name: str, operation: AnyOperation) -> tuple[str, str]:
-    """Return noun and verb of an operation."""
     noun, _, verb = _NAMES.get(name, "").partition(" ")
     if noun:
         return noun, verb

@@ -119,7 +119,6 @@ class Client(_Methods, SyncDriver):
         return self.run(self.core.answer(call))
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> "Client":
@@ -148,11 +147,9 @@ class AsyncClient(_Methods, AsyncDriver):
         super().__init__(core, httpx.AsyncClient(verify=verify, transport=transport))
 
     async def send(self, call: Call[T]) -> T:
-        """Make a call that was made as data."""
         return await self.run(self.core.answer(call))
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> "AsyncClient":

@@ -66,7 +66,6 @@ class Call(Generic[T]):
 
     @property
     def known(self) -> OperationSpec:
-        """The row of the operation."""
         assert self.spec is not None, "calls are made by operations"
         return self.spec
 
@@ -76,7 +75,6 @@ class Call(Generic[T]):
         return self.known.method != "POST" or self.known.repeatable or self.idempotency_key is not None
 
     def target(self) -> str:
-        """Return path and query."""
         parts = self.known.path.split("{")
         filled = parts[0]
         for value, part in zip(self.path, parts[1:], strict=True):
@@ -94,7 +92,6 @@ class Call(Generic[T]):
         return headers
 
     def content(self) -> bytes:
-        """Return the bytes of the body."""
         if self.known.media_type == JSON:
             return msgspec.json.encode(self.body)
         if self.known.media_type == "application/x-www-form-urlencoded":
@@ -212,11 +209,9 @@ class Basic(httpx.Auth):
 
     @property
     def header(self) -> str:
-        """Return the value of `Authorization`."""
         return "Basic " + base64.b64encode(f"{self.email}:{self.password}".encode()).decode()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Sign a request."""
         request.headers["Authorization"] = self.header
         yield request
 
@@ -231,7 +226,6 @@ class SessionToken(httpx.Auth):
         return "SessionToken()"
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Sign a request."""
         request.headers["Authorization"] = f"Bearer {self.token}"
         yield request
 

@@ -21,12 +21,10 @@ class SyncDriver:
         self._http = http
 
     def run(self, steps: Steps[T], /) -> T:
-        """Do the steps and return what they return."""
         with contextlib.closing(self.iterate(_emitted(steps))) as found:
             return next(found)
 
     def iterate(self, stream: Stream[T], /) -> Generator[T, None, None]:
-        """Do the steps and yield what they emit."""
         outcome: Any = None
         pieces: Iterator[bytes] = iter(())
         with contextlib.ExitStack() as opened:
@@ -64,12 +62,10 @@ class AsyncDriver:
         self._http = http
 
     async def run(self, steps: Steps[T], /) -> T:
-        """Do the steps and return what they return."""
         async with contextlib.aclosing(self.iterate(_emitted(steps))) as found:
             return await anext(found)
 
     async def iterate(self, stream: Stream[T], /) -> AsyncGenerator[T, None]:
-        """Do the steps and yield what they emit."""
         outcome: Any = None
         pieces: AsyncIterator[bytes] | None = None
         async with contextlib.AsyncExitStack() as opened:

@@ -63,7 +63,6 @@ class Operation(_Declared[P, T]):
     @overload
     def __get__(self, caller: AsyncDriver, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
-        """Return a method of the client, or the operation itself."""
         if caller is None:
             return self
         return self._method(caller, lambda *args, **kwargs: caller.run(caller.core.answer(self.call(*args, **kwargs))))
@@ -100,7 +99,6 @@ class ListOperation(_Declared[P, list[T]], Generic[P, T]):
         self, caller: AsyncDriver, owner: type
     ) -> BoundList[P, Coroutine[Any, Any, list[T]], AsyncIterator[T]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
-        """Return a method of the client, or the operation itself."""
         return self if caller is None else BoundList(caller, self)
 
 
@@ -114,7 +112,6 @@ class EventOperation(_Declared[P, Event]):
     @overload
     def __get__(self, caller: AsyncDriver, owner: type) -> Callable[P, AsyncIterator[Event]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
-        """Return a method of the client, or the operation itself."""
         if caller is None:
             return self
         return self._method(
@@ -136,7 +133,6 @@ class Routine(Generic[P, T]):
     @overload
     def __get__(self, caller: AsyncDriver, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
-        """Return a method of the client, or the routine itself."""
         if caller is None:
             return self
         return lambda *args, **kwargs: caller.run(self.function(caller.core, *args, **kwargs))
@@ -145,19 +141,16 @@ class Routine(Generic[P, T]):
 def operation(
     spec: OperationSpec,
 ) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Operation[P, T]]:
-    """Make an operation of a method that makes its calls."""
     return lambda function: Operation(spec, function)
 
 
 def list_operation(
     spec: OperationSpec,
 ) -> Callable[[Callable[Concatenate[Any, P], Call[list[T]]]], ListOperation[P, T]]:
-    """Make an operation of a method that makes its calls, which answer lists."""
     return lambda function: ListOperation(spec, function)
 
 
 def event_operation(
     spec: OperationSpec,
 ) -> Callable[[Callable[Concatenate[Any, P], Call[Event]]], EventOperation[P]]:
-    """Make an operation of a method that makes its calls, which answer events."""
     return lambda function: EventOperation(spec, function)

@@ -72,7 +72,6 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
 
 
 def is_of_console(path: str) -> bool:
-    """Return whether the console serves this path."""
     return path in {"/", HOME} or path.startswith(f"{HOME}/")
 
 

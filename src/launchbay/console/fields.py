@@ -43,12 +43,10 @@ class Field:
 
     @property
     def type(self) -> str:
-        """The declared type as text."""
         return "any type" if self.declared is None else str(self.declared)
 
     @property
     def control(self) -> Control:
-        """The kind of control for the type."""
         if self.declared == BOOL:
             return "choice"
         if self.declared in {INT, DOUBLE}:
@@ -57,7 +55,6 @@ class Field:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value is a secret, by declaration or by name."""
         return self.is_sealed or is_secret_name(self.name)
 
     @property
@@ -67,7 +64,6 @@ class Field:
 
     @property
     def placeholder(self) -> str:
-        """The placeholder of the empty field."""
         return "Unchanged" if self.is_kept else self.default_text
 
     @property
@@ -198,12 +194,10 @@ class SubmoduleGroup:
 
     @property
     def id(self) -> str:
-        """The prefix of the names of its controls."""
         return prefix(self.shape.path)
 
     @property
     def path(self) -> str:
-        """Its path, as in messages."""
         return ".".join(self.shape.path)
 
     @property
@@ -330,7 +324,6 @@ def fields_in(groups: Iterable[SubmoduleGroup]) -> Iterator[Field]:
 
 
 def without_errors(groups: Iterable[SubmoduleGroup]) -> list[SubmoduleGroup]:
-    """Return the groups without errors, as before the form is submitted."""
     return [
         replace(group, fields=_without_field_errors(group.fields), children=without_errors(group.children))
         for group in groups
@@ -362,7 +355,6 @@ class Draft:
         self.fields, self.problems = with_errors(self.fields, rest)
 
     def clear_errors(self) -> None:
-        """Remove the errors, as before the form is submitted."""
         self.fields = _without_field_errors(self.fields)
         self.submodules = without_errors(self.submodules)
 

@@ -29,7 +29,6 @@ class Form:
         return found[-1].replace("\r\n", "\n") if found else default
 
     def all(self, name: str) -> list[str]:
-        """Return all values of a field, such as a group of check boxes."""
         return list(self._fields.get(name, []))
 
     def has(self, name: str) -> bool:

@@ -55,7 +55,6 @@ class JobLine:
 
     @property
     def percent(self) -> int:
-        """The mean of the steps' percentages."""
         return sum(step.percent for step in self.steps) // len(self.steps) if self.steps else 0
 
 
@@ -76,12 +75,10 @@ class InstanceView:
 
     @property
     def is_over(self) -> bool:
-        """Whether the instance is destroyed or being destroyed."""
         return self.record.status in _FINAL
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job is in progress."""
         return self.record.job_id is not None
 
     @property
@@ -108,7 +105,6 @@ class InstanceView:
 
     @property
     def current(self) -> JobLine | None:
-        """The newest job, whose steps are shown."""
         return self.jobs[0] if self.jobs else None
 
     @property

@@ -46,11 +46,9 @@ class UiPermissions:
         return manages_every_user(self._permitted)
 
     def view_audit(self) -> bool:
-        """Read the audit log."""
         return self._permitted.holds(Permission.VIEW_AUDIT)
 
     def create_application(self) -> bool:
-        """Create applications."""
         return self._permitted.allows(Permission.CREATE_APPLICATION, permissions.application(new_id()))
 
     def edit_application(self, application_id: str) -> bool:
@@ -58,7 +56,6 @@ class UiPermissions:
         return self._permitted.allows(Permission.EDIT_APPLICATION, permissions.application(application_id))
 
     def delete_application(self, application_id: str) -> bool:
-        """Delete it."""
         return self._permitted.allows(Permission.DELETE_APPLICATION, permissions.application(application_id))
 
     def launch_something(self) -> bool:
@@ -103,15 +100,12 @@ class UiPermissions:
         return may_answer(self._permitted, approval, user_id)
 
     def create_environment(self) -> bool:
-        """Create environments, as a copy too."""
         return self._permitted.allows(Permission.CREATE_ENVIRONMENT, permissions.environment(new_id()))
 
     def edit_environment(self, environment_id: str) -> bool:
-        """Change an environment."""
         return self._permitted.allows(Permission.EDIT_ENVIRONMENT, permissions.environment(environment_id))
 
     def delete_environment(self, environment_id: str) -> bool:
-        """Delete it."""
         return self._permitted.allows(Permission.DELETE_ENVIRONMENT, permissions.environment(environment_id))
 
     def offer_service(self, environment_id: str, service_id: str) -> bool:
@@ -121,7 +115,6 @@ class UiPermissions:
         )
 
     def create_service(self) -> bool:
-        """Create services."""
         return self._permitted.allows(Permission.CREATE_SERVICE, permissions.service(new_id()))
 
     def edit_service(self, service_id: str) -> bool:
@@ -129,11 +122,9 @@ class UiPermissions:
         return self._permitted.allows(Permission.EDIT_SERVICE, permissions.service(service_id))
 
     def run_command(self, service_id: str) -> bool:
-        """Run the commands of a service."""
         return self._permitted.allows(Permission.RUN_SERVICE_COMMAND, permissions.service(service_id))
 
     def create_role(self) -> bool:
-        """Create roles."""
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.role(new_id()))
 
     def edit_role(self, role_id: str) -> bool:
@@ -151,7 +142,6 @@ class UiPermissions:
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(user_id))
 
     def create_user(self) -> bool:
-        """Add users."""
         return manages_every_user(self._permitted)
 
     def manage_user(self, user_id: str) -> bool:

@@ -47,7 +47,6 @@ def address(name: str) -> str:
 
 
 def asset(name: str) -> Response | None:
-    """Return a static file, or None if it doesn't exist."""
     if name not in NAMES:
         return None
     kind = _TYPES[name[name.rindex(".") :]]

@@ -124,7 +124,6 @@ class PageRequest:
         return self.deps.base_url.startswith("https://")
 
     def path(self, name: str) -> str:
-        """Return a parameter of the path."""
         return str(self.http.path_params[name])
 
     def query(self, name: str) -> str | None:
@@ -132,7 +131,6 @@ class PageRequest:
         return self.http.query_params.get(name, "").strip() or None
 
     def now(self) -> datetime:
-        """Return the time by the server's clock."""
         return self.app.clock.now()
 
     async def page(
@@ -177,7 +175,6 @@ class PageRequest:
         return response
 
     async def permissions(self, organization_id: str) -> UiPermissions:
-        """Return what the user may do in an organization now."""
         return UiPermissions(await permitted(self.ctx, organization_id))
 
     async def confirm_deletion(
@@ -210,7 +207,6 @@ class PageRequest:
         return HTMLResponse(self.render_fragment(template, **values), 200, HEADERS)
 
     def render_fragment(self, template: str, **values: Any) -> str:
-        """Return the HTML of a fragment of a page."""
         return render(template, {"form_token": form_token(self.session), "now": self.now(), **values})
 
     def redirect(self, path: str, message: str = "") -> Response:
@@ -260,11 +256,9 @@ class Routes:
         return iter(self._routes)
 
     def get(self, path: str, *, public: bool = False) -> Callable[[Handler], Handler]:
-        """Declare the handler of a page."""
         return self._declare("GET", path, public=public)
 
     def post(self, path: str, *, public: bool = False) -> Callable[[Handler], Handler]:
-        """Declare the handler of a form."""
         return self._declare("POST", path, public=public)
 
     def _declare(self, method: Literal["GET", "POST"], path: str, *, public: bool) -> Callable[[Handler], Handler]:

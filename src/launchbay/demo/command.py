@@ -254,7 +254,6 @@ def _stop(processes: Processes, data_dir: Path) -> bool:
 
 
 def _stop_command(data_dir: Path) -> str:
-    """Return the command that stops this demo."""
     if data_dir == DATA_DIR and "MAKELEVEL" in os.environ:
         return "make demo ARGS=--stop"
     words = [*_program(), "demo", "--stop"]
@@ -262,7 +261,6 @@ def _stop_command(data_dir: Path) -> str:
 
 
 def _program() -> list[str]:
-    """Return how to call `launchbay` in the user's shell."""
     program = sys.argv[0]
     if not os.access(program, os.X_OK):
         return [sys.executable, "-m", "launchbay.cli.main"]

@@ -29,7 +29,6 @@ class Platform:
         self._ready_at_s: dict[str, float] = {}
 
     async def deploy(self, request: Request) -> JSONResponse:
-        """Create or change a deployment."""
         wanted = await request.json()
         name = str(wanted["name"])
         found = self._deployments.get(name)
@@ -52,17 +51,14 @@ class Platform:
         return JSONResponse(found)
 
     async def remove(self, request: Request) -> JSONResponse:
-        """Delete a deployment, if it exists."""
         self._deployments.pop(request.path_params["name"], None)
         return JSONResponse({})
 
     async def route(self, request: Request) -> JSONResponse:
-        """Publish a route to a deployment."""
         wanted = await request.json()
         return JSONResponse({"url": f"{self._url}{wanted['path']}", "target": wanted["target"]})
 
     def app(self) -> Starlette:
-        """Return the ASGI application."""
         return Starlette(
             routes=[
                 Route("/deployments", self.deploy, methods=["POST"]),
@@ -74,7 +70,6 @@ class Platform:
 
 
 def main() -> None:
-    """Serve until terminated."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -32,7 +32,6 @@ class BackgroundProcess:
     log: Path
 
     def is_running(self) -> bool:
-        """Return whether the process is running."""
         try:
             with self.pid_file.open("rb") as file:
                 return not _locked(file.fileno())
@@ -133,7 +132,6 @@ class Processes:
             yield
 
     def find(self) -> RunningDemo | None:
-        """Return the running demo, or None."""
         if not (self._server.is_running() and self._platform.is_running()):
             return None
         return self._last_run()
@@ -196,7 +194,6 @@ class Processes:
 
 
 def is_free(port: int) -> bool:
-    """Return whether no program listens on the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

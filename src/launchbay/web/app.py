@@ -112,7 +112,6 @@ class MountRouter:
         self._mount = mount
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request."""
         is_page = scope["type"] == "http" and self._mount.matches(scope["path"])
         await (self._mount.app if is_page else self._dispatcher)(scope, receive, send)
 

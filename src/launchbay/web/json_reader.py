@@ -28,7 +28,6 @@ class Position(NamedTuple):
 
 
 def position_of_offset(text: str, offset: int) -> Position:
-    """Return line and column of a character offset."""
     return Position(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 

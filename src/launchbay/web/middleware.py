@@ -25,7 +25,6 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request and log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -112,7 +111,6 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Add the headers to the response."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -131,7 +129,6 @@ class Tracing:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request inside its span."""
         if scope["type"] != "http" or not tracing.is_on:
             await self._app(scope, receive, send)
             return

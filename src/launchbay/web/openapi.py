@@ -18,7 +18,6 @@ from launchbay.web.routing import Endpoint, Returns, Routes, is_id_parameter
 
 
 def api_page(described: dict[str, Any]) -> HTMLResponse:
-    """Return the page for an OpenAPI document."""
     families: dict[str, list[dict[str, Any]]] = {}  # by tag
     for path, methods in described["paths"].items():
         for method, operation in methods.items():

@@ -171,7 +171,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._header_bytes = self._header_lines = self._unparsed_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Count the request line."""
         if self._replaying:
             return
         super().on_url(url)
@@ -211,7 +210,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Wait for the next request."""
         if self.parser.should_upgrade() and any(name in _FRAMING for name, _ in self.headers):
             return
         self._reading = _Reading.NOTHING
@@ -245,7 +243,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._watch_writing()
 
     def resume_writing(self) -> None:
-        """Stop that timer."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._stop_stall_timer()

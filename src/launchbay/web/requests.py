@@ -293,11 +293,9 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
 
     @property
     def actor(self) -> Actor:
-        """The authenticated caller. Public endpoints have none."""
         assert self.caller is not None, "a public endpoint has no caller"
         return self.caller
 
     @property
     def ctx(self) -> Context:
-        """The context of use cases: the application, and the authenticated caller."""
         return Context(self.deps.app, self.actor)

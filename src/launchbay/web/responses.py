@@ -121,7 +121,6 @@ class Paging(msgspec.Struct, frozen=True):
 
 
 def encode_buffered(response: BufferedResponse) -> tuple[str, bytes]:
-    """Return content type and bytes of a buffered response."""
     if isinstance(response, JSONResponse):
         return JSON, _encoder.encode(response.value)
     if isinstance(response, RawJSONResponse):
@@ -187,7 +186,6 @@ def encoded_event(name: str, data: Any, number: int | None) -> bytes:
 
 
 def beginning() -> bytes:
-    """Return the first line of a stream."""
     return b"retry: %d\n\n" % RETRY_MS
 
 
@@ -249,7 +247,6 @@ async def _write_body(
 
 
 async def until_disconnect(receive: Receive) -> None:
-    """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -72,7 +72,6 @@ class Endpoint:
     unlimited: bool = False  # no rate limits: for monitoring
 
     def __post_init__(self) -> None:
-        """Check the declaration."""
         assert _PATH.fullmatch(self.path), f"{self.path}: not a path"
         assert _OPERATION_ID.fullmatch(self.operation_id), f"{self.operation_id}: an operation id is snake_case"
         assert self.body is None or self.method != "GET", f"{self.operation_id}: a body on GET is ignored"
@@ -85,7 +84,6 @@ class Endpoint:
         msgspec.inspect.multi_type_info(self.types())
 
     def parameters(self) -> tuple[str, ...]:
-        """Return the names of the path parameters, in order."""
         return tuple(_PARAMETER_NAME.findall(self.path))
 
     def types(self) -> tuple[Any, ...]:
@@ -143,7 +141,6 @@ class Routes:
         self._endpoints: list[Endpoint] = []
 
     def __iter__(self) -> Iterator[Endpoint]:
-        """Yield the endpoints in the order of their declaration."""
         return iter(self._endpoints)
 
     def get(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
@@ -151,15 +148,12 @@ class Routes:
         return self._declare("GET", path, options)
 
     def post(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
-        """Declare a handler of POST."""
         return self._declare("POST", path, options)
 
     def put(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
-        """Declare a handler of PUT."""
         return self._declare("PUT", path, options)
 
     def delete(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
-        """Declare a handler of DELETE."""
         return self._declare("DELETE", path, options)
 
     def _declare(self, method: Method, path: str, options: Options) -> Callable[[HandlerT], HandlerT]:

@@ -26,7 +26,6 @@ class _EmbeddedServer(Server):
         self.accepting = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and set `accepting`."""
         await super().startup(sockets)
         self.accepting.set()
 

@@ -118,7 +118,6 @@ class _Reader:
             yield self.name(path, path.stem), content(path)
 
     def application(self, folder: Path) -> Application:
-        """Return the application in a folder."""
         found = Application()
         for path in _visible(folder):
             if path.name == "manifest.yaml":
@@ -207,7 +206,6 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_text(value: Any) -> str:
-    """Return a JSON value as a YAML document."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 

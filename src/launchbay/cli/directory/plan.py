@@ -67,7 +67,6 @@ class RemoteState:
         return self.client.read_role(self.roles[name]).permissions
 
     def environment(self, name: str) -> Environment:
-        """Return an environment with policies, markers, properties and services."""
         number = self.environments[name]
         policies = plain(read(self.client.read_policies(number).encode()))
         names = {service: name for name, service in self.services.items()}
@@ -83,7 +82,6 @@ class RemoteState:
         )
 
     def application(self, name: str) -> ApplicationDocument:
-        """Return an application."""
         return self.client.read_application(self.applications[name])
 
     def manifest(self, application: str, version: int) -> str:

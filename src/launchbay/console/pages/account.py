@@ -14,13 +14,11 @@ routes = Routes()
 
 @routes.get("/console/account")
 async def show(request: PageRequest) -> Response:
-    """Show the account."""
     return await _show(request, None)
 
 
 @routes.post("/console/account/password")
 async def change_password(request: PageRequest) -> Response:
-    """Change the password."""
     form = request.form
     if form.raw("newPassword") != form.raw("repeatedPassword"):
         return await _show(request, BadRequest("The new passwords don't match.", code="WrongPassword"))
@@ -39,7 +37,6 @@ async def change_password(request: PageRequest) -> Response:
 
 @routes.post("/console/sessions/{id}/end")
 async def end_session(request: PageRequest) -> Response:
-    """End another session of the user."""
     try:
         await sign_in.close_other_session(request.ctx, request.path("id"))
     except NotFound as error:
@@ -49,7 +46,6 @@ async def end_session(request: PageRequest) -> Response:
 
 @routes.post("/console/tokens/{id}/revoke")
 async def revoke(request: PageRequest) -> Response:
-    """Revoke a refresh token."""
     try:
         await account.revoke_token(request.ctx, request.path("id"))
     except NotFound as error:

@@ -22,13 +22,11 @@ routes = Routes()
 
 @routes.get("/console/organizations/{id}/applications")
 async def list_all(request: PageRequest) -> Response:
-    """Show the applications of an organization."""
     return await _list(request, request.path("id"), None)
 
 
 @routes.post("/console/organizations/{id}/applications")
 async def create(request: PageRequest) -> Response:
-    """Create an application, and open its manifest."""
     organization_id = request.path("id")
     try:
         created = await applications.create_application(request.ctx, organization_id, request.form.text("name"))
@@ -39,13 +37,11 @@ async def create(request: PageRequest) -> Response:
 
 @routes.get("/console/applications/{id}")
 async def show(request: PageRequest) -> Response:
-    """Show an application."""
     return await _show(request, None)
 
 
 @routes.post("/console/applications/{id}/name")
 async def rename(request: PageRequest) -> Response:
-    """Rename an application."""
     try:
         await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
     except BadRequest as error:
@@ -55,14 +51,12 @@ async def rename(request: PageRequest) -> Response:
 
 @routes.get("/console/applications/{id}/delete")
 async def delete_page(request: PageRequest) -> Response:
-    """Ask for confirmation."""
     application = await applications.read_application(request.ctx, request.path("id"))
     return await _confirm_deletion(request, application.id, None)
 
 
 @routes.post("/console/applications/{id}/delete")
 async def delete(request: PageRequest) -> Response:
-    """Delete an application."""
     application = await applications.read_application(request.ctx, request.path("id"))
     try:
         await applications.delete_application(request.ctx, application.id)
@@ -94,7 +88,6 @@ async def create_revision(page_request: PageRequest) -> Response:
 
 @routes.post("/console/revisions/{id}/delete")
 async def delete_revision(request: PageRequest) -> Response:
-    """Delete a revision."""
     revision = await revisions.read_revision(request.ctx, request.path("id"))
     await revisions.delete_revision(request.ctx, revision.id)
     return request.redirect(f"{HOME}/applications/{revision.application_id}#revisions", "Revision deleted.")

@@ -32,7 +32,6 @@ async def list_all(request: PageRequest) -> Response:
 
 @routes.post("/console/approvals/{id}")
 async def answer(request: PageRequest) -> Response:
-    """Approve or reject."""
     form = request.form
     approves = form.text("do") == "approve"
     try:

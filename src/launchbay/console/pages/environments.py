@@ -27,13 +27,11 @@ routes = Routes()
 
 @routes.get("/console/organizations/{id}/environments")
 async def list_all(request: PageRequest) -> Response:
-    """Show the environments of an organization."""
     return await _list(request, None)
 
 
 @routes.post("/console/organizations/{id}/environments")
 async def create(request: PageRequest) -> Response:
-    """Create an environment."""
     try:
         created = await environments.create_environment(request.ctx, request.path("id"), request.form.text("name"))
     except BadRequest as error:
@@ -43,13 +41,11 @@ async def create(request: PageRequest) -> Response:
 
 @routes.get("/console/environments/{id}")
 async def show(request: PageRequest) -> Response:
-    """Show an environment."""
     return await _show(request, None)
 
 
 @routes.post("/console/environments/{id}/name")
 async def rename(request: PageRequest) -> Response:
-    """Rename an environment."""
     name = request.form.text("name")
     return await _changed(
         request, lambda: environments.rename_environment(request.ctx, request.path("id"), name), "Environment renamed."
@@ -77,7 +73,6 @@ async def make_default(request: PageRequest) -> Response:
 
 @routes.post("/console/environments/{id}/policies")
 async def replace_policies(request: PageRequest) -> Response:
-    """Replace the policies."""
     document = request.form.raw("policies")
     return await _changed(
         request,
@@ -123,13 +118,11 @@ async def replace_services(request: PageRequest) -> Response:
 
 @routes.get("/console/environments/{id}/delete")
 async def delete_page(request: PageRequest) -> Response:
-    """Ask for confirmation."""
     return await _confirm(request, None)
 
 
 @routes.post("/console/environments/{id}/delete")
 async def delete(request: PageRequest) -> Response:
-    """Delete an environment."""
     environment = await read_environment(request.ctx, request.path("id"))
     try:
         await environments.delete_environment(request.ctx, environment.id)

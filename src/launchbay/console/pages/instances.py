@@ -82,7 +82,6 @@ routes = Routes()
 
 @routes.get("/console/organizations/{id}/instances")
 async def list_all(request: PageRequest) -> Response:
-    """Show a page of the instances of an organization."""
     organization_id = request.path("id")
     application_id, environment_id, status = (request.query(name) for name in ("application", "environment", "status"))
     wanted = InstanceFilter(
@@ -112,7 +111,6 @@ async def list_all(request: PageRequest) -> Response:
 
 @routes.get("/console/instances/{id}")
 async def show(request: PageRequest) -> Response:
-    """Show an instance."""
     return await show_instance(request, request.path("id"))
 
 
@@ -233,7 +231,6 @@ async def _run(request: PageRequest, instance_id: str, name: str, arguments: dic
 
 @routes.post("/console/instances/{id}/reschedule")
 async def reschedule(request: PageRequest) -> Response:
-    """Move or cancel a schedule."""
     instance_id, schedule = request.path("id"), request.form.text("schedule")
     try:
         cancels = request.form.text("do") == "cancel"
@@ -292,7 +289,6 @@ async def destroy(request: PageRequest) -> Response:
 
 @routes.post("/console/instances/{id}/lifetime")
 async def extend(request: PageRequest) -> Response:
-    """Set when the instance expires."""
     try:
         interval = forms.interval_ms(request.form.text("lifetime"), request.form.text("minutes"))
         at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
@@ -322,7 +318,6 @@ def _path(request: PageRequest) -> str:
 
 @routes.get("/console/instances/{id}/jobs/{job}")
 async def show_job(request: PageRequest) -> Response:
-    """Show a job."""
     return await _show_job(request, None)
 
 

@@ -43,7 +43,6 @@ routes = Routes()
 
 @routes.get("/console/applications/{id}/launch")
 async def launch_page(request: PageRequest) -> Response:
-    """Show the form."""
     draft = await _draft(request, request.query("version"), request.query("revision"))
     return await _show(request, draft, None)
 

@@ -106,7 +106,6 @@ async def set_source(request: PageRequest) -> Response:
 
 @routes.post("/console/applications/{id}/source/refresh")
 async def refresh(request: PageRequest) -> Response:
-    """Reload the manifest from its URL."""
     application_id = request.path("id")
     found = await manifests.refresh_manifest(request.ctx, application_id)
     message = f"Version {found.version} loaded." if found.changed else "The source hasn't changed."

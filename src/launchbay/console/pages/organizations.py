@@ -27,13 +27,11 @@ async def home(request: PageRequest) -> Response:
 
 @routes.get("/console/organizations")
 async def list_all(request: PageRequest) -> Response:
-    """Show the organizations."""
     return await _list(request, None)
 
 
 @routes.post("/console/organizations")
 async def create(request: PageRequest) -> Response:
-    """Create an organization."""
     try:
         created = await organizations.create_organization(request.ctx, request.form.text("name"))
     except LaunchbayError as error:
@@ -59,7 +57,6 @@ async def overview(request: PageRequest) -> Response:
 
 @routes.post("/console/organizations/{id}/name")
 async def rename(request: PageRequest) -> Response:
-    """Rename an organization."""
     organization_id = request.path("id")
     await organizations.rename_organization(request.ctx, organization_id, request.form.text("name"))
     return request.redirect(f"{HOME}/organizations/{organization_id}", "Organization renamed.")

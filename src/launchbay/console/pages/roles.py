@@ -25,7 +25,6 @@ async def list_all(request: PageRequest) -> Response:
 
 @routes.post("/console/organizations/{id}/roles")
 async def create(request: PageRequest) -> Response:
-    """Create a role."""
     organization_id, form = request.path("id"), request.form
     try:
         created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
@@ -43,13 +42,11 @@ async def explanation(request: PageRequest) -> Response:
 
 @routes.get("/console/roles/{id}")
 async def show(request: PageRequest) -> Response:
-    """Show a role."""
     return await _show(request, None)
 
 
 @routes.post("/console/roles/{id}")
 async def update(request: PageRequest) -> Response:
-    """Replace the name and the entries of a role."""
     form = request.form
     try:
         await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))

@@ -19,13 +19,11 @@ routes = Routes()
 
 @routes.get("/console/organizations/{id}/services")
 async def list_all(request: PageRequest) -> Response:
-    """Show the services of an organization, and the form for a new one of the chosen type."""
     return await _list(request, request.query("type") or "", None, None)
 
 
 @routes.post("/console/organizations/{id}/services")
 async def create(request: PageRequest) -> Response:
-    """Create a service."""
     form, type_id = request.form, request.form.text("type")
     kind = request.app.service_types.find(type_id)
     fields = fill_fields(_fields({} if kind is None else kind.parameters), form, PARAMETER)
@@ -51,7 +49,6 @@ async def create(request: PageRequest) -> Response:
 
 @routes.get("/console/services/{id}")
 async def show(request: PageRequest) -> Response:
-    """Show a service."""
     return await _show(request)
 
 
@@ -78,7 +75,6 @@ async def update(request: PageRequest) -> Response:
 
 @routes.post("/console/services/{id}/command")
 async def run(request: PageRequest) -> Response:
-    """Run a command and show its results."""
     view = await services.read_service(request.ctx, request.path("id"))
     name = request.form.text("command")
     kind = request.app.service_types.find(view.record.type_id)
@@ -99,7 +95,6 @@ async def run(request: PageRequest) -> Response:
 
 @routes.post("/console/services/{id}/delete")
 async def delete(request: PageRequest) -> Response:
-    """Delete a service."""
     view = await services.read_service(request.ctx, request.path("id"))
     try:
         await services.delete_service(request.ctx, view.record.id)

@@ -16,7 +16,6 @@ routes = Routes()
 
 @routes.get(SIGN_IN, public=True)
 async def sign_in_page(request: PageRequest) -> Response:
-    """Show the sign-in form."""
     return await _form(request, None)
 
 

@@ -11,7 +11,6 @@ routes = Routes()
 
 @routes.get("/console/organizations/{id}/users")
 async def list_all(request: PageRequest) -> Response:
-    """Show the users."""
     return await _list(request, None)
 
 
@@ -37,7 +36,6 @@ async def add(request: PageRequest) -> Response:
 
 @routes.get("/console/organizations/{id}/users/{user}")
 async def show(request: PageRequest) -> Response:
-    """Show a user."""
     return await _show(request, None)
 
 
@@ -59,7 +57,6 @@ async def assign(request: PageRequest) -> Response:
 
 @routes.post("/console/organizations/{id}/users/{user}/enabled")
 async def enable(request: PageRequest) -> Response:
-    """Disable or enable the account."""
     enabled = request.form.text("do") == "enable"
     try:
         await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
@@ -70,7 +67,6 @@ async def enable(request: PageRequest) -> Response:
 
 @routes.post("/console/organizations/{id}/users/{user}/remove")
 async def remove(request: PageRequest) -> Response:
-    """Remove the user from the organization."""
     organization_id = request.path("id")
     try:
         await users.remove_user(request.ctx, organization_id, request.path("user"))

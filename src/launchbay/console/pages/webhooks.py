@@ -13,7 +13,6 @@ routes = Routes()
 
 @routes.get("/console/organizations/{id}/webhooks")
 async def list_all(request: PageRequest) -> Response:
-    """Show the webhooks."""
     return await _list(request, None)
 
 
@@ -34,13 +33,11 @@ async def create(request: PageRequest) -> Response:
 
 @routes.get("/console/organizations/{id}/webhooks/{webhook}")
 async def show(request: PageRequest) -> Response:
-    """Show a webhook with its delivery log."""
     return await _show(request, None)
 
 
 @routes.post("/console/organizations/{id}/webhooks/{webhook}")
 async def update(request: PageRequest) -> Response:
-    """Change the events, URL or secret of a webhook, or turn it on or off."""
     form = request.form
     try:
         await webhooks.update_webhook(
@@ -59,7 +56,6 @@ async def update(request: PageRequest) -> Response:
 
 @routes.post("/console/organizations/{id}/webhooks/{webhook}/delete")
 async def delete(request: PageRequest) -> Response:
-    """Delete a webhook."""
     await webhooks.delete_webhook(request.ctx, request.path("webhook"))
     return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook deleted.")
 
