@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 PYTEST := $(BIN)/python -m pytest
 # A third of what tests do is waiting: two processes for each of two cores.
-PARALLEL := -n 4 --dist loadgroup
+PARALLEL := -n 4 --dist loadscope
 # More arguments for a command: make test ARGS='tests/store -k pool', make serve ARGS='--port 9000'.
 ARGS ?=
 

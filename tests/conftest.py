@@ -16,9 +16,9 @@ Fixtures, cheapest first; ask for the first that will do:
 
 Tests that stop PostgreSQL, or look at durability, start one of their own: `EmbeddedPostgres.start(tmp_path)`.
 
-`pytest -n 4 --dist loadgroup` runs them in four processes: a file goes to one of them as a whole, and all files with
-the same `xdist_group` to the same one. HYPOTHESIS_PROFILE=nightly tries many random examples where Hypothesis
-looks for one that fails; without it the examples are few and always the same.
+`pytest -n 4 --dist loadscope` runs them in four processes; a file goes to one of them as a whole, and the longest files
+go first (`tests/support/scheduling.py`). HYPOTHESIS_PROFILE=nightly tries many random examples where Hypothesis looks
+for one that fails; without it the examples are few and always the same.
 """
 
 import os
@@ -27,10 +27,10 @@ from typing import Any
 
 import hypothesis
 import pytest
-from xdist.scheduler import LoadGroupScheduling
 
 from launchbay.store.database import Database
 from tests.support.databases import Databases, SharedDatabase
+from tests.support.scheduling import ByDuration
 
 # Time limits of single examples say how busy the machine is.
 hypothesis.settings.register_profile("default", max_examples=25, derandomize=True, deadline=None)
@@ -43,18 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
 
 
-class FileScheduling(LoadGroupScheduling):  # type: ignore[misc]  # the package ships no type hints
-    """Gives a worker all tests of a group, and those of no group by files, whose fixtures they share."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        group = super()._split_scope(nodeid)
-        return str(group if group != nodeid else nodeid.partition("::")[0])
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling | None:
-    """Schedule `--dist loadgroup` by files."""
-    return FileScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByDuration | None:
+    """Schedule `--dist loadscope` by files."""
+    return ByDuration(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")

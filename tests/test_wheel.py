@@ -32,6 +32,7 @@ def test_everything_that_runs_is_in_the_wheel_and_nothing_else(wheel: Path) -> N
         assert any(name.startswith(f"launchbay/{needed}") for name in inside), needed
 
 
+@pytest.mark.slow
 def test_the_same_sources_make_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     again = built(tmp_path)
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(wheel.read_bytes()).digest()

@@ -102,6 +102,7 @@ def test_a_truncated_backup_restores_nothing(databases: Databases, tmp_path: Pat
     assert tables == (0,)
 
 
+@pytest.mark.slow
 def test_a_backup_goes_to_an_older_postgresql_and_back(databases: Databases, tmp_path: Path) -> None:
     url = databases.create()
     with psycopg.connect(url, autocommit=True) as connection:

@@ -448,6 +448,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 async def test_memory_stays_flat_over_many_bad_requests(api: Api, ids: dict[str, str]) -> None:
     texts = [text for text, _, _ in (*MANIFESTS.values(), *LARGE.values())]
     manifests = [(text if isinstance(text, bytes) else text.encode()) for text in texts]

@@ -23,6 +23,7 @@ MACHINE = {
 }
 
 
+@pytest.mark.slow
 def test_the_pages_and_plots_that_are_kept_come_from_the_results_that_are_kept(tmp_path: Path) -> None:
     pages = write(read(EVIDENCE / "data"), tmp_path)
     assert pages, "there are results"

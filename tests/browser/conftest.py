@@ -19,14 +19,6 @@ TIMEOUT_MS = 30_000
 expect.set_options(timeout=TIMEOUT_MS)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the group becomes part of the name of the test
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all of these tests in one process, with its one server and its one browser."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="package")
 def site() -> Iterator[Site]:
     """The server."""

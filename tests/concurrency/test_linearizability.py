@@ -103,6 +103,7 @@ def figures(histories: list[list[Operation]]) -> str:
     return f"{len(histories)} histories, {counted.total()} operations: {dict(sorted(counted.items()))}"
 
 
+@pytest.mark.slow
 async def test_recorded_histories_are_linearizable(database_url: str, tmp_path: Path) -> None:
     with running_pair(database_url, tmp_path) as pair:
         histories = await record(pair, seed=1, instances=6, length=12)

@@ -21,6 +21,7 @@ def test_every_make_command_of_the_page_exists(page: Path) -> None:
     assert set(used) <= TARGETS
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_the_readme_shows(bay: Bay) -> None:
     example = [block for block in blocks(PAGE) if "hello" in block.text.lower()]
     with place() as directory:

@@ -160,6 +160,7 @@ def directory() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.slow
 async def test_a_job_survives_an_outage_of_the_database(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = "\n".join(
         f"            - s{n}: {{action: effect, precedingPhases: [s{n - 1}], parameters: {{seconds: 0.1}}}}"

@@ -26,6 +26,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 @needs_sshd
+@pytest.mark.slow
 async def test_a_playbook_runs_on_the_machines_that_the_workflow_has_adopted(hosts: Hosts, tmp_path: Path) -> None:
     bench = Bench(hosts, tmp_path)
     live = bench.instance(workflow(ADOPT, PLAY, returns="{stats: {value: '{$.stats}'}, data: {value: '{$.data}'}}"))
