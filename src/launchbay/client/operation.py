@@ -138,9 +138,7 @@ class Routine(Generic[P, T]):
         return lambda *args, **kwargs: caller.run(self.function(caller.core, *args, **kwargs))
 
 
-def operation(
-    spec: OperationSpec,
-) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Operation[P, T]]:
+def operation(spec: OperationSpec) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Operation[P, T]]:
     return lambda function: Operation(spec, function)
 
 
@@ -150,7 +148,5 @@ def list_operation(
     return lambda function: ListOperation(spec, function)
 
 
-def event_operation(
-    spec: OperationSpec,
-) -> Callable[[Callable[Concatenate[Any, P], Call[Event]]], EventOperation[P]]:
+def event_operation(spec: OperationSpec) -> Callable[[Callable[Concatenate[Any, P], Call[Event]]], EventOperation[P]]:
     return lambda function: EventOperation(spec, function)

@@ -64,10 +64,7 @@ _INTERNAL = "Internal error. Retry; if it persists, send the request ID to your 
 def create_console(deps: ConsoleDeps) -> ASGIApp:
     """Return the application that serves `/` and everything below `/console`."""
     routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in ROUTES]
-    routes += [
-        Route("/", _to_home, methods=["GET"]),
-        Route(f"{rendering.PATH}/{{name:path}}", _asset, methods=["GET"]),
-    ]
+    routes += [Route("/", _to_home, methods=["GET"]), Route(f"{rendering.PATH}/{{name:path}}", _asset, methods=["GET"])]
     return Router(routes, redirect_slashes=False, default=_not_found(deps))
 
 

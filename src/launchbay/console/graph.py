@@ -84,10 +84,7 @@ def _line(component: Component) -> ComponentLine:
         for peer in peers
     )
     return ComponentLine(
-        component.path,
-        component.type,
-        tuple((name, tuple(pins)) for name, pins in interfaces.items()),
-        tuple(bound),
+        component.path, component.type, tuple((name, tuple(pins)) for name, pins in interfaces.items()), tuple(bound)
     )
 
 

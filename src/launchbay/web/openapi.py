@@ -54,11 +54,7 @@ Schema = dict[str, Any]
 _TO_SCHEDULE = {"reschedule_workflow": {"id": "$request.path.id", "workflow": "$response.body#/id"}}
 _ROOT = "/api/1"
 # Responses with the ID of a different object than the last word of the path.
-_NOUNS = {
-    "launch_application": "instances",
-    "run_workflow": "instances",
-    "clone_environment": "environments",
-}
+_NOUNS = {"launch_application": "instances", "run_workflow": "instances", "clone_environment": "environments"}
 
 
 def links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Schema:
@@ -240,12 +236,7 @@ def _parameters(endpoint: Endpoint, schemas: _Schemas) -> list[Schema]:
                 "required": False,
                 "description": "Makes retries safe: a repeated key of a user returns the first response for 24 h.",
                 # Visible ASCII characters, with spaces only between them.
-                "schema": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 255,
-                    "pattern": "^[!-~]([ -~]*[!-~])?$",
-                },
+                "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
             }
         )
     return parameters

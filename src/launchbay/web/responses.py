@@ -101,10 +101,7 @@ class Paging(msgspec.Struct, frozen=True):
     """The query of every list. Without `limit` there are no pages."""
 
     limit: (
-        Annotated[
-            int,
-            msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Maximum number of items. Default: all."),
-        ]
+        Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Maximum number of items. Default: all.")]
         | None
     ) = None
     after: (

@@ -94,9 +94,7 @@ apply = RemoteCommand(
         click.Option(["--dry-run"], is_flag=True, help="Print the plan only."),
         click.Option(["--diff"], is_flag=True, help="Print the changed lines in the plan."),
         click.Option(
-            ["--prune"],
-            is_flag=True,
-            help="Delete objects that the directory lacks, of kinds with a folder.",
+            ["--prune"], is_flag=True, help="Delete objects that the directory lacks, of kinds with a folder."
         ),
         *sharing_options(),
     ],

@@ -75,9 +75,7 @@ async def make_default(request: PageRequest) -> Response:
 async def replace_policies(request: PageRequest) -> Response:
     document = request.form.raw("policies")
     return await _changed(
-        request,
-        lambda: environments.replace_policies(request.ctx, request.path("id"), document),
-        "Policies saved.",
+        request, lambda: environments.replace_policies(request.ctx, request.path("id"), document), "Policies saved."
     )
 
 
@@ -87,9 +85,7 @@ async def replace_markers(request: PageRequest) -> Response:
     lines = [line.strip() for line in request.form.raw("markers").splitlines() if line.strip()]
     markers = [Marker(line) for line in lines]
     return await _changed(
-        request,
-        lambda: environments.replace_markers(request.ctx, request.path("id"), markers),
-        "Markers saved.",
+        request, lambda: environments.replace_markers(request.ctx, request.path("id"), markers), "Markers saved."
     )
 
 
@@ -110,9 +106,7 @@ async def replace_services(request: PageRequest) -> Response:
     """Offer the selected services in the environment, and no other."""
     chosen = request.form.all("service")
     return await _changed(
-        request,
-        lambda: environments.replace_services(request.ctx, request.path("id"), chosen),
-        "Services saved.",
+        request, lambda: environments.replace_services(request.ctx, request.path("id"), chosen), "Services saved."
     )
 
 

@@ -68,13 +68,7 @@ async def list_tokens(request: Request[None, Paging]) -> Response:
     """List your refresh tokens. Never returns their values."""
     rows = await account.list_tokens(request.ctx)
     items = [
-        TokenItem(
-            row.id,
-            row.label,
-            to_ms(row.created_at),
-            to_ms(row.expires_at),
-            optional_ms(row.last_used_at),
-        )
+        TokenItem(row.id, row.label, to_ms(row.created_at), to_ms(row.expires_at), optional_ms(row.last_used_at))
         for row in rows
     ]
     return list_response(request, items)

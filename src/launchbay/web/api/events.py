@@ -12,14 +12,7 @@ from launchbay.store.events import LogRow
 from launchbay.usecases import events
 from launchbay.usecases.events import LiveEvent
 from launchbay.web.requests import Request
-from launchbay.web.responses import (
-    EVENTS,
-    HEARTBEAT,
-    EventStreamResponse,
-    Response,
-    encoded_event,
-    list_of_chunks,
-)
+from launchbay.web.responses import EVENTS, HEARTBEAT, EventStreamResponse, Response, encoded_event, list_of_chunks
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Jobs")

@@ -17,8 +17,7 @@ class ScheduleBody(msgspec.Struct):
     """When to run a workflow, and its parameters. `interval` is milliseconds, as a number or a string of digits."""
 
     interval: Annotated[
-        Any,
-        msgspec.Meta(extra_json_schema={"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]}),
+        Any, msgspec.Meta(extra_json_schema={"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]})
     ]
     parameters: dict[str, Any] | None = None
 
@@ -91,11 +90,7 @@ async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule."""
     return _scheduled(
         await workflows.reschedule_workflow(
-            request.ctx,
-            request.path["id"],
-            request.path["workflow"],
-            request.body.interval,
-            request.body.parameters,
+            request.ctx, request.path["id"], request.path["workflow"], request.body.interval, request.body.parameters
         )
     )
 
