@@ -72,7 +72,9 @@ def test_every_error_status_has_a_body_with_an_example(described: dict[str, Any]
 def test_statuses_follow_from_what_the_row_says() -> None:
     described = document(SAMPLES)
     run = described["paths"]["/api/1/things/{id}/{verb}"]["post"]
-    assert list(run["responses"]) == ["200", "400", "401", "404", "409", "413", "429", "500", "503"]
+    assert list(run["responses"]) == ["200", "400", "401", "403", "404", "409", "413", "429", "500", "503"]
+    wheels = described["paths"]["/api/1/things/{id}/wheels"]["get"]
+    assert list(wheels["responses"]) == ["200", "401", "404", "429", "500", "503"]
     assert list(described["paths"]["/api/1/open"]["get"]["responses"]) == ["200", "429", "500", "503"]
 
 

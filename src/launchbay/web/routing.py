@@ -21,15 +21,8 @@ Handler = Callable[[Request[Any, Any]], Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+|/\{[a-zA-Z]+\})+")
-_OWN_STATUSES = {
-    400,
-    401,
-    403,
-    404,
-    409,
-    413,
-    429,
-}  # `all_statuses` adds 200, 500, 503 and what follows from the endpoint
+# `all_statuses` adds 200, 500, 503 and what follows from the endpoint.
+_OWN_STATUSES = {400, 401, 403, 404, 409, 413, 429}
 _PARAMETER_NAME = re.compile(r"\{([a-zA-Z]+)\}")
 
 
@@ -60,7 +53,7 @@ class Endpoint:
     handler: Handler
     summary: str
     tags: tuple[str, ...]
-    permission: str = ""  # for the documentation; the use case decides
+    permission: str = ""  # for the documentation; the use case decides. "None…" is no permission, else 403 is possible
     public: bool = False  # no authentication
     query: type[msgspec.Struct] | None = None
     body: JsonBody | YamlBody | FormBody | None = None
@@ -97,7 +90,7 @@ class Endpoint:
         if not self.unlimited:
             statuses.add(429)
         if not self.public:
-            statuses.add(401)
+            statuses |= {401} if self.permission.startswith("None") else {401, 403}
         if self.body is not None:
             statuses |= {400, 413}
         if self.query is not None or self.idempotency_key:
@@ -132,11 +125,12 @@ class Routes:
         \"""Rename an application.\"""
 
     The operation ID is the function's name, the summary the first paragraph of its docstring. The types of body, query
-    and response come from its annotations. Iterating yields the endpoints in the order of declaration.
+    and response come from its annotations. Iterating yields the endpoints in the order of declaration. `extension`
+    holds for all of them.
     """
 
-    def __init__(self, *tags: str, prefix: str = "/api/1") -> None:
-        self._tags = tags
+    def __init__(self, *tags: str, prefix: str = "/api/1", extension: bool = False) -> None:
+        self._defaults: Options = {"tags": tags, "extension": extension}
         self._prefix = prefix
         self._endpoints: list[Endpoint] = []
 
@@ -161,7 +155,7 @@ class Routes:
             hints = get_type_hints(handler, include_extras=True)
             returned = hints.pop("return")
             body_type, query_type = next(iter(hints.values())).__args__
-            more: dict[str, Any] = {"tags": self._tags, **options}
+            more: dict[str, Any] = {**self._defaults, **options}
             body, returns = more.pop("body", None), more.pop("returns", Returns())
             if body is None and body_type is not NoneType:
                 body = JsonBody(body_type)

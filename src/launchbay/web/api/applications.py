@@ -60,7 +60,6 @@ LaunchBody = Annotated[
     "/organizations/{orgId}/applications",
     permission="Read on each application returned",
     returns=Returns("The applications, by name.", [{"id": EXAMPLE_ID, "name": "petclinic"}], type=list[Named]),
-    statuses=(403,),
 )
 async def list_applications(request: Request[None, Paging]) -> Response:
     """List the applications of an organization."""
@@ -73,7 +72,6 @@ async def list_applications(request: Request[None, Paging]) -> Response:
     permission="CreateApplication",
     body=JsonBody(example={"name": "petclinic"}),
     returns=Returns("The ID of the new application.", {"id": EXAMPLE_ID}),
-    statuses=(403,),
     idempotency_key=True,
 )
 async def create_application(request: Request[NameBody, None]) -> Created:
@@ -81,9 +79,7 @@ async def create_application(request: Request[NameBody, None]) -> Created:
     return Created(await applications.create_application(request.ctx, request.path["orgId"], request.body.name))
 
 
-@routes.get(
-    "/applications/{appId}", permission="Read", returns=Returns("The application."), statuses=(403,), extension=True
-)
+@routes.get("/applications/{appId}", permission="Read", returns=Returns("The application."), extension=True)
 async def read_application(request: Request[None, None]) -> ApplicationDocument:
     """Show an application."""
     found = await applications.read_application(request.ctx, request.path["appId"])
@@ -98,18 +94,14 @@ async def read_application(request: Request[None, None]) -> ApplicationDocument:
 
 
 @routes.put(
-    "/applications/{appId}",
-    permission="EditApplication",
-    body=JsonBody(example={"name": "petclinic"}),
-    statuses=(403,),
-    extension=True,
+    "/applications/{appId}", permission="EditApplication", body=JsonBody(example={"name": "petclinic"}), extension=True
 )
 async def rename_application(request: Request[NameBody, None]) -> None:
     """Rename an application."""
     await applications.rename_application(request.ctx, request.path["appId"], request.body.name)
 
 
-@routes.delete("/applications/{appId}", permission="DeleteApplication", statuses=(400, 403), extension=True)
+@routes.delete("/applications/{appId}", permission="DeleteApplication", statuses=(400,), extension=True)
 async def delete_application(request: Request[None, None]) -> None:
     """Delete an application with its manifests and revisions. All its instances must be destroyed."""
     await applications.delete_application(request.ctx, request.path["appId"])
@@ -122,7 +114,6 @@ async def delete_application(request: Request[None, None]) -> None:
         required=False, media_optional=True, example={"instanceName": "demo", "parameters": {"input.size": 2}}
     ),
     returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}),
-    statuses=(403,),
     idempotency_key=True,
 )
 async def launch_application(request: Request[LaunchBody, None]) -> Created:

@@ -13,7 +13,7 @@ from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
-routes = Routes("Approvals")
+routes = Routes("Approvals", extension=True)
 
 _PERMISSION = "ApproveInstanceWorkflow, and the permission or role that the step requires"
 
@@ -66,8 +66,6 @@ class Approval(msgspec.Struct, kw_only=True):
     "/organizations/{orgId}/approvals",
     permission="Read on the instance of each approval",
     returns=Returns("The pending approvals, oldest first; at most 10,000.", type=list[Approval]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_approvals(request: Request[None, Paging]) -> Response:
     """List the pending approvals of an organization."""
@@ -80,8 +78,6 @@ async def list_approvals(request: Request[None, Paging]) -> Response:
     "/instances/{id}/approvals",
     permission="Read",
     returns=Returns("The approvals, oldest first; at most 10,000.", type=list[Approval]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_instance_approvals(request: Request[None, Paging]) -> Response:
     """List the approvals of an instance, pending and decided."""
@@ -95,8 +91,7 @@ async def list_instance_approvals(request: Request[None, Paging]) -> Response:
     permission=_PERMISSION,
     body=JsonBody(media_optional=True, example={"comment": "Seen in staging."}),
     returns=Returns("The updated approval. With enough approvals the step continues.", type=Approval),
-    statuses=(403, 409),
-    extension=True,
+    statuses=(409,),
     idempotency_key=True,
 )
 async def approve(request: Request[AnswerBody, None]) -> Response:
@@ -109,8 +104,7 @@ async def approve(request: Request[AnswerBody, None]) -> Response:
     permission=_PERMISSION,
     body=JsonBody(media_optional=True, example={"comment": "Not on a Friday."}),
     returns=Returns("The rejected approval.", type=Approval),
-    statuses=(403, 409),
-    extension=True,
+    statuses=(409,),
     idempotency_key=True,
 )
 async def reject(request: Request[AnswerBody, None]) -> Response:

@@ -12,7 +12,7 @@ from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import absolute_url
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
-routes = Routes("Organizations")
+routes = Routes("Organizations", extension=True)
 
 _HOLE = "service 'Default credentials service': the secret 'mail-password'"
 _ARCHIVE = {
@@ -58,8 +58,7 @@ class ImportedOrganization(msgspec.Struct):
     "/organizations/{orgId}/archive",
     permission="ManageUsers for all users and ManageRoles for all roles",
     returns=Returns("The archive. `holes` lists what is missing.", _ARCHIVE),
-    statuses=(400, 403),
-    extension=True,
+    statuses=(400,),
 )
 async def export_organization(request: Request[None, None]) -> Archive:
     """Export an organization as one document, without secrets and instances."""
@@ -74,8 +73,6 @@ async def export_organization(request: Request[None, None]) -> Archive:
         "The result. With `plan` nothing is created, and `id` is null.",
         {"id": EXAMPLE_ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
     ),
-    statuses=(403,),
-    extension=True,
     idempotency_key=True,
 )
 async def import_organization(request: Request[ArchiveImport, None]) -> ImportedOrganization:

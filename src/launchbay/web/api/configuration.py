@@ -52,7 +52,7 @@ ConfigurationBody = Annotated[
     tags=("Instances",),
     permission="EditInstance; CreateInstance on applications of new submodules",
     body=JsonBody(required=False, example=_EXAMPLE),
-    statuses=(403, 409),
+    statuses=(409,),
 )
 async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> None:
     """Reconfigure an instance. The change takes effect after the response."""
@@ -65,7 +65,6 @@ async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> Non
     permission="EditInstance; CreateInstance on applications of new submodules",
     body=JsonBody(required=False, example=_EXAMPLE),
     returns=Returns("What would happen.", _PREVIEW),
-    statuses=(403,),
     extension=True,
 )
 async def preview_configuration(request: Request[dict[str, Any], None]) -> Preview:
@@ -79,7 +78,6 @@ async def preview_configuration(request: Request[dict[str, Any], None]) -> Previ
     permission="CreateInstance on the application, its submodules and the environment",
     body=JsonBody(required=False, example={"parameters": {"input.size": 3}}),
     returns=Returns("What would happen.", _PREVIEW),
-    statuses=(403,),
     extension=True,
 )
 async def preview_launch(request: Request[dict[str, Any], None]) -> Preview:

@@ -9,7 +9,7 @@ from launchbay.web.responses import Created, NameBody, Named, Paging, Response, 
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Environments")
-offers_routes = Routes()
+offers_routes = Routes(extension=True)
 
 _POLICIES = "policies:\n  provisionVms.hardwareId: m1.small\n  execrun.ignoreFail: true\n"
 _MARKERS = {"markers": [{"name": "has-internet-access"}]}
@@ -68,7 +68,6 @@ class ServiceIds(msgspec.Struct):
         [{"id": EXAMPLE_ID, "name": "default", "isDefault": True}],
         type=list[EnvironmentItem],
     ),
-    statuses=(403,),
 )
 async def list_environments(request: Request[None, Paging]) -> Response:
     """List the environments of an organization."""
@@ -81,7 +80,6 @@ async def list_environments(request: Request[None, Paging]) -> Response:
     permission="CreateEnvironment",
     body=JsonBody(example={"name": "staging"}),
     returns=Returns("The ID of the new environment.", {"id": EXAMPLE_ID}),
-    statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
@@ -94,7 +92,7 @@ async def create_environment(request: Request[NameBody, None]) -> Created:
     "/organizations/{orgId}/defaultEnvironment",
     permission="EditEnvironment on the new default environment",
     body=JsonBody(example={"environmentId": EXAMPLE_ID}),
-    statuses=(403, 409),
+    statuses=(409,),
     extension=True,
 )
 async def set_default_environment(request: Request[DefaultEnvironment, None]) -> None:
@@ -102,24 +100,19 @@ async def set_default_environment(request: Request[DefaultEnvironment, None]) ->
     await environments.set_default_environment(request.ctx, request.path["orgId"], request.body.environmentId)
 
 
-@routes.put("/environments/{id}", permission="EditEnvironment", body=YamlBody(example=_POLICIES), statuses=(403,))
+@routes.put("/environments/{id}", permission="EditEnvironment", body=YamlBody(example=_POLICIES))
 async def replace_policies(request: Request[str, None]) -> None:
     """Import policies, replacing all policies of an environment."""
     await environments.replace_policies(request.ctx, request.path["id"], request.body)
 
 
-@routes.get(
-    "/environments/{id}",
-    permission="Read",
-    returns=Returns("The policies.", _POLICIES, YAML, type=str),
-    statuses=(403,),
-)
+@routes.get("/environments/{id}", permission="Read", returns=Returns("The policies.", _POLICIES, YAML, type=str))
 async def read_policies(request: Request[None, None]) -> Response:
     """Export the policies of an environment as a YAML document to import."""
     return YAMLResponse(await environments.read_policies_document(request.ctx, request.path["id"]))
 
 
-@routes.delete("/environments/{id}", permission="DeleteEnvironment", statuses=(400, 403), extension=True)
+@routes.delete("/environments/{id}", permission="DeleteEnvironment", statuses=(400,), extension=True)
 async def delete_environment(request: Request[None, None]) -> None:
     """Delete an environment. It must have no instances and not be the default one."""
     await environments.delete_environment(request.ctx, request.path["id"])
@@ -130,7 +123,6 @@ async def delete_environment(request: Request[None, None]) -> None:
     permission="Read on the environment; CreateEnvironment for the copy",
     body=JsonBody(media_optional=True, example={"name": "staging"}),
     returns=Returns("The clone.", {"id": EXAMPLE_ID, "name": "staging"}),
-    statuses=(403,),
     idempotency_key=True,
 )
 async def clone_environment(request: Request[CloneBody, None]) -> Named:
@@ -140,42 +132,32 @@ async def clone_environment(request: Request[CloneBody, None]) -> Named:
 
 
 @routes.put(
-    "/environments/{id}/name",
-    permission="EditEnvironment",
-    body=JsonBody(example={"name": "staging"}),
-    statuses=(403,),
-    extension=True,
+    "/environments/{id}/name", permission="EditEnvironment", body=JsonBody(example={"name": "staging"}), extension=True
 )
 async def rename_environment(request: Request[NameBody, None]) -> None:
     """Rename an environment."""
     await environments.rename_environment(request.ctx, request.path["id"], request.body.name)
 
 
-@routes.put(
-    "/environments/{id}/markers", permission="EditEnvironment", body=JsonBody(example=_MARKERS), statuses=(403,)
-)
+@routes.put("/environments/{id}/markers", permission="EditEnvironment", body=JsonBody(example=_MARKERS))
 async def replace_markers(request: Request[Markers, None]) -> None:
     """Replace the markers of an environment."""
     await environments.replace_markers(request.ctx, request.path["id"], request.body.markers)
 
 
-@routes.get("/environments/{id}/markers", permission="Read", returns=Returns("The markers.", _MARKERS), statuses=(403,))
+@routes.get("/environments/{id}/markers", permission="Read", returns=Returns("The markers.", _MARKERS))
 async def read_markers(request: Request[None, None]) -> Markers:
     """List the markers of an environment."""
     return Markers(await environments.read_markers(request.ctx, request.path["id"]))
 
 
-@routes.put(
-    "/environments/{id}/properties", permission="EditEnvironment", body=JsonBody(example=_PROPERTIES), statuses=(403,)
-)
+@routes.put("/environments/{id}/properties", permission="EditEnvironment", body=JsonBody(example=_PROPERTIES))
 async def replace_properties(request: Request[Properties, None]) -> None:
     """Replace the properties of an environment."""
     await environments.replace_properties(request.ctx, request.path["id"], request.body.properties)
 
 
-@routes.get(
-    "/environments/{id}/properties", permission="Read", returns=Returns("The properties.", _PROPERTIES), statuses=(403,)
-)
+@routes.get("/environments/{id}/properties", permission="Read", returns=Returns("The properties.", _PROPERTIES))
 async def read_properties(request: Request[None, None]) -> Properties:
     """List the properties of an environment."""
     return Properties(await environments.read_properties(request.ctx, request.path["id"]))
@@ -185,7 +167,6 @@ async def read_properties(request: Request[None, None]) -> Properties:
     "/environments/{id}/services",
     permission="EditEnvironment on the environment and on each service added or removed",
     body=JsonBody(example={"services": [EXAMPLE_ID]}),
-    statuses=(403,),
     extension=True,
 )
 async def replace_environment_services(request: Request[ServiceIds, None]) -> None:
@@ -200,7 +181,6 @@ async def replace_environment_services(request: Request[ServiceIds, None]) -> No
         "The services, by name.",
         {"services": [{"id": EXAMPLE_ID, "name": "Hosts", "typeId": "builtin:static_resource_pool"}]},
     ),
-    statuses=(403,),
     extension=True,
 )
 async def read_environment_services(request: Request[None, None]) -> OfferedServices:
@@ -232,8 +212,6 @@ class OfferedInstance(msgspec.Struct):
     tags=("Environments",),
     permission="Read",
     returns=Returns("The instances, oldest first.", type=list[OfferedInstance]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_environment_offers(request: Request[None, Paging]) -> Response:
     """List the instances that an environment offers as services."""
@@ -246,8 +224,6 @@ async def list_environment_offers(request: Request[None, Paging]) -> Response:
     tags=("Instances",),
     permission="Read",
     returns=Returns("The environments, by ID.", _EXAMPLE),
-    statuses=(403,),
-    extension=True,
 )
 async def read_instance_environments(request: Request[None, None]) -> OfferedIn:
     """List the environments that offer an instance as a service."""
@@ -259,8 +235,7 @@ async def read_instance_environments(request: Request[None, None]) -> OfferedIn:
     tags=("Instances",),
     permission="EditInstance; EditEnvironment on the instance and on each environment added or removed",
     body=JsonBody(example=_EXAMPLE),
-    statuses=(403, 409),
-    extension=True,
+    statuses=(409,),
 )
 async def replace_instance_environments(request: Request[OfferedIn, None]) -> None:
     """Replace the environments that offer an instance as a service. An offered instance doesn't expire."""

@@ -15,7 +15,7 @@ from launchbay.web.requests import Request
 from launchbay.web.responses import EVENTS, HEARTBEAT, EventStreamResponse, Response, encoded_event, list_of_chunks
 from launchbay.web.routing import Returns, Routes
 
-routes = Routes("Jobs")
+routes = Routes("Jobs", extension=True)
 
 _NUMBER = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -51,13 +51,7 @@ class EventsQuery(msgspec.Struct, frozen=True):
     ] = None
 
 
-@routes.get(
-    "/instances/{id}/log",
-    permission="Read",
-    returns=Returns("The lines, oldest first.", type=list[LogLine]),
-    statuses=(403,),
-    extension=True,
-)
+@routes.get("/instances/{id}/log", permission="Read", returns=Returns("The lines, oldest first.", type=list[LogLine]))
 async def read_log(request: Request[None, LogQuery]) -> Response:
     """Show the log of an instance, of one job or of one step, with secrets masked."""
     query = request.query
@@ -80,8 +74,6 @@ async def read_log(request: Request[None, LogQuery]) -> Response:
         " state of the instance. A comment every 15 s keeps the connection alive.",
         media_type=EVENTS,
     ),
-    statuses=(403,),
-    extension=True,
 )
 async def watch_instance(request: Request[None, EventsQuery]) -> Response:
     """Stream the events of an instance as server-sent events: status, job, step, log, signal, approval."""

@@ -11,8 +11,8 @@ from launchbay.web.requests import Request
 from launchbay.web.responses import PROMETHEUS, PlainTextResponse, Response
 from launchbay.web.routing import Returns, Routes
 
-routes = Routes("Health", prefix="")
-metrics_routes = Routes("Health", prefix="")
+routes = Routes("Health", prefix="", extension=True)
+metrics_routes = Routes("Health", prefix="", extension=True)
 
 
 class Health(msgspec.Struct):
@@ -21,13 +21,7 @@ class Health(msgspec.Struct):
     status: str
 
 
-@routes.get(
-    "/health/live",
-    public=True,
-    unlimited=True,
-    returns=Returns("The process is running.", {"status": "live"}),
-    extension=True,
-)
+@routes.get("/health/live", public=True, unlimited=True, returns=Returns("The process is running.", {"status": "live"}))
 async def health_live(_: Request[None, None]) -> Health:
     """Report that the process is running."""
     return Health("live")
@@ -38,7 +32,6 @@ async def health_live(_: Request[None, None]) -> Health:
     public=True,
     unlimited=True,
     returns=Returns("The process can answer requests.", {"status": "ready"}),
-    extension=True,
 )
 async def health_ready(request: Request[None, None]) -> Health:
     """Check if the process and its database can answer requests."""
@@ -66,7 +59,6 @@ def _retrieve_exception(asked: "asyncio.Future[None]") -> None:
     unlimited=True,
     statuses=(401,),
     returns=Returns("The metrics.", media_type=PROMETHEUS, type=str),
-    extension=True,
 )
 async def read_metrics(request: Request[None, None]) -> Response:
     """Show the metrics of this process in Prometheus text format."""

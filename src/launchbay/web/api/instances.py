@@ -14,7 +14,7 @@ from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, list_of_chunks, optional_ms
 from launchbay.web.routing import Returns, Routes
 
-expiry_routes = Routes("Instances")
+expiry_routes = Routes("Instances", extension=True)
 routes = Routes("Instances")
 
 
@@ -25,11 +25,7 @@ class DestroyAt(msgspec.Struct):
 
 
 @expiry_routes.put(
-    "/instances/{id}/destroyAt",
-    permission="EditInstance",
-    body=JsonBody(example={"destroyAt": 1_798_761_600_000}),
-    statuses=(403,),
-    extension=True,
+    "/instances/{id}/destroyAt", permission="EditInstance", body=JsonBody(example={"destroyAt": 1_798_761_600_000})
 )
 async def set_destroy_at(request: Request[DestroyAt, None]) -> None:
     """Set when an instance is destroyed automatically; -1 is never."""
@@ -173,27 +169,25 @@ class ForceQuery(msgspec.Struct, frozen=True):
     ] = 0
 
 
-@routes.get("/environments/{envId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
+@routes.get("/environments/{envId}/instances", permission="Read", returns=_LISTED)
 async def list_environment_instances(request: Request[None, InstanceQuery]) -> Response:
     """List the instances of an environment."""
     return await _list(request, "environments", request.path["envId"])
 
 
-@routes.get("/applications/{appId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
+@routes.get("/applications/{appId}/instances", permission="Read", returns=_LISTED)
 async def list_application_instances(request: Request[None, InstanceQuery]) -> Response:
     """List the instances of an application."""
     return await _list(request, "applications", request.path["appId"])
 
 
-@routes.get("/revisions/{revId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
+@routes.get("/revisions/{revId}/instances", permission="Read", returns=_LISTED)
 async def list_revision_instances(request: Request[None, InstanceQuery]) -> Response:
     """List the instances of a revision."""
     return await _list(request, "revisions", request.path["revId"])
 
 
-@routes.get(
-    "/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument), statuses=(403,)
-)
+@routes.get("/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument))
 async def read_instance(request: Request[None, None]) -> Response:
     """Show an instance with its workflow history."""
     return JSONResponse(instance_document(await instances.read_instance(request.ctx, request.path["id"])))
@@ -203,14 +197,14 @@ async def read_instance(request: Request[None, None]) -> Response:
     "/instances/{id}/userData",
     permission="EditInstance",
     body=JsonBody(required=True, example={"ticket": "OPS-17", "tags": ["blue"]}),
-    statuses=(403, 413),
+    statuses=(413,),
 )
 async def put_user_data(request: Request[dict[str, Any], None]) -> None:
     """Replace the user data of an instance."""
     await instances.put_user_data(request.ctx, request.path["id"], request.body)
 
 
-@routes.delete("/instances/{id}", permission="DeleteInstance", statuses=(403, 409))
+@routes.delete("/instances/{id}", permission="DeleteInstance", statuses=(409,))
 async def delete_instance(request: Request[None, ForceQuery]) -> None:
     """Delete a destroyed instance. With force, destroy an active instance and then delete it."""
     await instances.delete_instance(request.ctx, request.path["id"], force=request.query.force == 1)

@@ -17,7 +17,7 @@ from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Created, Paging, Response, list_of_chunks, optional_ms
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
-routes = Routes("Jobs")
+routes = Routes("Jobs", extension=True)
 
 
 class StepDetail(msgspec.Struct, kw_only=True):
@@ -134,8 +134,6 @@ class ResumeBody(msgspec.Struct):
     "/instances/{id}/jobs",
     permission="Read",
     returns=Returns("The jobs, newest first, with a summary of their planned steps.", type=list[JobDocument]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_jobs(request: Request[None, Paging]) -> Response:
     """List the jobs of an instance."""
@@ -151,8 +149,6 @@ async def list_jobs(request: Request[None, Paging]) -> Response:
     "/instances/{id}/jobs/{jobId}",
     permission="Read",
     returns=Returns("The job; its planned steps in order, each followed by the steps inside it."),
-    statuses=(403,),
-    extension=True,
 )
 async def read_job(request: Request[None, None]) -> JobDetail:
     """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked."""
@@ -162,10 +158,7 @@ async def read_job(request: Request[None, None]) -> JobDetail:
 
 
 @routes.delete(
-    "/instances/{id}/jobs/{jobId}",
-    permission="RunInstanceWorkflow; EditInstance for destroy",
-    statuses=(403, 409),
-    extension=True,
+    "/instances/{id}/jobs/{jobId}", permission="RunInstanceWorkflow; EditInstance for destroy", statuses=(409,)
 )
 async def cancel_job(request: Request[None, None]) -> None:
     """Cancel a running job. Interrupts its steps; the job ends as failed."""
@@ -177,8 +170,7 @@ async def cancel_job(request: Request[None, None]) -> None:
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(media_optional=True, example={"parameters": {"input.size": "3"}}),
     returns=Returns("The ID of the new job.", {"id": EXAMPLE_ID}),
-    statuses=(403, 409),
-    extension=True,
+    statuses=(409,),
     idempotency_key=True,
 )
 async def resume_job(request: Request[ResumeBody, None]) -> Created:

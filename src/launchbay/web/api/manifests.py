@@ -69,7 +69,6 @@ class RefreshedVersion(msgspec.Struct):
     permission="EditApplication",
     body=YamlBody(example=_EXAMPLE),
     returns=Returns("The new version's number.", {"version": 2}),
-    statuses=(403,),
 )
 async def replace_manifest(request: Request[str, None]) -> ManifestVersion:
     """Upload a manifest as the newest version."""
@@ -96,7 +95,6 @@ async def validate_manifest(request: Request[str, None]) -> Findings:
     "/applications/{appId}/manifest",
     permission="Read",
     returns=Returns("The manifest.", _EXAMPLE, YAML, type=str),
-    statuses=(403,),
     extension=True,
 )
 async def read_manifest(request: Request[None, VersionQuery]) -> Response:
@@ -110,7 +108,6 @@ async def read_manifest(request: Request[None, VersionQuery]) -> Response:
     returns=Returns(
         "The versions, newest first.", [{"version": 1, "createdAt": 1767225600000, "authorId": EXAMPLE_ID}]
     ),
-    statuses=(403,),
     extension=True,
 )
 async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
@@ -124,7 +121,7 @@ async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
     permission="EditApplication",
     body=JsonBody(example={"url": "https://manifests.example/petclinic.yaml"}),
     returns=Returns("The new version's number.", {"version": 2}),
-    statuses=(403, 409),
+    statuses=(409,),
     extension=True,
 )
 async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVersion:
@@ -136,7 +133,7 @@ async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVer
     "/applications/{appId}/manifestSource/refresh",
     permission="EditApplication",
     returns=Returns("The newest version.", {"version": 3, "changed": True}),
-    statuses=(400, 403, 409),
+    statuses=(400, 409),
     extension=True,
 )
 async def refresh_manifest(request: Request[None, None]) -> RefreshedVersion:

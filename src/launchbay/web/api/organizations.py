@@ -14,8 +14,8 @@ from launchbay.web.responses import Created, NameBody, Named, Paging, Response, 
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Organizations")
-audit_routes = Routes("Audit")
-host_keys_routes = Routes("Organizations")
+audit_routes = Routes("Audit", extension=True)
+host_keys_routes = Routes("Organizations", extension=True)
 
 
 @routes.get(
@@ -34,7 +34,6 @@ async def list_organizations(request: Request[None, Paging]) -> Response:
     permission="ManageUsers for all users of at least one organization",
     body=JsonBody(example={"name": "Research"}),
     returns=Returns("The ID of the new organization.", {"id": EXAMPLE_ID}),
-    statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
@@ -60,7 +59,6 @@ async def read_organization(request: Request[None, None]) -> Named:
     "/organizations/{orgId}",
     permission="ManageUsers for all users",
     body=JsonBody(example={"name": "Research"}),
-    statuses=(403,),
     extension=True,
 )
 async def rename_organization(request: Request[NameBody, None]) -> None:
@@ -131,8 +129,6 @@ _EXAMPLE = {
     "/organizations/{orgId}/audit",
     permission="ViewAudit",
     returns=Returns("The entries, oldest first.", [_EXAMPLE], type=list[AuditEntryShape]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
     """List the changes made in an organization: by whom, when, from where, before and after."""
@@ -181,8 +177,6 @@ class HostKey(msgspec.Struct):
     "/organizations/{orgId}/hostKeys",
     permission=_PERMISSION,
     returns=Returns("The pinned keys, by host.", type=list[HostKey]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_host_keys(request: Request[None, Paging]) -> Response:
     """List the pinned SSH host keys of an organization."""
@@ -190,9 +184,7 @@ async def list_host_keys(request: Request[None, Paging]) -> Response:
     return list_response(request, [_host_key(row) for row in rows])
 
 
-@host_keys_routes.delete(
-    "/organizations/{orgId}/hostKeys/{host}", permission=_PERMISSION, statuses=(403,), extension=True
-)
+@host_keys_routes.delete("/organizations/{orgId}/hostKeys/{host}", permission=_PERMISSION)
 async def forget_host_key(request: Request[None, None]) -> None:
     """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned."""
     await organizations.forget_host_key(request.ctx, request.path["orgId"], request.path["host"])

@@ -39,7 +39,6 @@ class RevisionDocument(msgspec.Struct):
     "/applications/{appId}/revisions",
     permission="Read",
     returns=Returns("The revisions, by name.", [{"id": EXAMPLE_ID, "name": "stable"}], type=list[Named]),
-    statuses=(403,),
 )
 async def list_revisions(request: Request[None, Paging]) -> Response:
     """List the named revisions of an application."""
@@ -52,7 +51,7 @@ async def list_revisions(request: Request[None, Paging]) -> Response:
     permission="EditApplication; Read on the instance or environment named",
     body=JsonBody(required=True, example=_EXAMPLE),
     returns=Returns("The ID of the new revision.", {"id": EXAMPLE_ID}),
-    statuses=(403, 409),
+    statuses=(409,),
     extension=True,
     idempotency_key=True,
 )
@@ -62,11 +61,7 @@ async def create_revision(request: Request[NewRevision, None]) -> Created:
 
 
 @routes.get(
-    "/revisions/{revId}",
-    permission="Read on its application",
-    returns=Returns("The revision."),
-    statuses=(403,),
-    extension=True,
+    "/revisions/{revId}", permission="Read on its application", returns=Returns("The revision."), extension=True
 )
 async def read_revision(request: Request[None, None]) -> RevisionDocument:
     """Show a revision."""
@@ -87,7 +82,7 @@ async def read_revision(request: Request[None, None]) -> RevisionDocument:
     "/revisions/{revId}",
     permission="EditApplication on its application; Read on the instance or environment named",
     body=JsonBody(required=True, example={"name": "stable", "version": 3}),
-    statuses=(403, 409),
+    statuses=(409,),
     extension=True,
 )
 async def change_revision(request: Request[RevisionRequest, None]) -> None:
@@ -95,7 +90,7 @@ async def change_revision(request: Request[RevisionRequest, None]) -> None:
     await revisions.change_revision(request.ctx, request.path["revId"], request.body)
 
 
-@routes.delete("/revisions/{revId}", permission="EditApplication on its application", statuses=(403,), extension=True)
+@routes.delete("/revisions/{revId}", permission="EditApplication on its application", extension=True)
 async def delete_revision(request: Request[None, None]) -> None:
     """Delete a revision. Instances launched from it stay."""
     await revisions.delete_revision(request.ctx, request.path["revId"])

@@ -12,7 +12,7 @@ from launchbay.web.responses import JSONResponse, Paging, Response, list_respons
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Roles")
-permissions_routes = Routes("Roles")
+permissions_routes = Routes("Roles", extension=True)
 
 _TEXT = "- CreateInstance: [/applications/*, /environments/*]\n- EditInstance: [/applications/*]\n"
 _ITEM = {"id": EXAMPLE_ID, "name": "Developer", "canEdit": True, "canDelete": True}
@@ -44,7 +44,6 @@ class RoleBody(msgspec.Struct):
     "/organizations/{orgId}/roles",
     permission="Read on each role returned",
     returns=Returns("The roles.", [_ITEM], type=list[RoleItem]),
-    statuses=(403,),
 )
 async def list_roles(request: Request[None, Paging]) -> Response:
     """List the roles of an organization."""
@@ -57,7 +56,6 @@ async def list_roles(request: Request[None, Paging]) -> Response:
     permission="ManageRoles",
     body=JsonBody(example={"name": "Developer", "permissions": _TEXT}),
     returns=Returns("The new role.", {**_ITEM, "permissions": _TEXT}, type=RoleDetail),
-    statuses=(403,),
     idempotency_key=True,
 )
 async def create_role(request: Request[RoleBody, None]) -> Response:
@@ -67,10 +65,7 @@ async def create_role(request: Request[RoleBody, None]) -> Response:
 
 
 @routes.get(
-    "/roles/{roleId}",
-    permission="Read",
-    returns=Returns("The role.", {**_ITEM, "permissions": _TEXT}, type=RoleDetail),
-    statuses=(403,),
+    "/roles/{roleId}", permission="Read", returns=Returns("The role.", {**_ITEM, "permissions": _TEXT}, type=RoleDetail)
 )
 async def read_role(request: Request[None, None]) -> Response:
     """Show a role with its permissions."""
@@ -78,10 +73,7 @@ async def read_role(request: Request[None, None]) -> Response:
 
 
 @routes.put(
-    "/roles/{roleId}",
-    permission="ManageRoles",
-    body=JsonBody(example={"name": "Developer", "permissions": _TEXT}),
-    statuses=(403,),
+    "/roles/{roleId}", permission="ManageRoles", body=JsonBody(example={"name": "Developer", "permissions": _TEXT})
 )
 async def update_role(request: Request[RoleBody, None]) -> None:
     """Replace the name and permissions of a role. Applies from the next request of its holders."""
@@ -89,7 +81,7 @@ async def update_role(request: Request[RoleBody, None]) -> None:
     await roles.update_role(request.ctx, request.path["roleId"], body.name, body.permissions)
 
 
-@routes.delete("/roles/{roleId}", permission="ManageRoles", statuses=(403,))
+@routes.delete("/roles/{roleId}", permission="ManageRoles")
 async def delete_role(request: Request[None, None]) -> None:
     """Delete a role and revoke it from all its holders."""
     await roles.delete_role(request.ctx, request.path["roleId"])
@@ -153,7 +145,6 @@ class Explained(msgspec.Struct):
         },
     ),
     statuses=(403, 404),
-    extension=True,
 )
 async def explain_permission(request: Request[None, ExplainQuery]) -> Explained:
     """Explain whether a user may do something, and which role, entry and pattern decide."""

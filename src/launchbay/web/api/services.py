@@ -105,7 +105,6 @@ class ServiceTypeShape(msgspec.Struct):
     returns=Returns(
         "The services, by name.", [{"id": EXAMPLE_ID, "name": "Hosts", "typeId": _POOL}], type=list[ServiceItem]
     ),
-    statuses=(403,),
     extension=True,
 )
 async def list_services(request: Request[None, Paging]) -> Response:
@@ -125,7 +124,6 @@ async def list_services(request: Request[None, Paging]) -> Response:
         }
     ),
     returns=Returns("The ID of the new service.", {"id": EXAMPLE_ID}),
-    statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
@@ -170,7 +168,7 @@ async def list_zones(request: Request[None, Paging]) -> Response:
     return list_response(request, [Named(row.id, row.name) for row in rows])
 
 
-@routes.get("/services/{id}", permission="Read", returns=Returns("The service."), statuses=(403,))
+@routes.get("/services/{id}", permission="Read", returns=Returns("The service."))
 async def read_service(request: Request[None, None]) -> ServiceDocument:
     """Show a service with secret parameters masked."""
     return _document(await services.read_service(request.ctx, request.path["id"]))
@@ -181,7 +179,7 @@ async def read_service(request: Request[None, None]) -> ServiceDocument:
     permission="EditService",
     body=JsonBody(required=True, example={"name": "Hosts"}),
     returns=Returns("The updated service."),
-    statuses=(403, 409),
+    statuses=(409,),
     field_errors=True,
 )
 async def update_service(request: Request[ServiceChange, None]) -> ServiceDocument:
@@ -190,7 +188,7 @@ async def update_service(request: Request[ServiceChange, None]) -> ServiceDocume
     return _document(view)
 
 
-@routes.delete("/services/{id}", permission="EditService", statuses=(400, 403), extension=True)
+@routes.delete("/services/{id}", permission="EditService", statuses=(400,), extension=True)
 async def delete_service(request: Request[None, None]) -> None:
     """Delete a service. Environments no longer offer it."""
     await services.delete_service(request.ctx, request.path["id"])
@@ -201,7 +199,7 @@ async def delete_service(request: Request[None, None]) -> None:
     permission="RunServiceCommand",
     body=JsonBody(example={"arguments": {"holder": "build 17"}, "includeIntermediate": False}),
     returns=Returns("The results.", [{"id": "blue", "resource": {"ip": "10.0.0.1"}}]),
-    statuses=(403, 409),
+    statuses=(409,),
     field_errors=True,
 )
 async def run_service_command(request: Request[CommandBody, None]) -> list[Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from launchbay.web.responses import HTML, HTMLResponse, Response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Pages", prefix="")
-openid_routes = Routes("Pages", prefix="")
+openid_routes = Routes("Pages", prefix="", extension=True)
 
 _PAGE = Returns("The page.", media_type=HTML, type=str)
 
@@ -140,7 +140,6 @@ class CallbackQuery(msgspec.Struct, frozen=True):
     public=True,
     returns=Returns("Never returned: the response is a redirect (302) to the provider.", media_type=HTML, type=str),
     statuses=(404,),
-    extension=True,
 )
 async def begin_sign_in(request: Request[None, BeginQuery]) -> Response:
     """Redirect the browser to the OpenID Connect provider to sign in."""
@@ -160,7 +159,6 @@ async def begin_sign_in(request: Request[None, BeginQuery]) -> Response:
     public=True,
     returns=Returns("The page with the token.", media_type=HTML, type=str),
     statuses=(401, 403, 404, 409),
-    extension=True,
 )
 async def finish_sign_in(request: Request[None, CallbackQuery]) -> Response:
     """Complete the sign-in at the provider and show a new refresh token once."""

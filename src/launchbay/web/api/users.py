@@ -67,7 +67,6 @@ class UserChange(msgspec.Struct):
     "/organizations/{orgId}/users",
     permission="Read on each user returned",
     returns=Returns("The users.", [_USER], type=list[UserItem]),
-    statuses=(403,),
 )
 async def list_users(request: Request[None, Paging]) -> Response:
     """List the users of an organization."""
@@ -87,7 +86,6 @@ async def list_users(request: Request[None, Paging]) -> Response:
             "invitationExpiresAt": 1_767_225_600_000,
         },
     ),
-    statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
@@ -112,7 +110,6 @@ async def create_user(request: Request[NewUser, None]) -> AddedUser:
     "/organizations/{orgId}/users/{userId}",
     permission="Read on the user",
     returns=Returns("The user.", {**_USER, "enabled": True, "invited": False, "createdAt": 1_767_225_600_000}),
-    statuses=(403,),
     extension=True,
 )
 async def read_user(request: Request[None, None]) -> UserDetail:
@@ -126,7 +123,7 @@ async def read_user(request: Request[None, None]) -> UserDetail:
     "/organizations/{orgId}/users/{userId}",
     permission="ManageUsers on the user, in every organization that the account belongs to",
     body=JsonBody(example={"enabled": False}),
-    statuses=(403, 409),
+    statuses=(409,),
     extension=True,
 )
 async def update_user(request: Request[UserChange, None]) -> None:
@@ -135,7 +132,7 @@ async def update_user(request: Request[UserChange, None]) -> None:
 
 
 @routes.delete(
-    "/organizations/{orgId}/users/{userId}", permission="ManageUsers on the user", statuses=(400, 403), extension=True
+    "/organizations/{orgId}/users/{userId}", permission="ManageUsers on the user", statuses=(400,), extension=True
 )
 async def remove_user(request: Request[None, None]) -> None:
     """Remove a user from an organization. An account without any organization is deleted."""
@@ -146,7 +143,6 @@ async def remove_user(request: Request[None, None]) -> None:
     "/organizations/{orgId}/users/{userId}/roles",
     permission="ManageRoles on the user and on each role",
     body=JsonBody(example=["Guest"]),
-    statuses=(403,),
 )
 async def assign_roles(request: Request[list[str], None]) -> None:
     """Assign roles to a user."""
@@ -157,7 +153,6 @@ async def assign_roles(request: Request[list[str], None]) -> None:
     "/organizations/{orgId}/users/{userId}/roles",
     permission="ManageRoles on the user and on each role",
     body=JsonBody(example=["Guest"]),
-    statuses=(403,),
 )
 async def revoke_roles(request: Request[list[str], None]) -> None:
     """Revoke roles from a user."""

@@ -11,7 +11,7 @@ from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Paging, Response, list_response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
-routes = Routes("Webhooks")
+routes = Routes("Webhooks", extension=True)
 
 _PERMISSION = "ManageUsers for all users of the organization"
 _EVENTS = Annotated[list[str], msgspec.Meta(description="Any of status, job, signal, approval, notification.")]
@@ -71,8 +71,6 @@ class Delivery(msgspec.Struct):
     "/organizations/{orgId}/webhooks",
     permission=_PERMISSION,
     returns=Returns("The webhooks, oldest first.", type=list[Webhook]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_webhooks(request: Request[None, Paging]) -> Response:
     """List the webhooks of an organization."""
@@ -85,8 +83,6 @@ async def list_webhooks(request: Request[None, Paging]) -> Response:
     permission=_PERMISSION,
     body=JsonBody(example={"url": "https://build.example.org/hooks", "events": ["status", "job"]}),
     returns=Returns("The ID, and the secret if generated.", {"id": EXAMPLE_ID, "secret": "2k…"}),
-    statuses=(403,),
-    extension=True,
     idempotency_key=True,
 )
 async def create_webhook(request: Request[WebhookBody, None]) -> CreatedWebhook:
@@ -99,11 +95,7 @@ async def create_webhook(request: Request[WebhookBody, None]) -> CreatedWebhook:
 
 
 @routes.put(
-    "/webhooks/{webhookId}",
-    permission=_PERMISSION,
-    body=JsonBody(example={"events": ["signal"], "enabled": True}),
-    statuses=(403,),
-    extension=True,
+    "/webhooks/{webhookId}", permission=_PERMISSION, body=JsonBody(example={"events": ["signal"], "enabled": True})
 )
 async def update_webhook(request: Request[WebhookChange, None]) -> None:
     """Change a webhook, or disable or enable it."""
@@ -118,7 +110,7 @@ async def update_webhook(request: Request[WebhookChange, None]) -> None:
     )
 
 
-@routes.delete("/webhooks/{webhookId}", permission=_PERMISSION, statuses=(403,), extension=True)
+@routes.delete("/webhooks/{webhookId}", permission=_PERMISSION)
 async def delete_webhook(request: Request[None, None]) -> None:
     """Delete a webhook with its deliveries."""
     await webhooks.delete_webhook(request.ctx, request.path["webhookId"])
@@ -128,8 +120,6 @@ async def delete_webhook(request: Request[None, None]) -> None:
     "/webhooks/{webhookId}/deliveries",
     permission=_PERMISSION,
     returns=Returns("The deliveries of the last days, newest first.", type=list[Delivery]),
-    statuses=(403,),
-    extension=True,
 )
 async def list_deliveries(request: Request[None, Paging]) -> Response:
     """List the deliveries of a webhook, sent and pending."""

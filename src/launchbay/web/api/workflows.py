@@ -47,7 +47,7 @@ class Schedules(msgspec.Struct):
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}),
     returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}),
-    statuses=(403, 409),
+    statuses=(409,),
     idempotency_key=True,
 )
 async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
@@ -63,7 +63,7 @@ async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
     returns=Returns(
         "The ID of the schedule; an empty object if the workflow was started.", {"id": EXAMPLE_ID}, type=Scheduled
     ),
-    statuses=(403, 409),
+    statuses=(409,),
     idempotency_key=True,
 )
 async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
@@ -84,7 +84,6 @@ async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     permission="ScheduleInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(example={"interval": "0"}),
     returns=Returns("The ID of the schedule; an empty object if it was cancelled.", {"id": EXAMPLE_ID}, type=Scheduled),
-    statuses=(403,),
 )
 async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule."""
@@ -102,7 +101,6 @@ async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
         "The schedules, next one first.",
         {"schedules": [{"id": EXAMPLE_ID, "name": "destroy", "timestamp": 1_767_225_600_000}]},
     ),
-    statuses=(403,),
 )
 async def list_schedules(request: Request[None, None]) -> Schedules:
     """List the pending schedules of an instance."""
