@@ -31,7 +31,6 @@ from launchbay.model.types import (
     Type,
     TypeSyntaxError,
     parse_pin_type,
-    parse_signature,
     parse_type,
 )
 from launchbay.model.values import CoercionError, JsonLimitExceeded, coerce, coerce_text, parse_json
@@ -138,17 +137,21 @@ def test_the_nesting_of_types_is_bounded() -> None:
 
 @given(st.text(alphabet="listmapngue<>,()= =>\té", max_size=40))
 def test_any_text_is_a_type_and_pin_type_and_signature_or_refused_as_declared(text: str) -> None:
-    for parse in (parse_type, parse_signature, parse_pin_type):
+    for parse, whole in ((parse_type, text), (parse_pin_type, text), (parse_pin_type, f"send-command({text})")):
         try:
-            parse(text)
+            parse(whole)
         except TypeSyntaxError as error:
             offset = error.offset
         else:
             offset = 0
-        assert 0 <= offset <= len(text)
+        assert 0 <= offset <= len(whole)
 
 
 # Signatures and pin types
+
+
+def parse_signature(text: str) -> Signature | None:
+    return parse_pin_type(f"receive-command({text})").signature
 
 
 def test_signatures_have_arguments_and_with_arrows_results() -> None:

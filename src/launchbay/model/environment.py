@@ -114,8 +114,4 @@ class EnvironmentView(msgspec.Struct, frozen=True):
         return {name[len(prefix) :]: value for name, value in self.policies.items() if name.startswith(prefix)}
 
 
-def read_environment_view(text: str) -> EnvironmentView:
-    return _decoder.decode(text)
-
-
-_decoder = msgspec.json.Decoder(EnvironmentView)
+read_environment_view = msgspec.json.Decoder(EnvironmentView).decode

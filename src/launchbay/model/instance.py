@@ -107,11 +107,7 @@ class FormerConfiguration(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def read_former_configuration(text: str) -> FormerConfiguration:
-    return _former_configuration_decoder.decode(text)
-
-
-_former_configuration_decoder = msgspec.json.Decoder(FormerConfiguration)
+read_former_configuration = msgspec.json.Decoder(FormerConfiguration).decode
 
 
 class LinkKind(StrEnum):

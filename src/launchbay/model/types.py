@@ -217,17 +217,6 @@ class PinType:
         return f"{self.kind.value}({self.value_type if self.signature is None else self.signature})"
 
 
-def parse_signature(text: str) -> Signature:
-    """Return the signature `args => results` or `args => intermediate => results`; each part may be empty.
-
-    Raises `TypeSyntaxError`.
-    """
-    scanner = TypeScanner(text)
-    signature = _signature(scanner)
-    scanner.expect("")
-    return signature
-
-
 def parse_pin_type(text: str) -> PinType:
     """Return the pin type of a string such as `publish-signal(list<string>)`. Raises `TypeSyntaxError`."""
     scanner = TypeScanner(text)
@@ -244,6 +233,7 @@ def parse_pin_type(text: str) -> PinType:
 
 
 def _signature(scanner: TypeScanner) -> Signature:
+    # `args => results` or `args => intermediate => results`; each part may be empty.
     enclosed = scanner.skip("(")
     parts = [_named_types(scanner)]
     while len(parts) < 3 and scanner.skip("=>"):
