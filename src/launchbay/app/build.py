@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from launchbay.actions.registry import Registry
 from launchbay.app.machines import CheckedResolver, machine_providers, sweeper
-from launchbay.auth.audit import Audit, LoggedSecurityEvents
+from launchbay.auth.audit import Audit
 from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
@@ -262,7 +262,7 @@ def _assemble(
         audit=Audit(secret),
         passwords=passwords,
         sign_in=basic,
-        refresh_tokens=RefreshTokens(LoggedSecurityEvents(), AddressThrottle(clock)),
+        refresh_tokens=RefreshTokens(AddressThrottle(clock)),
         sessions=sessions,
         session_lifetime_s=settings.session_lifetime_s,
     )

@@ -10,12 +10,9 @@ parameters are recorded as fingerprints, which show only whether two values are 
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
-import structlog
 
 from launchbay.auth.permissions import Actor
 from launchbay.auth.secret_key import SecretKey
@@ -94,38 +91,6 @@ class Audit:
             shown = {"bytes": len(data), "fingerprint": self._secret.fingerprint(data, _PURPOSE)}
             data = msgspec.json.encode(shown)
         return data.decode()
-
-
-_log = structlog.get_logger("launchbay.security")
-
-
-class SecurityEventKind(StrEnum):
-    """What happened."""
-
-    MANY_REFRESH_TOKENS = "many refresh tokens"
-    REFRESH_TOKENS_BLOCKED = "generation of refresh tokens blocked"
-
-
-@dataclass(frozen=True, slots=True)
-class SecurityEvent:
-    """A possible misuse; contains no secret."""
-
-    kind: SecurityEventKind
-    user_id: str
-    detail: str
-
-
-class SecurityEvents(Protocol):
-    """Receives security events. Must not raise."""
-
-    def report(self, event: SecurityEvent) -> None: ...
-
-
-class LoggedSecurityEvents:
-    """Writes every event to the log, at level warning."""
-
-    def report(self, event: SecurityEvent) -> None:
-        _log.warning("security_event.reported", kind=event.kind.value, user_id=event.user_id, detail=event.detail)
 
 
 def record_once(

@@ -11,11 +11,11 @@ import math
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from enum import Enum
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any, NoReturn
 
+import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc import jws, jwt
@@ -24,7 +24,6 @@ from joserfc.jwk import OKPKey
 from joserfc.jws import JWSRegistry
 
 from launchbay import limits
-from launchbay.auth.audit import SecurityEvent, SecurityEventKind, SecurityEvents
 from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import AddressThrottle
@@ -270,21 +269,7 @@ def _refuse(problem: str) -> NoReturn:
 _PREFIX = "lbr_"  # tells people and secret scanners what they have found
 _RANDOM_BYTES = 32
 _LONGEST = 100  # characters of what can be a token at all
-
-
-class Verdict(Enum):
-    """What the number of tokens of the last hour means for one more."""
-
-    ALLOWED = "allowed"
-    SUSPICIOUS = "allowed, and a security event"
-    BLOCKED = "refused, and a security event"
-
-
-def judge_rate(recent: int) -> Verdict:
-    """Judge one more token after `recent` ones within the hour (conformance.md, "Authentication")."""
-    if recent >= limits.REFRESH_TOKENS_BLOCKED:
-        return Verdict.BLOCKED
-    return Verdict.SUSPICIOUS if recent >= limits.REFRESH_TOKENS_SUSPICIOUS else Verdict.ALLOWED
+_log = structlog.get_logger("launchbay.security")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,45 +280,30 @@ class GeneratedToken:
     row: RefreshTokenRow
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationBlocked:
-    """No token, because there were too many. It is a result and no exception, so that the block itself is committed.
-
-    After the transaction: `raise blocked.error()`.
-    """
-
-    retry_after_s: int
-
-    def error(self) -> TooManyRequests:
-        return TooManyRequests(
-            "Too many refresh tokens were generated for this account.",
-            f"Use one that you have, or try again in {self.retry_after_s} s.",
-            retry_after_s=self.retry_after_s,
-        )
-
-
 class RefreshTokens:
-    """Generates, lists, revokes and redeems refresh tokens."""
+    """Generates, revokes and redeems refresh tokens."""
 
-    def __init__(self, events: SecurityEvents, throttle: AddressThrottle) -> None:
-        self._events = events
+    def __init__(self, throttle: AddressThrottle) -> None:
         self._throttle = throttle
 
-    async def generate(self, connection: Connection, user_id: str, label: str) -> GeneratedToken | GenerationBlocked:
-        """Make a token, in a transaction. Raises NotAuthenticated when the account is gone or disabled."""
+    async def generate(self, connection: Connection, user_id: str, label: str) -> GeneratedToken | TooManyRequests:
+        """Make a token, in a transaction. Raises NotAuthenticated when the account is gone or disabled.
+
+        After too many within the hour (conformance.md, "Authentication") the error is the result, to be raised after
+        the transaction: the block itself must be committed.
+        """
         if await users.lock_user(connection, user_id=user_id) is None:
             raise NotAuthenticated("This account is disabled or does not exist any more.", "Ask an administrator.")
         state = await users.get_generation_state(connection, user_id=user_id)
         assert state is not None, "the account is locked, so it is there"
         if state.blocked_s > 0:
-            return GenerationBlocked(state.blocked_s)
-        judged = judge_rate(state.recent)
-        if judged is Verdict.BLOCKED:
+            return _blocked(state.blocked_s)
+        if state.recent >= limits.REFRESH_TOKENS_BLOCKED:
             await users.block_generation(connection, user_id=user_id, seconds=limits.REFRESH_TOKEN_BLOCK_S)
-            self._report(SecurityEventKind.REFRESH_TOKENS_BLOCKED, user_id, state.recent)
-            return GenerationBlocked(limits.REFRESH_TOKEN_BLOCK_S)
-        if judged is Verdict.SUSPICIOUS:
-            self._report(SecurityEventKind.MANY_REFRESH_TOKENS, user_id, state.recent + 1)
+            _report("generation of refresh tokens blocked", user_id, state.recent)
+            return _blocked(limits.REFRESH_TOKEN_BLOCK_S)
+        if state.recent >= limits.REFRESH_TOKENS_SUSPICIOUS:
+            _report("many refresh tokens", user_id, state.recent + 1)
         token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
         row = await users.insert_refresh_token(
             connection,
@@ -345,10 +315,6 @@ class RefreshTokens:
         )
         assert row is not None, "an insert answers its row"
         return GeneratedToken(token, row)
-
-    async def list_by_user(self, connection: Connection, user_id: str) -> list[RefreshTokenRow]:
-        """Return the user's usable tokens, the newest first; never their values."""
-        return await users.list_refresh_tokens_by_user(connection, user_id=user_id)
 
     async def revoke(self, connection: Connection, user_id: str, token_id: str) -> None:
         """End one of the user's own tokens. Raises NotFound; somebody else's token is not found either."""
@@ -375,8 +341,18 @@ class RefreshTokens:
         self._throttle.withdraw(address)
         return user
 
-    def _report(self, kind: SecurityEventKind, user_id: str, count: int) -> None:
-        self._events.report(SecurityEvent(kind, user_id, f"{count} refresh tokens within an hour"))
+
+def _report(kind: str, user_id: str, count: int) -> None:
+    detail = f"{count} refresh tokens within an hour"
+    _log.warning("security_event.reported", kind=kind, user_id=user_id, detail=detail)
+
+
+def _blocked(retry_after_s: int) -> TooManyRequests:
+    return TooManyRequests(
+        "Too many refresh tokens were generated for this account.",
+        f"Use one that you have, or try again in {retry_after_s} s.",
+        retry_after_s=retry_after_s,
+    )
 
 
 def hash_token(token: str) -> bytes:

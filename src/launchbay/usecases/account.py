@@ -3,8 +3,8 @@
 from launchbay.auth import permissions
 from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.permissions import Actor, Method
-from launchbay.auth.tokens import GeneratedToken, GenerationBlocked, Session
-from launchbay.errors import BadRequest, NotAuthenticated
+from launchbay.auth.tokens import GeneratedToken, Session
+from launchbay.errors import BadRequest, NotAuthenticated, TooManyRequests
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
 from launchbay.store import users
 from launchbay.store.users import RefreshTokenRow
@@ -41,7 +41,7 @@ async def list_tokens(ctx: Context) -> list[RefreshTokenRow]:
     """Return the caller's usable refresh tokens, the newest first; never their values."""
     async with ctx.read() as work:
         caller = await work.lookup.caller()
-        return await ctx.app.refresh_tokens.list_by_user(work.connection, caller.id)
+        return await users.list_refresh_tokens_by_user(work.connection, user_id=caller.id)
 
 
 async def revoke_token(ctx: Context, token_id: str) -> None:
@@ -72,8 +72,8 @@ async def generate_token(ctx: Context, label: str) -> GeneratedToken:
                 _path(caller.id, generated.row.id),
                 after={"label": label, "token": work.fingerprint(generated.token)},
             )
-    if isinstance(generated, GenerationBlocked):
-        raise generated.error()
+    if isinstance(generated, TooManyRequests):
+        raise generated
     return generated
 
 
