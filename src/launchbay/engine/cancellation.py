@@ -10,11 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import structlog
 
 from launchbay import limits
+from launchbay.concurrency import gather_bounded
 from launchbay.engine.child_jobs import child_job_id
 from launchbay.engine.journal import PostgresJournal, run_until_available
 from launchbay.errors import Fenced, WorkflowFailed
@@ -104,15 +106,13 @@ async def release_descendants(database: Database, job: JobRun) -> list[str]:
     Deleting the instance also deletes its submodules' records, even if their own destroys failed.
     """
     rows = await run_until_available(database, jobs.list_descendants, instance_id=job.instance_id)
-    turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
 
     async def release_one(row: DescendantRow) -> list[str]:
         state = InstanceState.from_text(job.secrets.opened_json(row.state))
         submodule = replace(job, instance_id=row.id, state=state, links={}, parent_signals={}, before=None)
-        async with turn:
-            return [f"Submodule {row.name!r}: {failure}" for failure in await release_all(submodule)]
+        return [f"Submodule {row.name!r}: {failure}" for failure in await release_all(submodule)]
 
-    return [failure for failures in await asyncio.gather(*map(release_one, rows)) for failure in failures]
+    return list(chain.from_iterable(await gather_bounded(map(release_one, rows), limits.RELEASES_AT_ONCE)))
 
 
 class _Activity:

@@ -92,7 +92,7 @@ def follow_ups(
         for component, workflow in due_triggers(snapshot.manifest, snapshot.state, snapshot.parent_signals)
     ]
     pending += _schedules(snapshot.manifest, _newly_scheduled(snapshot, kind, failed=failed), now)
-    retired = tuple(snapshot.state.retired)
+    retired = tuple(sorted(snapshot.state.retired))
     return FollowUps(tuple(pending), retired, snapshot.values_before != snapshot.values_now, _pushed_signals(snapshot))
 
 
@@ -143,51 +143,41 @@ class JobOutcome:
     manifest: CompiledManifest | None = None  # to plan the follow-up
 
 
+@dataclass(frozen=True, slots=True)
 class JobCompletion:
     """Writes the end of one claim of a job."""
 
-    def __init__(
-        self,
-        database: Database,
-        journal: PostgresJournal,
-        job_id: str,
-        claim: ClaimRow,
-        plan: Plan,
-        audit: EngineAudit,
-    ) -> None:
-        self._database = database
-        self._journal = journal
-        self._job_id = job_id
-        self._claim = claim
-        self._plan = plan
-        self._audit = audit
-        self._started_s = time.monotonic()
+    database: Database
+    journal: PostgresJournal
+    job_id: str
+    claim: ClaimRow
+    plan: Plan
+    audit: EngineAudit
+    started_s: float = field(default_factory=time.monotonic)
 
     async def write(self, state: InstanceState, outcome: JobOutcome) -> None:
         """End the job, as failed if there is an error; waits for an unavailable database. Raises Fenced."""
         try:
             if outcome.error is not None:
-                outcome = replace(outcome, error=self._journal.redact(outcome.error, limits.ERROR_CHARS))
-                self._journal.log(None, "error", outcome.error or "")
-            self._journal.interrupt_open_steps()
-            await self._end(outcome, self._journal.secrets.sealed_json(state.to_text()), await self._journal.drain())
+                outcome = replace(outcome, error=self.journal.redact(outcome.error, limits.ERROR_CHARS))
+                self.journal.log(None, "error", outcome.error or "")
+            self.journal.interrupt_open_steps()
+            await self._end(outcome, self.journal.secrets.sealed_json(state.to_text()), await self.journal.drain())
         except Fenced:
             raise
         except Exception:
             # PostgreSQL rejects some of it, and would again. The job must end, so write only the minimum.
-            log.exception("job.end_refused", job=self._job_id, instance=self._claim.instance_id)
-            outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=self._job_id))
+            log.exception("job.end_refused", job=self.job_id, instance=self.claim.instance_id)
+            outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=self.job_id))
             await self._end(outcome, None, NOTHING_TO_WRITE)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
-        metrics.jobs.labels(self._plan.kind, status.value).observe(time.monotonic() - self._started_s)
-        workflow = self._plan.workflow
-        log.info(
-            "job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=outcome.error
-        )
+        metrics.jobs.labels(self.plan.kind, status.value).observe(time.monotonic() - self.started_s)
+        workflow = self.plan.workflow
+        log.info("job.ended", job=self.job_id, instance=self.claim.instance_id, workflow=workflow, error=outcome.error)
 
     async def _end(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> None:
         write: Callable[[], Awaitable[bool]] = self._delete_instance
-        if not self._plan.deletes_instance:
+        if not self.plan.deletes_instance:
             write = partial(self._write, outcome, state, journal)
         if not await retry_while_unavailable(write):
             raise Fenced("Another worker has taken the job over.")
@@ -195,26 +185,26 @@ class JobCompletion:
     async def _write(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> bool:
         succeeded = outcome.error is None
         status = status_after_job(
-            InstanceStatus(self._plan.prior_status),
-            is_destroy=self._plan.kind == "destroy",
+            InstanceStatus(self.plan.prior_status),
+            is_destroy=self.plan.kind == "destroy",
             succeeded=succeeded,
-            propagates=self._plan.propagates and outcome.propagates,
+            propagates=self.plan.propagates and outcome.propagates,
         )
         # A triggered workflow starts in the same transaction: no one sees the instance idle in between.
-        may_follow_up = bool(outcome.follow_ups.pending) or self._plan.kind in {"trigger", "reconfigure"}
-        removed = None if self._plan.kind == "reconfigure" else list(outcome.follow_ups.removed)
+        may_follow_up = bool(outcome.follow_ups.pending) or self.plan.kind in {"trigger", "reconfigure"}
+        removed = None if self.plan.kind == "reconfigure" else list(outcome.follow_ups.removed)
         needs_transaction = may_follow_up or removed != []
-        async with self._database.transaction() if needs_transaction else self._database.connection() as connection:
+        async with self.database.transaction() if needs_transaction else self.database.connection() as connection:
             if removed != []:
                 # The statement that ends the job writes the schedules of a reconfigured manifest again.
-                await schedules.delete_own(connection, job_id=self._job_id, fence=self._claim.fence, components=removed)
+                await schedules.delete_own(connection, job_id=self.job_id, fence=self.claim.fence, components=removed)
             ended = await jobs.end(
                 connection,
-                job_id=self._job_id,
-                fence=self._claim.fence,
-                parent_job_id=self._claim.parent_job_id,
+                job_id=self.job_id,
+                fence=self.claim.fence,
+                parent_job_id=self.claim.parent_job_id,
                 job_status=JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
-                steps=self._journal.summary(msgspec.json.decode(self._claim.steps)),
+                steps=self.journal.summary(msgspec.json.decode(self.claim.steps)),
                 error_message=outcome.error,
                 keeps_error=succeeded and status is InstanceStatus.FAILED,
                 status=status,
@@ -223,7 +213,7 @@ class JobCompletion:
                 return_values=outcome.return_values,
                 results=outcome.results,
                 is_gone=status is InstanceStatus.DESTROYED,
-                ends_reconfiguration=self._plan.kind in {"reconfigure", "launch"},
+                ends_reconfiguration=self.plan.kind in {"reconfigure", "launch"},
                 has_journal=bool(journal["paths"] or journal["log_texts"]),
                 **journal,
                 **outcome.follow_ups.columns(),
@@ -231,7 +221,7 @@ class JobCompletion:
             if ended is None:
                 return await self._was_written(connection)
             if ended.work_waiting:
-                await schedules.unblock(connection, instance_id=self._claim.instance_id)
+                await schedules.unblock(connection, instance_id=self.claim.instance_id)
             if may_follow_up and outcome.manifest is not None and status is not InstanceStatus.DESTROYED:
                 await self._start_follow_up(connection, outcome.manifest, status)
         return True
@@ -240,7 +230,7 @@ class JobCompletion:
         self, connection: Connection, manifest: CompiledManifest, status: InstanceStatus
     ) -> None:
         """Accept the next due work if it is a triggered workflow. The stager fires everything else."""
-        claim = self._claim
+        claim = self.claim
         due = await schedules.get_next_turn(connection, instance_id=claim.instance_id)
         if due is None or due.kind != "trigger":
             return
@@ -250,15 +240,15 @@ class JobCompletion:
             return  # the stager turns it into a job that fails visibly
         job_id = await accept(connection, claim.instance_id, due.owner_id, plan, manifest)
         if job_id is not None:
-            await self._audit.schedule_fired(connection, due, job_id, claim.organization_id, claim.application_id)
+            await self.audit.schedule_fired(connection, due, job_id, claim.organization_id, claim.application_id)
             await schedules.delete(connection, schedule_ids=[due.id])
 
     async def _delete_instance(self) -> bool:
-        async with self._database.connection() as connection:
-            deleted = await jobs.end_and_delete_instance(connection, job_id=self._job_id, fence=self._claim.fence)
+        async with self.database.connection() as connection:
+            deleted = await jobs.end_and_delete_instance(connection, job_id=self.job_id, fence=self.claim.fence)
             return deleted is not None or await self._was_written(connection)
 
     async def _was_written(self, connection: Connection) -> bool:
         """Return whether an earlier attempt, whose result was lost, has ended the job."""
-        outcome = await jobs.get_status(connection, job_id=self._job_id)
-        return outcome is None or (outcome.fence == self._claim.fence and outcome.status != JobStatus.EXECUTING)
+        outcome = await jobs.get_status(connection, job_id=self.job_id)
+        return outcome is None or (outcome.fence == self.claim.fence and outcome.status != JobStatus.EXECUTING)

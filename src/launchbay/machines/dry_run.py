@@ -177,7 +177,7 @@ class DryRun:
     name = DRY_RUN
 
     def __init__(self, answers: Answers | None = None, network_offset: Callable[[str], int] = network_offset) -> None:
-        self._answers = answers or Answers()
+        self.answers = answers or Answers()
         self._network_offset = network_offset
 
     async def provision(
@@ -268,7 +268,7 @@ class DryRun:
         self, context: ProviderContext, *, role: str = "", host: str = "", command: str = ""
     ) -> dict[str, Any]:
         """Return the configured outputs, or raise the configured failure."""
-        given = self._answers.of(context, role=role, host=host, command=command)
+        given = self.answers.of(context, role=role, host=host, command=command)
         error = given.pop("error", None)
         if error is not None:
             _fail(context, _text(error), retryable=given.get("retryable") is not False)

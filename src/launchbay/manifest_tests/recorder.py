@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from launchbay.actions.contract import Action, ActionCall, ActionParameter, ChangesRoles, Roles
+from launchbay.actions.contract import Action, ActionCall, ChangesRoles, Roles
 from launchbay.actions.registry import Registry
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
-from launchbay.machines.dry_run import Answers, DryRun
+from launchbay.machines.dry_run import DryRun
 from launchbay.manifest.graph import COMPUTE
 from launchbay.model.machine import CommandResult, Machine, MachineSpec, RemoteCommand
 
@@ -45,53 +45,28 @@ class Recorder:
         )
 
 
-@dataclass(frozen=True)
 class RecordedAction:
     """An action on machines that records its calls; everything else is the inner action's."""
 
-    inner: Action
-    recorder: Recorder
-    on_machines: bool = True
+    on_machines = True
 
-    @property
-    def name(self) -> str:
-        """The name as written in a manifest."""
-        return self.inner.name
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """Other spellings of the name."""
-        return self.inner.aliases
-
-    @property
-    def pure(self) -> bool:
-        """True when nothing outside changes."""
-        return self.inner.pure
-
-    @property
-    def parameters(self) -> Mapping[str, ActionParameter]:
-        """The documented parameters by name."""
-        return self.inner.parameters
-
-    @property
-    def outputs(self) -> Mapping[str, str]:
-        """The outputs by name."""
-        return self.inner.outputs
+    def __init__(self, inner: Action, recorder: Recorder) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self.name, self.aliases, self.pure = inner.name, inner.aliases, inner.pure
+        self.parameters, self.outputs = inner.parameters, inner.outputs
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Record the step, and run the action."""
-        self.recorder.record(call.context.step_path, self.name, call.parameters)
-        return await self.inner.run(call)
+        self._recorder.record(call.context.step_path, self.name, call.parameters)
+        return await self._inner.run(call)
 
 
-@dataclass(frozen=True)
 class RecordedChange(RecordedAction):
     """A recorded action that also changes roles."""
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
-        """Change `roles` as the inner action does."""
-        assert isinstance(self.inner, ChangesRoles)
-        self.inner.apply_outputs(outputs, roles)
+        assert isinstance(self._inner, ChangesRoles)
+        self._inner.apply_outputs(outputs, roles)
 
 
 def record_actions(actions: Registry, recorder: Recorder) -> Registry:
@@ -119,15 +94,6 @@ class RecordedDryRun(DryRun):
         super().__init__(network_offset=lambda instance_id: (int(instance_id, 16) - 1) * ADDRESSES_OF_ONE)
         self._recorder = recorder
 
-    @property
-    def answers(self) -> Answers:
-        """The answers of the current act."""
-        return self._answers
-
-    @answers.setter
-    def answers(self, answers: Answers) -> None:
-        self._answers = answers
-
     async def provision(
         self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
@@ -143,12 +109,10 @@ class RecordedDryRun(DryRun):
         return await super().run(context, machine, command)
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
-        """Record the file."""
         self._recorder.record(context.path, context.action, {"filename": name})
         await super().put_file(context, machine, name, content)
 
     async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
-        """Record the file."""
         self._recorder.record(context.path, context.action, {"filename": name})
         return await super().get_file(context, machine, name)
 

@@ -3,7 +3,9 @@
 import ssl
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -151,20 +153,16 @@ class _CaseRun:
     async def _run_act(self, world: Simulation, act: Act) -> str | None:
         """Perform an act. Return why it was rejected, or None."""
         try:
-            if act.verb is Verb.WAIT:
-                await world.advance(act.seconds)
-            else:
-                instance, plan = self._planned(world, act)
-                async with instance.turn:
-                    await world.run(instance, plan)
+            with suppress(WorkflowFailed):  # `world.error` has its message
+                if act.verb is Verb.WAIT:
+                    await world.advance(act.seconds)
+                else:
+                    instance, plan = self._planned(world, act)
+                    async with instance.turn:
+                        await world.run(instance, plan)
+            await world.run_follow_ups()
         except BadRequest as error:
             return " ".join(error.messages)
-        except WorkflowFailed:
-            pass  # `world.error` has its message
-        except EndlessTriggers as error:
-            return str(error)
-        try:
-            await world.run_follow_ups()
         except EndlessTriggers as error:
             return str(error)
         return None
@@ -213,11 +211,8 @@ class _CaseRun:
 
 def _machines(world: Simulation) -> Mapping[str, int]:
     """Return how many machines there are of each role, in all instances."""
-    found: dict[str, int] = {}
-    for instance in world.instances.values():
-        for _, machine in InstanceState.from_text(instance.state).machines():
-            found[machine.role] = found.get(machine.role, 0) + 1
-    return found
+    states = (InstanceState.from_text(instance.state) for instance in world.instances.values())
+    return Counter(machine.role for state in states for _, machine in state.machines())
 
 
 _UNREADABLE = 2

@@ -9,7 +9,17 @@ from typing import Any
 from launchbay.actions.parameters import parse_duration_s
 from launchbay.machines.dry_run import Answers, read_answers
 from launchbay.manifest.reader import read
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
+from launchbay.manifest.tree import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    children_of,
+    is_null,
+    items_of,
+    plain,
+    report_kind,
+    text_of,
+)
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.findings import Findings
 from launchbay.model.instance import InstanceStatus
@@ -111,7 +121,6 @@ _EXPECTED = ("status", "error", "values", "like", "steps", "not-steps", "workflo
 _STEP = ("step", "component", "action", "parameters")
 _FINAL = (InstanceStatus.RUNNING, InstanceStatus.FAILED, InstanceStatus.DESTROYED)
 _LONGEST_S = 10 * 366 * 86_400.0
-_NOTHING: Mapping[str, Node] = {}
 
 
 def is_suite(path: Path) -> bool:
@@ -170,7 +179,7 @@ class _Reader:
         return self._path.name
 
     def _case(self, name: str, node: Node) -> Case:
-        acts = self._list(node, f"the test '{name}'")
+        acts = items_of(node, f"the test '{name}'", self._findings)
         return Case(name, node.line, tuple(act for each in acts for act in self._act(each)))
 
     def _act(self, node: Node) -> Iterator[Act]:
@@ -196,7 +205,9 @@ class _Reader:
 
     def _subject(self, verb: Verb, node: Node) -> str:
         if verb is Verb.RUN:
-            return self._text(node, "'run'", needed=True) or ""
+            if is_null(node):
+                report_kind(node, "'run'", "a string", self._findings)
+            return self._text(node, "'run'") or ""
         if verb is Verb.RECONFIGURE:
             return self._text(node, "'reconfigure' (another manifest's path, or nothing)") or ""
         if verb is not Verb.WAIT and not is_null(node):
@@ -220,7 +231,7 @@ class _Reader:
                 name: Expected(self._text(child, f"'{name}'") or "", child.line)
                 for name, child in self._map(parts.get("like"), "'like'").items()
             },
-            steps=tuple(self._step(each) for each in self._list(parts.get("steps"), "'steps'")),
+            steps=tuple(self._step(each) for each in items_of(parts.get("steps"), "'steps'", self._findings)),
             not_steps=tuple(self._texts(parts.get("not-steps"), "'not-steps'")),
             workflows=None
             if workflows is None
@@ -242,24 +253,13 @@ class _Reader:
         )
 
     def _map(self, node: Node | None, what: str, known: Collection[str] | None = None) -> Mapping[str, Node]:
-        if node is None or is_null(node):
-            return _NOTHING
-        if not isinstance(node, MappingNode):
-            self._findings.error("UnexpectedKind", f"{what} must be a map, not {kind_of(node)}.", node)
-            return _NOTHING
-        for key in node.children if known is not None else ():
+        children = children_of(node, what, self._findings)
+        for key in children if known is not None else ():
             if key not in (known or ()):
+                assert isinstance(node, MappingNode), "it has children"
                 message = f"Unknown key '{key[:80]}' in {what}. Valid keys: {', '.join(known or ())}."
                 self._findings.error("UnknownKey", message, node.place_of(key))
-        return node.children
-
-    def _list(self, node: Node | None, what: str) -> tuple[Node, ...]:
-        if node is None or is_null(node):
-            return ()
-        if not isinstance(node, SequenceNode):
-            self._findings.error("UnexpectedKind", f"{what} must be a list, not {kind_of(node)}.", node)
-            return ()
-        return node.children
+        return children
 
     def _data(self, node: Node | None, what: str) -> dict[str, Any]:
         return {name: plain(child) for name, child in self._map(node, what).items()}
@@ -273,15 +273,11 @@ class _Reader:
 
     def _texts(self, node: Node | None, what: str) -> list[Expected]:
         """Return a list of strings; a single string is a list of one."""
-        nodes = (node,) if isinstance(node, ScalarNode) and not is_null(node) else self._list(node, what)
+        nodes = (node,) if isinstance(node, ScalarNode) and not is_null(node) else items_of(node, what, self._findings)
         return [Expected(self._text(each, what) or "", each.line) for each in nodes]
 
-    def _text(self, node: Node | None, what: str, *, needed: bool = False) -> str | None:
-        if isinstance(node, ScalarNode) and (node.value is not None or not needed):
-            return None if node.value is None else node.text
-        if node is not None:
-            self._findings.error("UnexpectedKind", f"{what} must be a string, not {kind_of(node)}.", node)
-        return None
+    def _text(self, node: Node | None, what: str) -> str | None:
+        return text_of(node, what, self._findings)
 
     def _seconds(self, node: Node, what: str) -> float:
         try:

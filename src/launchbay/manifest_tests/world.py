@@ -5,7 +5,7 @@ when an act advances the time.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,10 +18,10 @@ from launchbay.manifest.scaling import component_at, expanded, expanded_configur
 from launchbay.manifest.v1 import outer_names
 from launchbay.manifest_tests.launch_tree import Fixtures, LaunchTree, ModulePath
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, status_after_job, transition
-from launchbay.model.job import Plan, StepStatus
+from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import DESTROY, accepting_event, plan_call, plan_destroy, plan_trigger
-from launchbay.runtime.contract import JobRun, LinkedInstance, RuntimeDeps, StepRecord
+from launchbay.runtime.contract import JobRun, LinkedInstance, NullJournal, RuntimeDeps
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import linked_signals, return_values, submodule_signals
 from launchbay.runtime.state import Graph, InstanceState, existing_quantities
@@ -29,37 +29,13 @@ from launchbay.runtime.state import Graph, InstanceState, existing_quantities
 LogLine = Callable[[str, str], None]  # a level and a line
 
 
-class MemoryJournal:
-    """Implements `runtime.contract.Journal` without storing steps. Passes log lines to `log_line`."""
+class LogJournal(NullJournal):
+    """Passes log lines on. It stores no steps: a job never runs a second time, and its instance has the error."""
 
     def __init__(self, log_line: LogLine) -> None:
         self._log_line = log_line
 
-    def find(self, path: str) -> StepRecord | None:  # noqa: ARG002 - the contract's
-        """Return None: a job never runs a second time."""
-        return None
-
-    def traces(self) -> Collection[str]:
-        """Return no steps, for the same reason."""
-        return ()
-
-    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
-        """Do nothing."""
-
-    def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
-        """Do nothing: the instance's error message contains the failure."""
-
-    def note(self, path: str, name: str, status: StepStatus) -> None:
-        """Do nothing."""
-
-    def progress(self, path: str, percent: int) -> None:
-        """Do nothing."""
-
     def log(self, path: str | None, level: str, text: str) -> None:
-        """Pass the line on."""
         self._log_line(level, text if path is None else f"{path}: {text}")
 
 
@@ -298,7 +274,7 @@ class Simulation:
             graph=instance.graph(),
             environment=self.fixtures.view,
             state=state,
-            journal=MemoryJournal(log_line),
+            journal=LogJournal(log_line),
             deps=self.deps,
             linked_instances=SimulatedInstances(self),
             links=instance.links,

@@ -16,7 +16,6 @@ from launchbay.actions.contract import (
     idempotency_key,
 )
 from launchbay.actions.parameters import parse_duration_s
-from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
@@ -25,7 +24,6 @@ from launchbay.manifest.graph import Component, Peer, Workflow
 from launchbay.model.job import Question, Verdict, attempt_path, command_path
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
-from launchbay.processes.run import Programs
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
 from launchbay.runtime.machines import (
     ComponentMachines,
@@ -181,13 +179,21 @@ class StepRun:
     """One step while it runs; implements StepContext for all of its attempts."""
 
     def __init__(self, workflow: WorkflowContext, path: str, action: str, started_at: datetime) -> None:
+        job = workflow.job
         self._workflow = workflow
-        self._job = workflow.job
-        self._path = path
+        self._job = job
         self._action = action
-        self._started_at = started_at
         self._is_pure = False
         self.attempt = 1
+        self.instance_id = job.instance_id
+        self.organization_id = job.organization_id
+        self.environment_id = job.environment_id
+        self.job_id = job.job_id
+        self.step_path = path
+        self.idempotency_key = idempotency_key(job.job_id, path)
+        self.started_at = started_at
+        self.clock = job.deps.clock
+        self.programs = job.deps.programs
 
     async def run_action(self, action: Action, parameters: Mapping[str, Any]) -> object:
         """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
@@ -231,44 +237,13 @@ class StepRun:
         def log(level: str, text: str) -> None:
             self.log(level, text)
 
-        return provider_context(self._job, self._workflow.component.path, self._action, self._path, log, self.attempt)
+        component = self._workflow.component.path
+        return provider_context(self._job, component, self._action, self.step_path, log, self.attempt)
 
     @property
     def machines(self) -> ComponentMachines:
-        what = f"{self._action!r} in step {self._path}"
+        what = f"{self._action!r} in step {self.step_path}"
         return component_machines(self._job, self._workflow.component.path, self._provider_context(), what)
-
-    @property
-    def instance_id(self) -> str:
-        return self._job.instance_id
-
-    @property
-    def organization_id(self) -> str:
-        return self._job.organization_id
-
-    @property
-    def environment_id(self) -> str:
-        return self._job.environment_id
-
-    @property
-    def job_id(self) -> str:
-        return self._job.job_id
-
-    @property
-    def step_path(self) -> str:
-        return self._path
-
-    @property
-    def idempotency_key(self) -> str:
-        return idempotency_key(self._job.job_id, self._path)
-
-    @property
-    def started_at(self) -> datetime:
-        return self._started_at
-
-    @property
-    def clock(self) -> Clock:
-        return self._job.deps.clock
 
     @property
     def egress(self) -> EgressClient:
@@ -281,10 +256,6 @@ class StepRun:
 
     def register_secret(self, value: Any) -> None:
         self._job.secrets.register_secret(value)
-
-    @property
-    def programs(self) -> Programs:
-        return self._job.deps.programs
 
     @property
     def mail(self) -> MailServer:
@@ -309,11 +280,11 @@ class StepRun:
             return
         # Mask before cutting: a cut secret couldn't be recognized.
         for line in self._job.secrets.redact(str(text)).splitlines() or [""]:
-            self._job.journal.log(self._path, str(level), line[: limits.LOG_LINE_CHARS])
+            self._job.journal.log(self.step_path, str(level), line[: limits.LOG_LINE_CHARS])
 
     async def progress(self, percent: int) -> None:
         if not self._workflow.is_replay:
-            self._job.journal.progress(self._path, int(percent))
+            self._job.journal.progress(self.step_path, int(percent))
 
     async def sleep(self, seconds: float) -> None:
         """Wait; releases the job's slot unless the wait is short."""
@@ -330,10 +301,10 @@ class StepRun:
         return await image_runner(self._job).run_image(self._provider_context(), run)
 
     async def ask(self, question: Question) -> Verdict:
-        return await self._job.deps.approvals.ask(self._job, self._path, question)
+        return await self._job.deps.approvals.ask(self._job, self.step_path, question)
 
     async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
-        return await self._job.deps.notifier.notify(self._job, self._path, notification)
+        return await self._job.deps.notifier.notify(self._job, self.step_path, notification)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         self._must_be_pure("waits for peers")
@@ -366,7 +337,7 @@ class StepRun:
         self, interface: str, command: str, arguments: Mapping[str, Any], timeout_s: float | None
     ) -> Mapping[str, Any]:
         self._must_be_pure("sends commands")
-        path = attempt_path(self._path, self.attempt)
+        path = attempt_path(self.step_path, self.attempt)
         return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)
 
     def _can_never_be_met(self, interface: str, wanted: int) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from launchbay import limits
-from launchbay.actions.contract import Action, Document
+from launchbay.actions.contract import Document
 from launchbay.actions.registry import Registry
 from launchbay.backoff import Backoff
 from launchbay.clock import Clock
@@ -77,8 +77,36 @@ class Journal(Protocol):
         """Add a line to the instance's log; path None is the job itself."""
 
 
-class ReplayJournal:
-    """Reads the journal of a running job, starts no step and records nothing."""
+class NullJournal:
+    """Has no records and records nothing."""
+
+    def find(self, path: str) -> StepRecord | None:  # noqa: ARG002 - the contract's
+        return None
+
+    def traces(self) -> Collection[str]:
+        return ()
+
+    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
+        """Do nothing."""
+
+    def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+        """Do nothing."""
+
+    def note(self, path: str, name: str, status: StepStatus) -> None:
+        """Do nothing."""
+
+    def progress(self, path: str, percent: int) -> None:
+        """Do nothing."""
+
+    def log(self, path: str | None, level: str, text: str) -> None:
+        """Do nothing."""
+
+
+class ReplayJournal(NullJournal):
+    """Reads the journal of a running job and starts no step. It records nothing, because the first run did."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -91,21 +119,6 @@ class ReplayJournal:
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:  # noqa: ARG002 - the contract's
         raise WorkflowFailed("the call was interrupted.")
-
-    def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
-        """Do nothing: no step was started."""
-
-    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
-        """Do nothing: the first run recorded it."""
-
-    def note(self, path: str, name: str, status: StepStatus) -> None:
-        """Do nothing: the first run recorded it."""
-
-    def progress(self, path: str, percent: int) -> None:
-        """Do nothing."""
-
-    def log(self, path: str | None, level: str, text: str) -> None:
-        """Do nothing: the first run logged it."""
 
 
 class StepBudget:
@@ -346,6 +359,3 @@ class JobRun:
                 f"Component type {component.type!r} isn't installed. Install the package that provides it."
             )
         return found
-
-    def action(self, name: str) -> Action | None:
-        return self.deps.actions.find(name)

@@ -380,7 +380,7 @@ async def _teardown_document(job: JobRun, key: DocumentKey) -> None:
 
 
 async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str, Any]:
-    action = job.action(key.action)
+    action = job.deps.actions.find(key.action)
     if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
     component = job.manifest.components.get(key.component) or _former(key.component)

@@ -7,10 +7,12 @@ after a crash gets the same machines and never creates one twice.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
+from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import MachineProvider, ProviderContext, ProvidesSshAccess, RunsImages
 from launchbay.machines.registry import UnknownProvider
@@ -123,13 +125,13 @@ class ComponentMachines:
             raise ActionFailed(*failures)
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
-        return await self._maker(machine).run(self.context, machine, command)
+        return await _maker(self.job, machine).run(self.context, machine, command)
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        return await self._maker(machine).converge(self.context, machine, chef)
+        return await _maker(self.job, machine).converge(self.context, machine, chef)
 
     async def ssh_access(self, machine: Machine) -> SshAccess:
-        provider = self._maker(machine)
+        provider = _maker(self.job, machine)
         if not isinstance(provider, ProvidesSshAccess):
             raise ActionFailed(
                 f"Can't reach {machine.host} by SSH: it's a machine of {machine.provider!r}.",
@@ -139,14 +141,10 @@ class ComponentMachines:
         return await provider.ssh_access(self.context, machine)
 
     async def put_file(self, machine: Machine, name: str, content: bytes) -> None:
-        await self._maker(machine).put_file(self.context, machine, name, content)
+        await _maker(self.job, machine).put_file(self.context, machine, name, content)
 
     async def get_file(self, machine: Machine, name: str) -> bytes:
-        return await self._maker(machine).get_file(self.context, machine, name)
-
-    def _maker(self, machine: Machine) -> MachineProvider:
-        """Return the machine's provider; the environment may use another one by now."""
-        return _maker(self.job, machine)
+        return await _maker(self.job, machine).get_file(self.context, machine, name)
 
     def _role_names(self) -> list[str]:
         return list(dict.fromkeys(machine.role for machine in self.own()))
@@ -230,19 +228,17 @@ async def release(
 ) -> tuple[list[Machine], list[str]]:
     """Release machines; return the released ones, and a message for each failure. Adopted machines keep running."""
     machines = list(machines)
-    turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
 
     async def release_one(machine: Machine) -> str | None:
         if machine.adopted:
             return None
         try:
-            async with turn:
-                await _maker(job, machine).release(context, machine)
+            await _maker(job, machine).release(context, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other machines must go anyway
             return f"Can't release machine {machine.host} ({machine.id}, role {machine.role!r}): {_describe(error)}"
         return None
 
-    outcomes = await asyncio.gather(*map(release_one, machines))
+    outcomes = await gather_bounded(map(release_one, machines), limits.RELEASES_AT_ONCE)
     released = [machine for machine, failure in zip(machines, outcomes, strict=True) if failure is None]
     return released, [failure for failure in outcomes if failure is not None]
 
@@ -290,12 +286,10 @@ async def stop_commands(job: JobRun) -> None:
     """Stop the commands of a cancelled job on its components' machines and on bound ones."""
     if not any(_is_executing(job, path) for path in job.journal.traces()) or (provider := provider_of(job)) is None:
         return
-    turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
 
     async def stop(machine: Machine, context: ProviderContext) -> None:
         try:
-            async with turn:
-                await _maker(job, machine).stop(context, machine)
+            await _maker(job, machine).stop(context, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the job's end must continue
             context.log("warning", _describe(error))
 
@@ -306,7 +300,7 @@ async def stop_commands(job: JobRun) -> None:
             found.setdefault(machine.host, (machine, context))
     try:
         async with asyncio.timeout(limits.MACHINES_STOP_S):
-            await asyncio.gather(*(stop(machine, context) for machine, context in found.values()))
+            await gather_bounded(starmap(stop, found.values()), limits.RELEASES_AT_ONCE)
     except TimeoutError:
         job.journal.log(
             None,

@@ -9,14 +9,16 @@ A worker that stops hands its jobs over to others. A job leaves only where no ef
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 
 def _do_nothing() -> None:
     """Ignore an event of the slot."""
 
 
+@dataclass(slots=True, eq=False)
 class Slot:
     """The slot of one job, whose steps may run in parallel.
 
@@ -24,34 +26,28 @@ class Slot:
     no effect and waits, for anything or before its next effect.
     """
 
-    def __init__(
-        self,
-        on_released: Callable[[], None] = _do_nothing,
-        on_reacquired: Callable[[], None] = _do_nothing,
-        on_evicted: Callable[[], object] = _do_nothing,
-    ) -> None:
-        self._on_released = on_released
-        self._on_reacquired = on_reacquired
-        self._on_evicted = on_evicted
-        self._released_count = 0
-        self._interruptible_count = 0
-        self._uninterruptible_count = 0
-        self._is_draining = False
-        self._is_evicted = False
+    on_released: Callable[[], None] = _do_nothing
+    on_reacquired: Callable[[], None] = _do_nothing
+    on_evicted: Callable[[], object] = _do_nothing
+    _released_count: int = 0
+    _interruptible_count: int = 0
+    _uninterruptible_count: int = 0
+    _is_draining: bool = False
+    _is_evicted: bool = False
 
     @contextmanager
     def released(self) -> Iterator[None]:
         """Release the slot during the block, which only waits."""
         self._released_count += 1
         if self._released_count == 1:
-            self._on_released()
+            self.on_released()
         try:
             with self.interruptible():
                 yield
         finally:
             self._released_count -= 1
             if self._released_count == 0:
-                self._on_reacquired()
+                self.on_reacquired()
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -87,7 +83,7 @@ class Slot:
         """Evict the job now, even during an effect."""
         if not self._is_evicted:
             self._is_evicted = True
-            self._on_evicted()
+            self.on_evicted()
 
     def _evict_if_possible(self) -> None:
         if self._is_draining and self._interruptible_count and not self._uninterruptible_count:
@@ -100,26 +96,16 @@ _is_uninterruptible: ContextVar[bool] = ContextVar(
 )
 
 
-@contextmanager
-def slot_released() -> Iterator[None]:
+def slot_released() -> AbstractContextManager[None]:
     """Release the running job's slot during the block, if it has one."""
     slot = current_slot.get()
-    if slot is None:
-        yield
-        return
-    with slot.released():
-        yield
+    return nullcontext() if slot is None else slot.released()
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible() -> AbstractContextManager[None]:
     """Mark the block as waiting, too briefly to release the slot."""
     slot = current_slot.get()
-    if slot is None:
-        yield
-        return
-    with slot.interruptible():
-        yield
+    return nullcontext() if slot is None else slot.interruptible()
 
 
 async def interruptible_sleep(seconds: float) -> None:

@@ -55,7 +55,8 @@ class InstanceState:
         self._changed_components: set[str] = set()
         self._abandoned: set[str] = set()
         self._awaited: Counter[tuple[str, str]] = Counter()
-        self._retired: set[str] = set()
+        # What this job has destroyed. It can't launch it again, because its records would apply.
+        self.retired: set[str] = set()
         self._machine_number = max((each.number for _, each in self.machines()), default=0)
 
     @classmethod
@@ -125,18 +126,6 @@ class InstanceState:
         state = self.component(scaler)
         configured = quantity if state.scale is None else state.scale.configured
         state.scale = Scale(configured, quantity)
-
-    def retire(self, path: str) -> None:
-        """Mark a component as destroyed by this job. The job can't launch it again, because its records would apply."""
-        self._retired.add(path)
-
-    @property
-    def retired(self) -> Iterable[str]:
-        """The components that this job has destroyed."""
-        return sorted(self._retired)
-
-    def is_retired(self, path: str) -> bool:
-        return path in self._retired
 
     def paths(self) -> list[str]:
         """Return the paths of all components that have a state."""
@@ -279,20 +268,9 @@ class WorkflowScope:
         variables.update(returned_before)
         variables.update({name: configured[name] for name in always_configured if name in configured})
         variables.update(arguments)
-        self._variables = variables
+        self.variables = variables
         self._inner: dict[str, Mapping[str, Any]] = {}
-
-    @property
-    def values(self) -> Scope:
-        """The scope that templates evaluate against."""
-        return Scope(self._variables, self._inner)
-
-    @property
-    def variables(self) -> Mapping[str, Any]:
-        return self._variables
-
-    def set(self, variable: str, value: Any) -> None:
-        self._variables[variable] = value
+        self.values = Scope(variables, self._inner)  # what templates evaluate against
 
     def set_inner(self, step: str, variables: Mapping[str, Any]) -> None:
         """Make the variables of a step's macro available as `{$.step~variable}` (§6)."""

@@ -69,7 +69,7 @@ class _Execution:
         self.job = workflow.job
         self.step = step
         self.path = step_path(workflow.path, step.name)
-        self.action = self.job.action(step.action)
+        self.action = self.job.deps.actions.find(step.action)
         self.has_effect = self.action is not None and not self.action.pure
         self.earlier = self.job.journal.find(self.path)
         self.step_run = StepRun(

@@ -213,7 +213,7 @@ class _Steps:
         if setter is not None and self._rank(setter) > self._rank(step):
             return
         self._set_by[variable] = step
-        self._run.scope.set(variable, value)
+        self._run.scope.variables[variable] = value
 
     def _rank(self, step: Step) -> tuple[int, int]:
         if not self._rounds:

@@ -87,12 +87,10 @@ async def _exec(machines: ComponentMachines, machine: Machine, arguments: Mappin
         timeout_s = None if timeout is None else parse_duration_s(timeout)
     except ValueError as error:
         raise ActionFailed(f"Argument 'timeout': {error}", retryable=False) from None
-    live = LiveLog(machines.context.log, machines.job.deps.clock)
-    command = RemoteCommand(line=_text(arguments, "command"), timeout_s=timeout_s, sink=live.for_host(machine.host))
-    try:
+    line = _text(arguments, "command")
+    with LiveLog(machines.context.log, machines.job.deps.clock) as live:
+        command = RemoteCommand(line=line, timeout_s=timeout_s, sink=live.for_host(machine.host))
         result = await machines.run(machine, command)
-    finally:
-        live.close()
     return {"stdOut": result.stdout, "stdErr": result.stderr, "exitCode": result.exit_code}
 
 

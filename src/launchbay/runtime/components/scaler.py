@@ -80,14 +80,14 @@ async def _shrink(job: JobRun, component: Component, wanted: int) -> None:
                 job.state.scale(component.path, number + 1)
                 raise WorkflowFailed(f"can't destroy component {path!r}: {failure}") from failure
             job.state.forget(path)
-            job.state.retire(path)
+            job.state.retired.add(path)
 
 
 async def _grow(job: JobRun, component: Component, wanted: int) -> None:
     """Launch missing members, including those whose earlier launch failed."""
     job.state.scale(component.path, wanted)
     missing = [path for path in _members(job, component, 0, wanted) if not job.state.is_launched(path)]
-    retired = [path for path in missing if job.state.is_retired(path)]
+    retired = [path for path in missing if path in job.state.retired]
     if retired:
         raise WorkflowFailed(
             f"can't launch {', '.join(retired)} again in the job that destroyed it. Scale out in a new job."
