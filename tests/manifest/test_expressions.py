@@ -169,7 +169,7 @@ def test_doubled_characters_are_literal(text: str, result: str) -> None:
 )
 def test_what_starts_neither_form_is_left_alone(text: str) -> None:
     assert evaluate(text) == text
-    assert compile_template(text).variables() == frozenset()
+    assert compile_template(text).variables == frozenset()
 
 
 @given(st.text(alphabet="ab $.{}[]'*~-\\\n", max_size=40))
@@ -294,7 +294,7 @@ def test_expressions_of_public_manifests_mean_what_they_need(text: str, value: o
 def test_real_manifests_compile_and_survive_an_empty_scope(path: Path) -> None:
     tree = plain(read(path.read_bytes()))
     template = compile_template(tree)
-    assert all(name.replace("-", "").replace("_", "").replace("~", "").isalnum() for name in template.variables())
+    assert all(name.replace("-", "").replace("_", "").replace("~", "").isalnum() for name in template.variables)
     try:
         template.evaluate(Scope({}))
     except ExpressionError as error:
@@ -377,7 +377,7 @@ def test_malformed_expressions_are_refused_with_the_offset(text: str, offset: in
 
 def test_the_variables_of_a_template_are_those_where_paths_start() -> None:
     tree = {"a": "{$.x.y} ${z} ${d.e}", "b": ["{$.['odd key'][0]}", "{$.step~v.w}", "{$..deep}", "{$.*}", "{{$.no}}"]}
-    assert compile_template(tree).variables() == {"x", "z", "d", "odd key", "step~v"}
+    assert compile_template(tree).variables == {"x", "z", "d", "odd key", "step~v"}
 
 
 def test_templates_deeper_than_a_manifest_are_refused() -> None:

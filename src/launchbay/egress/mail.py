@@ -17,8 +17,6 @@ from launchbay import limits
 from launchbay.clock import Clock
 from launchbay.errors import EgressFailed
 
-SECURITIES = ("tls", "starttls", "none")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:

@@ -141,30 +141,13 @@ def trusted_ssl_context() -> ssl.SSLContext:
     return context
 
 
-# The more specific exceptions first.
-_HTTPX_EXCEPTIONS: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
-    (httpcore.ConnectTimeout, httpx.ConnectTimeout),
-    (httpcore.ReadTimeout, httpx.ReadTimeout),
-    (httpcore.WriteTimeout, httpx.WriteTimeout),
-    (httpcore.PoolTimeout, httpx.PoolTimeout),
-    (httpcore.TimeoutException, httpx.TimeoutException),
-    (httpcore.ConnectError, httpx.ConnectError),
-    (httpcore.ReadError, httpx.ReadError),
-    (httpcore.WriteError, httpx.WriteError),
-    (httpcore.NetworkError, httpx.NetworkError),
-    (httpcore.UnsupportedProtocol, httpx.UnsupportedProtocol),
-    (httpcore.LocalProtocolError, httpx.LocalProtocolError),
-    (httpcore.RemoteProtocolError, httpx.RemoteProtocolError),
-    (httpcore.ProtocolError, httpx.ProtocolError),
-)
+_EXCEPTIONS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
 
 
 @contextlib.contextmanager
 def _as_httpx_exceptions(request: httpx.Request) -> Iterator[None]:
     try:
         yield
-    except Exception as error:
-        for inner, outer in _HTTPX_EXCEPTIONS:
-            if isinstance(error, inner):
-                raise outer(str(error), request=request) from error
-        raise
+    except _EXCEPTIONS as error:
+        # httpx has an exception of the same name for each of them.
+        raise getattr(httpx, type(error).__name__)(str(error), request=request) from error

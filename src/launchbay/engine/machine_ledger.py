@@ -194,7 +194,7 @@ class PostgresAccountProbe:
             step="check",
             path="check",
             tag="check",
-            log=_discard_line,
+            log=lambda _level, _text: None,  # a probe has no log
             register_secret=redactor.register_secret,
         )
         try:
@@ -202,10 +202,6 @@ class PostgresAccountProbe:
         except ActionFailed as error:
             return redactor.text(str(error))
         return None
-
-
-def _discard_line(level: str, text: str) -> None:
-    """Drop a log line: a probe has no log."""
 
 
 class EnvironmentPools:

@@ -22,7 +22,6 @@ from launchbay.store import audit, machines
 from launchbay.store.database import Connection, Database
 
 REMOVE, REPORT, OFF = "remove", "report", "off"
-MODES = (REMOVE, REPORT, OFF)
 OPERATION = "sweep_machine"
 METHOD = "system"
 log = structlog.get_logger(__name__)

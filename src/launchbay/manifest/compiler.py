@@ -278,37 +278,31 @@ def _compile(
     return None if manifest is None else _Compilation(manifest, known_actions, types, findings).compile()
 
 
+@dataclass(frozen=True, slots=True)
 class _Compilation:
     """The compilation of one manifest."""
 
-    def __init__(
-        self,
-        manifest: ManifestSyntax,
-        known_actions: Collection[str],
-        types: Mapping[str, ComponentType],
-        findings: Findings,
-    ) -> None:
-        self._manifest = manifest
-        self._known_actions = known_actions
-        self._types = types
-        self._findings = findings
-        self._hints = Hints()
-        self._templates = Templates()
+    manifest: ManifestSyntax
+    known_actions: Collection[str]
+    types: Mapping[str, ComponentType]
+    findings: Findings
+    hints: Hints = field(default_factory=Hints)
+    templates: Templates = field(default_factory=Templates)
 
     def compile(self) -> CompiledManifest:
         """Return the graph; problems go to the findings."""
-        layout = build_layout(self._manifest.application, self._types, self._findings)
-        bound = Connector(layout, self._findings).connect()
+        layout = build_layout(self.manifest.application, self.types, self.findings)
+        bound = Connector(layout, self.findings).connect()
         relays = Relays(layout, bound)
         peers = relays.peers(bound)
-        pins = application_pins(layout, plain_names=not self._manifest.is_component_manifest)
-        configuration = configuration_pins(layout, pins.parameter_by_target(), self._findings)
-        checker = ComponentChecker(layout, self._types, self._findings, self._hints)
+        pins = application_pins(layout, plain_names=not self.manifest.is_component_manifest)
+        configuration = configuration_pins(layout, pins.parameter_by_target(), self.findings)
+        checker = ComponentChecker(layout, self.types, self.findings, self.hints)
         checker.check(bound, pins.needed_targets())
         components = {path: self._component(leaf, peers, configuration[path]) for path, leaf in layout.leaves.items()}
         order = self._order(layout, peers)
         return CompiledManifest(
-            is_component_manifest=self._manifest.is_component_manifest,
+            is_component_manifest=self.manifest.is_component_manifest,
             components=components,
             order=tuple(order),
             parameters=pins.parameters,
@@ -317,7 +311,7 @@ class _Compilation:
             commands=pins.commands,
             needs=pins.needs,
             configuration_pins=configuration,
-            warnings=self._findings.warnings,
+            warnings=self.findings.warnings,
         )
 
     def _component(self, leaf: Leaf, peers: Peers, configuration: Mapping[str, ConfigurationPin]) -> Component:
@@ -336,11 +330,11 @@ class _Compilation:
         if leaf.type != WORKFLOW_INSTANCE:
             return component
         workflows = {
-            name: _workflow(workflow, self._templates, self._findings.at(syntax.label, name))
+            name: _workflow(workflow, self.templates, self.findings.at(syntax.label, name))
             for name, workflow in syntax.workflows.workflows.items()
         }
-        triggers = WorkflowRules(leaf, self._known_actions, self._findings, self._hints).check()
-        ScopeRules(leaf, configuration, workflows, self._findings, self._hints).check()
+        triggers = WorkflowRules(leaf, self.known_actions, self.findings, self.hints).check()
+        ScopeRules(leaf, configuration, workflows, self.findings, self.hints).check()
         return replace(
             component,
             workflows=workflows,
@@ -359,5 +353,5 @@ class _Compilation:
         if cycle:
             chain = " → ".join(f"'{path}'" for path in cycle)
             message = f"These components require each other: {chain}. Remove one requirement."
-            self._findings.error("RequiredCycle", message, layout.leaves[cycle[0]].syntax)
+            self.findings.error("RequiredCycle", message, layout.leaves[cycle[0]].syntax)
         return order

@@ -40,22 +40,19 @@ _SPECIAL = re.compile(r"\$\$|\{\{|\}\}|\{\$(?=\.)|\$\{([\w-]++(?:\.[\w-]++)*+)\}
 _WARNINGS = 100  # shown of one evaluation
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
-    """A tree of plain data with its expressions compiled by `compile_template`; immutable."""
+    """A tree of plain data with its expressions compiled by `compile_template`.
 
-    __slots__ = ("_node", "_variables")
+    `variables` are those that the expressions start at, those inside a macro as `step~variable`.
+    """
 
-    def __init__(self, node: "_Node", variables: frozenset[str]) -> None:
-        self._node = node
-        self._variables = variables
-
-    def variables(self) -> frozenset[str]:
-        """Return the variables that the expressions start at, those inside a macro as `step~variable`."""
-        return self._variables
+    node: "_Node"
+    variables: frozenset[str]
 
     def is_variable(self, name: str) -> bool:
         """Return whether the tree is one expression that gives this variable unchanged."""
-        node = self._node
+        node = self.node
         return isinstance(node, Path) and node.variable == name and len(node.steps) == 1
 
     def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
@@ -65,7 +62,7 @@ class Template:
         together, or a limit is reached. No message contains a value.
         """
         run = _Run(scope)
-        value = _evaluate(self._node, run, limits.JSON_DEPTH)
+        value = _evaluate(self.node, run, limits.JSON_DEPTH)
         return value, run.shown_warnings()
 
 
@@ -349,7 +346,7 @@ def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mappin
     """Return the first place of each wanted variable in the nodes, which name them all."""
     places: dict[str, Place] = {}
     for scalar in _texts(nodes):
-        for variable in sorted(compile_template(scalar.value).variables().intersection(wanted)):
+        for variable in sorted(compile_template(scalar.value).variables.intersection(wanted)):
             places.setdefault(variable, scalar)
     return places
 

@@ -238,7 +238,7 @@ def always_configured(workflows: Mapping[str, Workflow], configured: Collection[
         for workflow in workflows.values()
         if not workflow.name.startswith(".")  # return values of a macro aren't stored
         for name, template in workflow.returns.items()
-        if name in configured and name in template.variables() and not template.is_variable(name)
+        if name in configured and name in template.variables and not template.is_variable(name)
     )
 
 
@@ -325,9 +325,9 @@ def _uses(syntax: WorkflowSyntax, workflow: Workflow) -> Iterator[tuple[Iterable
     steps = {step.name: step for step in syntax.steps}
     for step in workflow.steps:
         written = steps[step.name]
-        yield written.parameters.values(), step.parameters.variables()
+        yield written.parameters.values(), step.parameters.variables
         for node, template in ((written.retry_count, step.retry_count), (written.ignore_fail, step.ignore_fail)):
             if node is not None and template is not None:
-                yield (node,), template.variables()
+                yield (node,), template.variables
     for name, template in workflow.returns.items():
-        yield (syntax.returns[name].value,), template.variables()
+        yield (syntax.returns[name].value,), template.variables

@@ -22,8 +22,8 @@ from launchbay.service_types.contract import (
     command_pins,
     lock_service,
 )
-from launchbay.service_types.key_pairs import KEY_COMMANDS, run_key_command
-from launchbay.service_types.secrets import SECRET_COMMANDS, run_secret_command
+from launchbay.service_types.key_pairs import KEY_COMMANDS, KEY_WORK
+from launchbay.service_types.secrets import SECRET_COMMANDS, SECRET_WORK
 from launchbay.store import services
 from launchbay.store.database import Connection
 
@@ -228,7 +228,7 @@ class SecureStore(PassiveServiceType):
     interfaces = command_pins({name: command for name, command in commands.items() if name in _FOR_MANIFESTS})
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
-        return await (run_key_command if command in KEY_COMMANDS else run_secret_command)(command, call)
+        return await {**KEY_WORK, **SECRET_WORK}[command](call)
 
 
 class WorkflowService(PassiveServiceType):

@@ -257,11 +257,6 @@ KEY_COMMANDS: Mapping[str, ServiceCommand] = {
 }
 
 
-async def run_key_command(command: str, call: ServiceCall) -> Mapping[str, Any]:
-    """Run a command of `KEY_COMMANDS`. Raises FieldErrors, and Conflict if the key pair doesn't exist."""
-    return await _WORK[command](call)
-
-
 async def _get(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
         entry = await get_entry(connection, call, KEY_PAIR, call.arguments["id"])
@@ -333,17 +328,14 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
     }
 
 
-async def _delete(call: ServiceCall) -> dict[str, Any]:
-    return await delete_entry(call, KEY_PAIR, call.arguments["id"])
-
-
-_WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
+# What runs the commands. Raises FieldErrors, and Conflict if the key pair doesn't exist.
+KEY_WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
     "get-keypair": _get,
     "get-public-key": _public,
     "generate-keypair": _generate,
     "import-keypair": _import,
     "list-keypairs": _list,
-    "delete-keypair": _delete,
+    "delete-keypair": lambda call: delete_entry(call, KEY_PAIR, call.arguments["id"]),
 }
 
 

@@ -181,11 +181,6 @@ SECRET_COMMANDS: Mapping[str, ServiceCommand] = {
 }
 
 
-async def run_secret_command(command: str, call: ServiceCall) -> Mapping[str, Any]:
-    """Run a command of `SECRET_COMMANDS`. Raises FieldErrors, and Conflict if the secret doesn't exist."""
-    return await _WORK[command](call)
-
-
 async def _get(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
         entry = await get_entry(connection, call, SECRET, call.arguments["name"])
@@ -228,15 +223,12 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
     }
 
 
-async def _delete(call: ServiceCall) -> dict[str, Any]:
-    return await delete_entry(call, SECRET, call.arguments["name"])
-
-
-_WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
+# What runs the commands. Raises FieldErrors, and Conflict if the secret doesn't exist.
+SECRET_WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
     "get-secret": _get,
     "set-secret": _set,
     "list-secrets": _list,
-    "delete-secret": _delete,
+    "delete-secret": lambda call: delete_entry(call, SECRET, call.arguments["name"]),
 }
 
 

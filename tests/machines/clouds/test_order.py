@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.order import Disk, Order, read_account_request, read_order
+from launchbay.machines.clouds.order import Disk, Order, read_account_request, read_order, selects
 from tests.support.clouds import account, spec
 
 ACCOUNT = account("https://ec2.example", regions=())
@@ -28,7 +28,7 @@ def test_the_parameters_of_a_public_manifest_are_read() -> None:
     assert found.security_groups == ("default",)
     assert found.name_of("db", 3, "i", "c") == "petclinic-3"
     assert found.unknown == ()
-    assert read_account_request(spec(settings=settings)).matches(ACCOUNT)
+    assert selects(read_account_request(spec(settings=settings)), ACCOUNT)
 
 
 def test_disks_and_user_data_are_read() -> None:

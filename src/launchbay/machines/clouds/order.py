@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.account import CloudAccount
+from launchbay.machines.clouds.account import GIVEN, CloudAccount
 from launchbay.machines.contract import invalid_setting
 from launchbay.model.machine import MachineSpec
 
@@ -144,28 +144,11 @@ class Order:
         return name[:_NAME_CHARS]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountRequest:
-    """The account in a manifest: complete credentials, or criteria to select one of the environment's accounts."""
+def read_account_request(spec: MachineSpec) -> CloudAccount:
+    """Return the account in a manifest. Without an identity, it selects one of the environment's accounts.
 
-    provider: str = ""
-    endpoint_url: str = ""
-    identity: str = ""
-    credential: str = ""
-
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.identity)
-
-    def matches(self, account: CloudAccount) -> bool:
-        return self.provider in ("", account.provider) and _plain(self.endpoint_url) in (
-            "",
-            _plain(account.endpoint_url),
-        )
-
-
-def read_account_request(spec: MachineSpec) -> AccountRequest:
-    """Return the account in a manifest. Raises ActionFailed if only half of the credentials are set."""
+    Raises ActionFailed if only half of the credentials are set.
+    """
     provider, endpoint_url, identity, credential = (string(spec.settings, name) for name in _ACCOUNT)
     if bool(identity) != bool(credential):
         given, missing = _ACCOUNT[2:] if identity else _ACCOUNT[:1:-1]
@@ -176,7 +159,14 @@ def read_account_request(spec: MachineSpec) -> AccountRequest:
         )
     if identity and not provider:
         raise invalid_setting("jcloudsProvider", "the provider of the identity, such as aws-ec2")
-    return AccountRequest(provider=provider, endpoint_url=endpoint_url, identity=identity, credential=credential)
+    return CloudAccount(
+        id="", name=GIVEN, provider=provider, identity=identity, credential=credential, endpoint_url=endpoint_url
+    )
+
+
+def selects(asked: CloudAccount, account: CloudAccount) -> bool:
+    url = _plain(asked.endpoint_url)
+    return asked.provider in ("", account.provider) and url in ("", _plain(account.endpoint_url))
 
 
 def read_order(role: str, spec: MachineSpec, account: CloudAccount) -> Order:

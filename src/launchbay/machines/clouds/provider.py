@@ -20,9 +20,9 @@ from launchbay import limits
 from launchbay.backoff import Backoff
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed, AddressRefused
-from launchbay.machines.clouds.account import GIVEN, CloudAccount, MachineLedger, NodeId, Place
+from launchbay.machines.clouds.account import CloudAccount, MachineLedger, NodeId, Place
 from launchbay.machines.clouds.driver import Cloud, CloudFailed, Endpoint, Node, NodeAccess, NodeState, read_node_access
-from launchbay.machines.clouds.order import Order, read_account_request, read_order, unknown_settings_line
+from launchbay.machines.clouds.order import Order, read_account_request, read_order, selects, unknown_settings_line
 from launchbay.machines.contract import (
     INSTALLATION,
     INSTANCE,
@@ -352,18 +352,10 @@ class CloudMachines(SshMachines):
     async def _account(self, context: ProviderContext, spec: MachineSpec) -> CloudAccount:
         """Return the account that the manifest contains, or the environment's account that it selects."""
         asked = read_account_request(spec)
-        if asked.has_credentials:
-            given = CloudAccount(
-                id="",
-                name=GIVEN,
-                provider=asked.provider,
-                identity=asked.identity,
-                credential=asked.credential,
-                endpoint_url=asked.endpoint_url,
-            )
-            return await self._ledger.save_given(context, given)
+        if asked.identity:
+            return await self._ledger.save_given(context, asked)
         offered = await self._ledger.list_by_environment(context)
-        fitting = [account for account in offered if asked.matches(account)]
+        fitting = [account for account in offered if selects(asked, account)]
         if len(fitting) == 1:
             return fitting[0]
         known = ", ".join(f"{account.name!r} ({account.provider})" for account in offered) or "none"

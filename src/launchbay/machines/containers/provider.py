@@ -84,18 +84,9 @@ async def run_image(
 
 async def _started(engine: EngineApi, order: ContainerOrder, tags: Tags, name: str, run: ImageRun) -> str:
     """Create and start the container, or adopt that of an interrupted attempt."""
-    try:
-        container = await engine.create(name, _body(order, tags, name, run))
-    except EngineRefused as error:
-        try:
-            known = await engine.inspect(name)
-        except EngineRefused:
-            raise explain_error(error, run.image) from None
-        if Tags.parse(known.configuration.labels or {}) != tags:
-            raise explain_error(error, run.image) from None
-        container = known.id
-        if known.state.status not in _OTHER_NAMES_OF_CREATED:
-            return container
+    container, status = await _create_or_adopt(engine, name, _body(order, tags, name, run), tags, run.image)
+    if status not in _OTHER_NAMES_OF_CREATED:
+        return container
     try:
         await engine.start(container)
     except EngineRefused as error:
@@ -103,6 +94,22 @@ async def _started(engine: EngineApi, order: ContainerOrder, tags: Tags, name: s
             f"Can't start the command in a container of {run.image}: {error}", retryable=error.retryable
         ) from None
     return container
+
+
+async def _create_or_adopt(
+    engine: EngineApi, name: str, body: Mapping[str, Any], tags: Tags, image: str
+) -> tuple[str, str]:
+    """Create a container, or find that of an interrupted attempt; return its ID and status."""
+    try:
+        return await engine.create(name, body), _CREATED
+    except EngineRefused as error:  # engines report a taken name in many ways
+        try:
+            known = await engine.inspect(name)
+        except EngineRefused:
+            raise explain_error(error, image) from None
+        if Tags.parse(known.configuration.labels or {}) != tags:
+            raise explain_error(error, image) from None
+        return known.id, known.state.status
 
 
 async def _follow(engine: EngineApi, context: ProviderContext, container: str, run: ImageRun) -> CommandResult:
@@ -278,12 +285,8 @@ class ContainerMachines(ShellMachines):
     ) -> Machine:
         """Create and start a container, or adopt that of an interrupted attempt."""
         name = _container_name(tags)
-        try:
-            container = await self._engine.create(name, order.body(tags, order.host_name(role, tags.number)))
-        except EngineRefused as error:
-            if not await self._exists(name, tags):
-                raise explain_error(error, order.image) from None
-            container = name
+        body = order.body(tags, order.host_name(role, tags.number))
+        container, _ = await _create_or_adopt(self._engine, name, body, tags, order.image)
         try:
             await self._engine.start(container)
         except EngineRefused as error:
@@ -301,14 +304,6 @@ class ContainerMachines(ShellMachines):
         )
         await self._validate_runnable(context, machine, order)
         return machine
-
-    async def _exists(self, name: str, tags: Tags) -> bool:
-        """Return whether an interrupted attempt created the container. Engines report a taken name in many ways."""
-        try:
-            known = await self._engine.inspect(name)
-        except EngineRefused:
-            return False
-        return Tags.parse(known.configuration.labels or {}) == tags
 
     async def _validate_runnable(self, context: ProviderContext, machine: Machine, order: ContainerOrder) -> None:
         """Raise ActionFailed unless the container keeps running and has a shell."""
