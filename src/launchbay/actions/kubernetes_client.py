@@ -244,7 +244,6 @@ class KubeApi:
         return self._read(response, f"Can't apply {ref}"), response.status == 201
 
     async def read(self, ref: ObjectRef) -> dict[str, Any] | None:
-        """Return an object, or None if it doesn't exist."""
         response = await self._request("GET", await self._path(ref))
         return None if response.status == 404 else self._read(response, f"Can't read {ref}")
 
@@ -315,7 +314,6 @@ class KubeApi:
 
 @asynccontextmanager
 async def kube_api(egress: EgressClient, access: KubeAccess) -> AsyncIterator[KubeApi]:
-    """Open the API of a cluster, and close its connections at the end."""
     client = egress.with_ssl_context(await asyncio.to_thread(access.ssl_context))
     try:
         yield KubeApi(client, access)

@@ -90,7 +90,6 @@ def output_tail(
 def describe_exit(
     what: str, result: CommandResult | ProcessResult, redact: Callable[[str], str], chars: int = REPORTED_CHARS
 ) -> str:
-    """Return the message for a program that ended with an error."""
     tail = output_tail(result, redact, chars)
     return f"{what} ended with exit code {result.exit_code}" + (f": {tail}" if tail else ".")
 

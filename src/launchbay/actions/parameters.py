@@ -203,7 +203,6 @@ def json_text(value: Any, name: str) -> str:
 def optional_duration_s(
     parameters: Mapping[str, Any], name: str, *, longest_s: float = limits.WAIT_LONGEST_S
 ) -> float | None:
-    """Return a duration in seconds, or None if it is missing or null."""
     value = parameters.get(name)
     if value is None:
         return None
@@ -216,12 +215,10 @@ def optional_duration_s(
 def duration_s(
     parameters: Mapping[str, Any], name: str, default_s: float, *, longest_s: float = limits.WAIT_LONGEST_S
 ) -> float:
-    """Return a duration in seconds, or the default if it is missing or null."""
     seconds = optional_duration_s(parameters, name, longest_s=longest_s)
     return default_s if seconds is None else seconds
 
 
 def required_duration_s(parameters: Mapping[str, Any], name: str, *, longest_s: float = limits.WAIT_LONGEST_S) -> float:
-    """Return a duration in seconds that must not be missing or null."""
     required(parameters, name, 'a duration, such as 90 or "2 minutes"')
     return optional_duration_s(parameters, name, longest_s=longest_s) or 0.0

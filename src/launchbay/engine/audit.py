@@ -44,7 +44,6 @@ class EngineAudit:
     async def service_command_run(
         self, connection: Connection, *, job: JobRun, service_id: str, command: str, arguments: Mapping[str, Any]
     ) -> None:
-        """Record that a job ran a command that changes a service."""
         await self._audit.record(
             connection,
             _actor("workflows"),
@@ -60,7 +59,6 @@ class EngineAudit:
         )
 
     async def webhook_disabled(self, connection: Connection, webhook: DisabledRow, reason: str) -> None:
-        """Record that a webhook without successful deliveries was disabled."""
         await self._audit.record(
             connection,
             _actor("webhooks"),

@@ -138,7 +138,6 @@ class _ReadOnlyJournal(ReplayJournal):
         raise WorkflowFailed("the job was cancelled.")
 
     def note(self, path: str, name: str, status: StepStatus) -> None:  # noqa: ARG002 - the contract's
-        """Count the activity."""
         self._activity.count += 1
 
 

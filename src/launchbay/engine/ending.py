@@ -118,7 +118,6 @@ def _pushed_signals(snapshot: InstanceSnapshot) -> dict[str, str]:
 
 
 def _schedules(manifest: CompiledManifest, components: Collection[str], now: datetime) -> list[PendingRun]:
-    """Return the next runs of the components' own schedules."""
     found: list[PendingRun] = []
     for path in components:
         for workflow, cron in manifest.components[path].schedule.items():

@@ -162,7 +162,6 @@ def account_of(account_id: str, name: str, parameters: Mapping[str, Any]) -> Clo
 
 
 def _parameters(account: CloudAccount) -> dict[str, str]:
-    """Return the parameters that `account_of` reads."""
     return {
         f"{_PREFIX}provider": account.provider,
         f"{_PREFIX}identity": account.identity,

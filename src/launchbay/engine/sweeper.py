@@ -108,7 +108,6 @@ def _document(provider: Sweepable, tagged: TaggedMachine, reason: str) -> dict[s
 
 
 async def _record(connection: Connection, tagged: TaggedMachine, about: dict[str, Any]) -> None:
-    """Write the removal to the audit log of the machine's organization."""
     await audit.insert(
         connection,
         organization_id=tagged.tags.organization,

@@ -223,7 +223,6 @@ def attributes_of(node: bytes, machine: Machine) -> Mapping[str, Any]:
 
 
 async def _upload(shell: Shell, chef: ChefRun, items: list[str], place: str, egress: EgressClient) -> None:
-    """Write the files that Chef reads."""
     cookbooks = _ON_THE_HOST
     if chef.recipe_url:
         try:

@@ -235,7 +235,6 @@ class Tags:
 
     @classmethod
     def of(cls, installation: str, context: ProviderContext, role: str, number: int) -> Self:
-        """Return the tags of a new machine."""
         return cls(
             installation=installation,
             organization=context.organization_id,

@@ -63,7 +63,6 @@ class StaticMachines(SshMachines):
         await self._pools.release(context, machine.id)
 
     async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
-        """Return the hosts of pools that the instance holds."""
         taken = await self._pools.acquired(context)
         return [
             Machine(id=machine_id, role="", provider=NAME, number=0, public_ip=_address_in_error(pooled))

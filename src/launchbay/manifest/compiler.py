@@ -226,7 +226,6 @@ def _implied(steps: Sequence[StepSyntax]) -> tuple[str, ...]:
 
 
 def _preceding(step: StepSyntax, implied: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the step's preceding phases, with the implicit one expanded."""
     phases = tuple(phase.text for phase in step.preceding_phases)
     if IMPLICIT_PHASE not in phases:
         return phases
@@ -290,7 +289,6 @@ class _Compilation:
     templates: Templates = field(default_factory=Templates)
 
     def compile(self) -> CompiledManifest:
-        """Return the graph; problems go to the findings."""
         layout = build_layout(self.manifest.application, self.types, self.findings)
         bound = Connector(layout, self.findings).connect()
         relays = Relays(layout, bound)

@@ -121,7 +121,6 @@ class ComponentChange:
 
     @property
     def changed_pins(self) -> frozenset[str]:
-        """Return the keys of the changed pins."""
         return frozenset(change.pin for change in self.pins)
 
 

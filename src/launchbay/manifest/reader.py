@@ -77,7 +77,6 @@ def resolve_tagged(text: str, tag: str) -> ScalarValue:
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number that the string spells, or None."""
     if _INTEGER.fullmatch(text):
         return _bounded(int(text) if len(text) <= _INTEGER_DIGITS else None, text)
     if _FLOAT.fullmatch(text):

@@ -29,7 +29,6 @@ def markers(component: Component) -> list[Pin]:
 
 
 def properties(component: Component) -> list[Pin]:
-    """Return the pins of the interface `properties`."""
     return [
         pin
         for pin in component.pins.values()

@@ -77,7 +77,6 @@ class SuiteRunner:
                 yield CaseResult(case, tuple(found), time.perf_counter() - began_s, tuple(attempt.lines))
 
     def runtime_deps(self, recorder: Recorder, provider: RecordedDryRun, clock: VirtualClock) -> RuntimeDeps:
-        """Return the dependencies of the jobs of one case."""
         settings = Settings()
         return RuntimeDeps(
             actions=record_actions(self._actions, recorder),
@@ -210,7 +209,6 @@ class _CaseRun:
 
 
 def _machines(world: Simulation) -> Mapping[str, int]:
-    """Return how many machines there are of each role, in all instances."""
     states = (InstanceState.from_text(instance.state) for instance in world.instances.values())
     return Counter(machine.role for state in states for _, machine in state.machines())
 

@@ -79,7 +79,6 @@ class VirtualClock:
 
 
 def run(work: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine on a new loop, and return its result."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(work(loop))

@@ -68,7 +68,6 @@ class LiveInstance:
         return self.status in {InstanceStatus.RUNNING, InstanceStatus.FAILED}
 
     def graph(self) -> Graph:
-        """Return the components with their configuration."""
         return Graph(self.tree.manifest, configure(self.tree.manifest, self.tree.parameters))
 
 
@@ -315,7 +314,6 @@ class SimulatedInstances:
         return LinkedInstance(_name(live), live.status, live.values)
 
     async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
-        """Set the signals that the linked instance consumes from its parent."""
         self._live(link).parent_signals = signals
 
     async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:  # noqa: ARG002 - contract

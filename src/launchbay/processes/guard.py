@@ -85,7 +85,6 @@ def _signal(number: int) -> None:
 
 
 def _descendants(root: int) -> list[int]:
-    """Return the processes below one, as /proc has them now."""
     parents: dict[int, int] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():

@@ -272,7 +272,6 @@ class StepRun:
         return self._workflow.signals
 
     def redact(self, text: str) -> str:
-        """Mask the secrets that the job knows."""
         return self._job.secrets.redact(text)
 
     def log(self, level: LogLevel | str, text: str) -> None:

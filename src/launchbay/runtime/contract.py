@@ -335,7 +335,6 @@ class JobRun:
     handed_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Apply configured quantities to the state."""
         self.graph.apply_quantity(self.state)
 
     @property

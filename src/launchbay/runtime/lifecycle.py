@@ -161,7 +161,6 @@ class _Launch:
         await self._job.component_type(component).launch(self._job, component)
 
     def _record_finished(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Record the outcome of ended launches."""
         job = self._job
         for task in sorted(tasks, key=self._running.__getitem__):
             path = self._running.pop(task)

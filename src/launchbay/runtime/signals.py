@@ -37,8 +37,6 @@ def coerce_or_warn(declared: Type | None, value: Any, on_warning: OnWarning | No
 def coerce_all(
     declared: Mapping[str, Type | None], values: Mapping[str, Any], on_warning: OnWarning | None = None
 ) -> dict[str, Any]:
-    """Coerce values by name to their declared types."""
-
     def of(name: str) -> OnWarning | None:
         return None if on_warning is None else lambda problem: on_warning(f"{name!r}: {problem}")
 

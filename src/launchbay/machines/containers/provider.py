@@ -283,7 +283,6 @@ class ContainerMachines(ShellMachines):
     async def _create(
         self, context: ProviderContext, order: ContainerOrder, role: str, login: str, tags: Tags
     ) -> Machine:
-        """Create and start a container, or adopt that of an interrupted attempt."""
         name = _container_name(tags)
         body = order.body(tags, order.host_name(role, tags.number))
         container, _ = await _create_or_adopt(self._engine, name, body, tags, order.image)
