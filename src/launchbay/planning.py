@@ -177,8 +177,7 @@ def _arguments(
     if unknown and manifest.is_component_manifest:
         declared = ", ".join(types) or "none"
         raise BadRequest(
-            f"Workflow {workflow} has no parameter {_shown(unknown)}. Parameters: {declared}.",
-            code="UnknownParameter",
+            f"Workflow {workflow} has no parameter {_shown(unknown)}. Parameters: {declared}.", code="UnknownParameter"
         )
     arguments: dict[str, Any] = {}
     for name, value in parameters.items():

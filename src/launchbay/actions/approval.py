@@ -6,14 +6,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
-from launchbay.actions.parameters import (
-    duration_s,
-    flag,
-    optional_text,
-    required_text,
-    whole_number,
-    wrong_parameter,
-)
+from launchbay.actions.parameters import duration_s, flag, optional_text, required_text, whole_number, wrong_parameter
 from launchbay.errors import ActionFailed
 from launchbay.model.job import ApprovalStatus, Question, Verdict
 

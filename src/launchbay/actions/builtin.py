@@ -197,7 +197,7 @@ class GetSignals:
     aliases: tuple[str, ...] = ()
     pure = True
     parameters: Mapping[str, ActionParameter] = {
-        "multi": ActionParameter("true: result[interface][peer][signal], for several peers.", type="bool"),
+        "multi": ActionParameter("true: result[interface][peer][signal], for several peers.", type="bool")
     }
     outputs: Mapping[str, str] = {"result": "The signals by interface and name."}
 
@@ -230,7 +230,7 @@ class Wait:
     aliases: tuple[str, ...] = ()
     pure = False
     parameters: Mapping[str, ActionParameter] = {
-        "delay": ActionParameter('The duration, in seconds or as a string such as "2 minutes".', required=True),
+        "delay": ActionParameter('The duration, in seconds or as a string such as "2 minutes".', required=True)
     }
     outputs: Mapping[str, str] = {}
 

@@ -160,13 +160,7 @@ class _Work:
         self._timeout_s = timeout_s
 
     async def install(
-        self,
-        directory: Path,
-        chart: Path,
-        release: str,
-        namespace: str,
-        values: Mapping[str, Any],
-        options: list[str],
+        self, directory: Path, chart: Path, release: str, namespace: str, values: Mapping[str, Any], options: list[str]
     ) -> Mapping[str, Any]:
         file = directory / "values.json"
         await asyncio.to_thread(lambda: write_private(file, json_text(values, "values")))

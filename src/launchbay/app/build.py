@@ -326,10 +326,7 @@ def _engine(
     database, manifests, secret = context.database, context.manifests, context.secret_key
     orphans = sweeper(settings, database, secret, context.machines, deps.clock)
     queue = Queue(
-        database.pool,
-        conninfo(database.url),
-        heartbeat_s=settings.heartbeat_interval_s,
-        grace_s=settings.stop_grace_s,
+        database.pool, conninfo(database.url), heartbeat_s=settings.heartbeat_interval_s, grace_s=settings.stop_grace_s
     )
     return Engine(
         queue=queue,

@@ -7,14 +7,7 @@ do, because their meaning changes between patch releases.
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from launchbay.errors import AddressRefused, CannotStart

@@ -17,11 +17,7 @@ async def download(egress: EgressClient, url: str, *, accept: str = "*/*") -> by
     """Return the content of a URL. Raises ActionFailed."""
     try:
         answer = await egress.request(
-            "GET",
-            url,
-            headers={"Accept": accept},
-            timeout_s=limits.ARCHIVE_FETCH_S,
-            max_bytes=limits.ARCHIVE_BYTES,
+            "GET", url, headers={"Accept": accept}, timeout_s=limits.ARCHIVE_FETCH_S, max_bytes=limits.ARCHIVE_BYTES
         )
     except EgressFailed as error:
         raise ActionFailed(*error.messages, retryable=error.retryable) from error

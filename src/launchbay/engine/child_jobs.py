@@ -23,15 +23,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
 from launchbay.model.job import JobStatus, Plan
-from launchbay.planning import (
-    DESTROY,
-    LAUNCH,
-    RECONFIGURE,
-    CompiledManifests,
-    accepting_event,
-    job_columns,
-    plan_call,
-)
+from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE, CompiledManifests, accepting_event, job_columns, plan_call
 from launchbay.runtime.contract import JobRun, LinkedInstance
 from launchbay.runtime.slot import interruptible_sleep
 from launchbay.store import jobs
@@ -201,13 +193,7 @@ class ChildJobs:
                 await self._run_job(orphan_id)
 
     async def _begin(
-        self,
-        parent: JobRun,
-        link: Link,
-        workflow: str,
-        arguments: Mapping[str, Any],
-        job_id: str,
-        resumes: list[str],
+        self, parent: JobRun, link: Link, workflow: str, arguments: Mapping[str, Any], job_id: str, resumes: list[str]
     ) -> bool:
         """Accept the child job; return False if the instance is busy. Raises WorkflowFailed if it can't run."""
         async with self._database.transaction() as connection:
@@ -251,8 +237,7 @@ class ChildJobs:
     async def _manifest(self, instance_id: str) -> CompiledManifest:
         target = await self._target(instance_id)
         return await run_until_available(
-            self._database,
-            lambda connection: self._manifests.get(connection, target.application_id, target.version),
+            self._database, lambda connection: self._manifests.get(connection, target.application_id, target.version)
         )
 
 

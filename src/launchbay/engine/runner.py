@@ -106,13 +106,7 @@ class Runner:
             records, cancellation = await retry_while_unavailable(partial(self._load_history, job_id, secrets))
         lost, handed_over = asyncio.Event(), asyncio.Event()
         journal = PostgresJournal(
-            self._database,
-            self._deps.clock,
-            job_id,
-            claim.fence,
-            records,
-            on_fenced=lost.set,
-            secrets=secrets,
+            self._database, self._deps.clock, job_id, claim.fence, records, on_fenced=lost.set, secrets=secrets
         )
         self._held[job_id, claim.fence] = lost
         try:

@@ -94,12 +94,7 @@ def kind_of(node: Node) -> str:
 
 
 def children_of(
-    node: Node | None,
-    what: str,
-    findings: Findings,
-    known: Collection[str] | None = None,
-    *,
-    strict: bool = False,
+    node: Node | None, what: str, findings: Findings, known: Collection[str] | None = None, *, strict: bool = False
 ) -> Mapping[str, Node]:
     """Return the children of a map, none if the node isn't one.
 

@@ -143,8 +143,7 @@ def _workflows(expected: Expected | None, observed: Observed) -> Iterator[Differ
     if expected is not None and expected.value != list(observed.workflows):
         found = ", ".join(observed.workflows) or "none"
         yield Difference(
-            expected.line,
-            f"expected workflows {', '.join(expected.value) or 'none'} to run, but these ran: {found}.",
+            expected.line, f"expected workflows {', '.join(expected.value) or 'none'} to run, but these ran: {found}."
         )
 
 

@@ -91,9 +91,7 @@ class SuiteRunner:
     def _compiled(self, path: Path) -> CompiledManifest:
         try:
             return compile_manifest(
-                path.read_bytes(),
-                known_actions=frozenset(self._actions.names()),
-                known_types=self._types.definitions,
+                path.read_bytes(), known_actions=frozenset(self._actions.names()), known_types=self._types.definitions
             )
         except InvalidManifest as error:
             raise UnusableManifest(path, error.messages) from error

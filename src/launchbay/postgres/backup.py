@@ -56,11 +56,7 @@ def run_archive(database_url: str, archive: Path, failed: str) -> None:
     with _variables(database_url) as variables, tempfile.TemporaryFile() as errors:
         options = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]
         with subprocess.Popen(  # noqa: S603 - the same, with options of our own
-            [_program("psql"), *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            env=variables,
+            [_program("psql"), *options], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=variables
         ) as psql:
             assert psql.stdin is not None
             # It ends early where the database refuses something, and tells what.

@@ -312,8 +312,7 @@ class StepRun:
             if interface not in signals.interfaces():
                 known = ", ".join(signals.interfaces()) or "none"
                 raise ActionFailed(
-                    f"The component has no signal-consuming interface {interface!r}. It has: {known}.",
-                    retryable=False,
+                    f"The component has no signal-consuming interface {interface!r}. It has: {known}.", retryable=False
                 )
         bound_s = limits.WAIT_PEERS_S if timeout_s is None else timeout_s
         try:
@@ -366,8 +365,7 @@ class _Documents:
     async def write(self, name: str, data: bytes, version: int) -> int:
         if len(data) > limits.STEP_DOCUMENT_BYTES:
             raise ActionFailed(
-                f"The document {name!r} has {len(data)} bytes (limit: {limits.STEP_DOCUMENT_BYTES}).",
-                retryable=False,
+                f"The document {name!r} has {len(data)} bytes (limit: {limits.STEP_DOCUMENT_BYTES}).", retryable=False
             )
         return await self._job.deps.documents.write(self._job, self._key(name), Document(data, version))
 

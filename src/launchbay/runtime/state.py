@@ -16,13 +16,7 @@ import msgspec
 
 from launchbay.manifest.graph import CompiledManifest, Configuration, Target, Workflow
 from launchbay.manifest.paths import Scope
-from launchbay.manifest.scaling import (
-    configured_quantity,
-    expanded,
-    expanded_configuration,
-    member_number,
-    scalers,
-)
+from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, member_number, scalers
 from launchbay.model.instance import Scale, effective_scale
 from launchbay.model.machine import Machine, exclude_machines, merge_machines
 

@@ -14,14 +14,7 @@ from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus, attempt_path, step_path
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce
-from launchbay.runtime.context import (
-    StepRun,
-    WorkflowContext,
-    call_commands,
-    call_workflow,
-    describe,
-    split_command,
-)
+from launchbay.runtime.context import StepRun, WorkflowContext, call_commands, call_workflow, describe, split_command
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.slot import uninterruptible
 from launchbay.telemetry.tracing import Attributes, tracing
@@ -40,8 +33,7 @@ def validate_outputs(outputs: object) -> dict[str, Any]:
         raise ActionFailed(f"The action's outputs aren't valid JSON: {error}", retryable=False) from error
     if len(encoded) > limits.STEP_OUTPUT_BYTES:
         raise ActionFailed(
-            f"The action's outputs have {len(encoded)} bytes (limit: {limits.STEP_OUTPUT_BYTES}).",
-            retryable=False,
+            f"The action's outputs have {len(encoded)} bytes (limit: {limits.STEP_OUTPUT_BYTES}).", retryable=False
         )
     try:
         decoded: dict[str, Any] = msgspec.json.decode(encoded, type=dict[str, Any])

@@ -68,7 +68,7 @@ class CloudAccount:
             intermediate=_REGION_SHAPE,
             results={"works": BOOL, "regions": ListType(OBJECT)},
             changes=False,
-        ),
+        )
     }
     interfaces = command_pins(commands)
 
@@ -122,7 +122,7 @@ class SharedInstances:
     id = SHARED_INSTANCES_CATALOG
     name = "Shared instances catalog"
     parameters: Mapping[str, ServiceParameter] = {
-        CATALOG: ServiceParameter(MapType(STRING, STRING), "A map from revision IDs to IDs of shared instances."),
+        CATALOG: ServiceParameter(MapType(STRING, STRING), "A map from revision IDs to IDs of shared instances.")
     }
     commands: Mapping[str, ServiceCommand] = {
         "add": ServiceCommand(

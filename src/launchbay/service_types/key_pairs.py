@@ -319,10 +319,7 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
         rows = await store.list_entries(connection, service_id=call.service_id, kind=KEY_PAIR)
     return {
         "keypairs": [
-            {
-                **_shown(row.id, row.name, row.algorithm or "", row.public_key or ""),
-                "createdAt": to_ms(row.created_at),
-            }
+            {**_shown(row.id, row.name, row.algorithm or "", row.public_key or ""), "createdAt": to_ms(row.created_at)}
             for row in rows
         ]
     }

@@ -58,7 +58,7 @@ class ResourcePool:
             OBJECT,
             "The resources: a map from IDs to descriptions, or a list of strings and of maps with an 'id'.",
             required=True,
-        ),
+        )
     }
     commands: Mapping[str, ServiceCommand] = {
         "acquire": ServiceCommand(

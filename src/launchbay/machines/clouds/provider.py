@@ -39,10 +39,7 @@ from launchbay.model.machine import Machine, MachineSpec
 
 T = TypeVar("T")
 # The class of the driver, by the provider that a cloud account names.
-DRIVERS = {
-    "aws-ec2": "launchbay.machines.clouds.ec2:Ec2",
-    "ec2": "launchbay.machines.clouds.ec2:Ec2",
-}
+DRIVERS = {"aws-ec2": "launchbay.machines.clouds.ec2:Ec2", "ec2": "launchbay.machines.clouds.ec2:Ec2"}
 _AMAZON = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PORTS = {"https": 443, "http": 80}

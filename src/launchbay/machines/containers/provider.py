@@ -144,8 +144,7 @@ def _order(run: ImageRun, allowed: ContainerLimits) -> ContainerOrder:
     order = read_container_order(spec, allowed)
     if order.size_is_unknown:
         raise ActionFailed(
-            f"Invalid 'size' of a container: {run.size!r}. Expected a size such as 0.5x256m.",
-            retryable=False,
+            f"Invalid 'size' of a container: {run.size!r}. Expected a size such as 0.5x256m.", retryable=False
         )
     return order
 
