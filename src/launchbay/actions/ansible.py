@@ -196,7 +196,8 @@ async def _inventory(call: ActionCall, directory: Path) -> dict[str, Any]:
         access = await call.context.machines.ssh_access(machine)
         key = directory / "keys" / str(number)
         write_private(key, access.private_key.rstrip() + "\n")
-        known.append(f"{_known_name(access)} {access.host_key}")
+        name = access.address if access.port == SSH_PORT else f"[{access.address}]:{access.port}"
+        known.append(f"{name} {access.host_key}")
         hosts[machine.host] = _variables(access, key, directory)
         groups.setdefault(_group(machine), {"hosts": {}})["hosts"][machine.host] = {}
     write_private(directory / "known_hosts", "".join(f"{line}\n" for line in known))
@@ -218,10 +219,6 @@ def _variables(access: SshAccess, key: Path, directory: Path) -> dict[str, Any]:
         "ansible_ssh_private_key_file": str(key),
         "ansible_ssh_common_args": "-F /dev/null " + " ".join(f"-o {name}={value}" for name, value in options.items()),
     }
-
-
-def _known_name(access: SshAccess) -> str:
-    return access.address if access.port == SSH_PORT else f"[{access.address}]:{access.port}"
 
 
 def _group(machine: Machine) -> str:

@@ -85,14 +85,6 @@ def _pod(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     return None if _is_true(status, "Ready") else f"it is {status.get('phase') or 'Pending'}"
 
 
-def _claim(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
-    return None if status.get("phase") == "Bound" else "it is not bound"
-
-
-def _definition(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
-    return None if _is_true(status, "Established") else "it is not established"
-
-
 def _by_conditions(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     """Check the condition Ready or Available. Objects without conditions are ready."""
     for condition in _conditions(status):
@@ -107,8 +99,8 @@ _RULES: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str | None
     "DaemonSet": _daemon_set,
     "Job": _job,
     "Pod": _pod,
-    "PersistentVolumeClaim": _claim,
-    "CustomResourceDefinition": _definition,
+    "PersistentVolumeClaim": lambda _, status: None if status.get("phase") == "Bound" else "it is not bound",
+    "CustomResourceDefinition": lambda _, status: None if _is_true(status, "Established") else "it is not established",
 }
 
 

@@ -339,7 +339,8 @@ class _Work:
         return {**await self._outputs(environment), "changes": events.changes}
 
     async def _outputs(self, environment: Mapping[str, str]) -> dict[str, Any]:
-        result = await self._start(environment, _ignore, "output", "-json", "-no-color")
+        # Nothing is logged, because outputs may be secret.
+        result = await self._start(environment, lambda _stream, _line: None, "output", "-json", "-no-color")
         try:
             found = (
                 msgspec.json.decode(result.stdout, type=dict[str, dict[str, Any]]) if result.exit_code == 0 else None
@@ -376,10 +377,6 @@ class _Work:
             grace_s=limits.TOFU_GRACE_S,
         )
         return await run_program(command, on_line)
-
-
-def _ignore(_stream: str, _line: str) -> None:
-    """Log nothing, because outputs may be secret."""
 
 
 def _process_environment() -> dict[str, str]:

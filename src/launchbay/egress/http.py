@@ -62,7 +62,7 @@ class BoundedBody:
     def _inflate(self, part: bytes) -> None:
         while part:
             if self._inflater is None:
-                self._inflater = _gzip_decoder() if self._encoding in _GZIP else _deflate_decoder(part)
+                self._inflater = _decoder(self._encoding, part)
             # One byte beyond the limit is enough to detect more.
             self._append(self._inflater.decompress(part, self._max_bytes + 1 - len(self._body)))
             if not self._inflater.eof:
@@ -80,12 +80,10 @@ class BoundedBody:
         return EgressFailed(f"{self._where} sent a response of more than {self._max_bytes} bytes.", retryable=False)
 
 
-def _gzip_decoder() -> "zlib._Decompress":
-    return zlib.decompressobj(zlib.MAX_WBITS | 16)
-
-
-def _deflate_decoder(first_part: bytes) -> "zlib._Decompress":
-    """Return a decoder for `deflate`, which some servers send without the zlib header."""
+def _decoder(encoding: str, first_part: bytes) -> "zlib._Decompress":
+    if encoding in _GZIP:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16)
+    # Some servers send `deflate` without the zlib header.
     with_header = len(first_part) > 0 and first_part[0] & 0x0F == 8 and first_part[0] >> 4 <= 7
     return zlib.decompressobj(zlib.MAX_WBITS if with_header else -zlib.MAX_WBITS)
 
@@ -213,7 +211,7 @@ class EgressClient:
         except (httpx.LocalProtocolError, httpx.UnsupportedProtocol) as error:
             raise EgressFailed(f"Can't send the request to {where}: {error}.", retryable=False) from error
         except httpx.TransportError as error:
-            raise EgressFailed(f"Can't reach {where}: {_described(error)}.") from error
+            raise EgressFailed(f"Can't reach {where}: {str(error) or type(error).__name__}.") from error
 
 
 def redacted_url(url: httpx.URL) -> str:
@@ -301,7 +299,3 @@ def _keeps_credentials(old: httpx.URL, new: httpx.URL) -> bool:
     if (old.scheme, old.host, old_port) == (new.scheme, new.host, new_port):
         return True
     return old.host == new.host and (old.scheme, old_port, new.scheme, new_port) == ("http", 80, "https", 443)
-
-
-def _described(error: httpx.TransportError) -> str:
-    return str(error) or type(error).__name__

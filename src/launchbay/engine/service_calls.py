@@ -77,7 +77,7 @@ class ServiceCalls:
                 parameters={**bound.parameters, **opened_parameters},
                 arguments=checked,
                 transaction=record_once(self._database, entry) if declared.changes else self._database.transaction,
-                report=_ignore,
+                report=lambda _: None,  # a workflow waits for the final result
                 seal=ServiceSeal(self._secret_key, link.instance_id),
                 idempotency_key=key,
             )
@@ -103,7 +103,3 @@ class ServiceCalls:
             return stored
         async with self._database.connection() as connection:
             return await resolve_references(self._secret_key, connection, stored)
-
-
-def _ignore(report: Mapping[str, Any]) -> None:
-    """Drop an intermediate result: a workflow waits for the final one."""

@@ -132,9 +132,10 @@ def _single(archive: bytes, name: str) -> Cookbooks:
 def _described(archive: bytes, names: list[str]) -> Cookbooks:
     """Find the directories of an archive. Cookbooks have metadata or recipes, and may contain others of their own."""
     cookbooks = {posixpath.dirname(name) for name in names if posixpath.basename(name) in _METADATA}
-    cookbooks |= {posixpath.dirname(posixpath.dirname(name)) for name in names if _parent(name) == "recipes"}
+    directories = map(posixpath.dirname, names)
+    cookbooks |= {posixpath.dirname(each) for each in directories if posixpath.basename(each) == "recipes"}
     paths = {posixpath.dirname(each) for each in cookbooks}
-    outer = {path for path in paths if not any(_is_inside(path, other) for other in cookbooks)}
+    outer = {path for path in paths if not any(f"{path}/".startswith(f"{other}/") for other in cookbooks)}
     if not outer:
         raise ValueError("it contains no cookbook, which is a directory with metadata.rb or recipes")
     return Cookbooks(
@@ -143,14 +144,6 @@ def _described(archive: bytes, names: list[str]) -> Cookbooks:
         tuple(sorted(_named(names, ROLES, outer))),
         tuple(sorted(_named(names, DATA_BAGS, outer))),
     )
-
-
-def _parent(name: str) -> str:
-    return posixpath.basename(posixpath.dirname(name))
-
-
-def _is_inside(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(f"{directory}/")
 
 
 def _named(names: list[str], wanted: str, outer: set[str]) -> set[str]:

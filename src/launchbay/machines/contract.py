@@ -33,21 +33,6 @@ from launchbay.model.redaction import REDACTED, RedactionStream, SecretEncodings
 ENTRY_POINT_GROUP = "launchbay.machines"
 
 
-# The defaults of a context without a job: cancellation ends the work, and no log can show a secret.
-
-
-def _not_handed_over() -> bool:
-    return False
-
-
-def _discard(_: Any) -> None:
-    """Ignore the secret."""
-
-
-def _no_redaction() -> RedactionStream:
-    return RedactionStream(SecretEncodings(), REDACTED)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
     """The step or component that a provider works for.
@@ -76,9 +61,10 @@ class ProviderContext:
     policies: Mapping[str, Any] = field(default_factory=dict)
     job_id: str = ""
     attempt: int = 1
-    handed_over: Callable[[], bool] = _not_handed_over
-    register_secret: Callable[[Any], None] = _discard
-    redaction_stream: Callable[[], RedactionStream] = _no_redaction
+    # The defaults are for a context without a job: cancellation ends the work, and no log can show a secret.
+    handed_over: Callable[[], bool] = lambda: False
+    register_secret: Callable[[Any], None] = lambda _: None
+    redaction_stream: Callable[[], RedactionStream] = lambda: RedactionStream(SecretEncodings(), REDACTED)
 
 
 class KeySource(Protocol):

@@ -78,9 +78,7 @@ def build_layout(application: ComponentSyntax, types: Mapping[str, ComponentType
     return builder.layout
 
 
-@lru_cache(maxsize=256)
-def _builtin_type(text: str) -> PinType:
-    return parse_pin_type(text)
+_builtin_type = lru_cache(maxsize=256)(parse_pin_type)
 
 
 class _Builder:

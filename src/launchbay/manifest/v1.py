@@ -19,6 +19,7 @@ from launchbay.manifest.syntax import (
     Named,
     ParameterSyntax,
     PinSyntax,
+    ReturnSyntax,
     TypedPin,
     WorkflowsSyntax,
     WorkflowSyntax,
@@ -45,10 +46,11 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
         for name, node in document.items()
         if name not in _ABOUT and is_name(name, "the manifest", node, findings)
     }
+    launch = workflows.get("launch")
     own: dict[str, Mapping[str, PinSyntax]] = {
         **services,
-        INPUT: {name: _input(parameter) for name, parameter in _launch_parameters(workflows).items()},
-        RESULT: _results(workflows),
+        INPUT: {name: _input(parameter) for name, parameter in launch.parameters.items()} if launch else {},
+        RESULT: {name: _result(entry) for name, entry in launch.returns.items()} if launch else {},
         ACTIONS: {
             name: _command(workflow)
             for name, workflow in workflows.items()
@@ -77,24 +79,14 @@ def _check_version(document: MappingNode, findings: Findings) -> None:
         findings.warning("UnknownVersion", message, document.place_of("version"))
 
 
-def _launch_parameters(workflows: Mapping[str, WorkflowSyntax]) -> Mapping[str, ParameterSyntax]:
-    launch = workflows.get("launch")
-    return {} if launch is None else launch.parameters
-
-
 def _input(parameter: ParameterSyntax) -> TypedPin:
     pin_type = PinType(PinKind.CONFIGURATION, parameter.type or OBJECT)
     label = parameter.label or parameter.description
     return TypedPin(parameter.name, pin_type, label, parameter.suggestions, parameter.line, parameter.column)
 
 
-def _results(workflows: Mapping[str, WorkflowSyntax]) -> Mapping[str, PinSyntax]:
-    launch = workflows.get("launch")
-    pin_type = PinType(PinKind.PUBLISH_SIGNAL, OBJECT)
-    return {
-        entry.name: TypedPin(entry.name, pin_type, None, None, entry.line, entry.column)
-        for entry in (() if launch is None else launch.returns.values())
-    }
+def _result(entry: ReturnSyntax) -> TypedPin:
+    return TypedPin(entry.name, PinType(PinKind.PUBLISH_SIGNAL, OBJECT), None, None, entry.line, entry.column)
 
 
 def _command(workflow: WorkflowSyntax) -> TypedPin:

@@ -201,7 +201,8 @@ class Submodule:
         link = _link(job, component)
         await _check_offer(job, component, link)
         if link.kind is LinkKind.OWN:
-            await _await_providers(job, component, link)
+            if component.peers:  # as for `required` of a component (§3)
+                await wait_for_providers(job, component, await job.linked_instances.required_signals(link))
             needs = submodule_signals(job.manifest, job.state, job.parent_signals, component)
             if needs:
                 await job.linked_instances.push_signals(link, job.secrets.sealed(needs))
@@ -235,12 +236,6 @@ class Submodule:
         link = job.links.get(component.path)
         if link is not None and link.kind is LinkKind.OWN:
             await job.linked_instances.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
-
-
-async def _await_providers(job: JobRun, component: Component, link: Link) -> None:
-    """Wait for what the submodule's application requires, as for `required` of a component (§3)."""
-    if component.peers:
-        await wait_for_providers(job, component, await job.linked_instances.required_signals(link))
 
 
 async def _is_to_reconfigure(job: JobRun, link: Link, component: Component, *, is_up: bool) -> bool:
