@@ -180,7 +180,7 @@ def _method(operation: Operation) -> list[str]:
         f"    @{decorator}({_row(operation)})",
         f"    def {operation.id}({', '.join(signature)}) -> Call[{returns}]:",
         docstring(_paragraphs(operation, [*fields, *query]), "        "),
-        f"        return Call({', '.join(_call(operation, returns, whole, fields, query))})",
+        *_call(operation, returns, whole, fields, query),
     ]
 
 
@@ -212,24 +212,33 @@ def _media_type(name: str) -> str:
 def _call(
     operation: Operation, returns: str, whole: Argument | None, fields: Sequence[Argument], query: Sequence[Argument]
 ) -> list[str]:
+    """Return the lines that make the call; what makes it too long for one line has a name of its own."""
     arguments = ["NoneType" if returns == "None" else returns]
     names = [argument.name for argument in operation.path_arguments()]
     if names:
         arguments.append(_tuple(names))
     if query:
-        arguments.append("query={" + ", ".join(f"{literal(each.wire_name)}: {each.name}" for each in query) + "}")
+        arguments.append("query=query")
     if whole is not None:
         arguments.append(f"body={whole.name} or {{}}" if whole.default else f"body={whole.name}")
     elif fields:
         nullable = [each.wire_name for each in fields if each.default == "UNSET"]
-        pairs = "{" + ", ".join(f"{literal(each.wire_name)}: {each.name}" for each in fields) + "}"
         more = f", nullable={_tuple([literal(name) for name in nullable])}" if nullable else ""
-        arguments.append(f"body=omit_unset({pairs}{more})")
+        arguments.append(f"body=omit_unset(fields{more})")
     elif operation.body() is not None:
         arguments.append("body={}")
     if operation.keyed():
         arguments.append("idempotency_key=idempotency_key")
-    return arguments
+    call = f"        return Call({', '.join(arguments)})"
+    inline = call.replace("query=query", f"query={_pairs(query)}").replace("(fields", f"({_pairs(fields)}")
+    if len(inline) <= 120:
+        return [inline]
+    named_ones = {"query": query, "fields": fields}
+    return [*(f"        {name} = {_pairs(pairs)}" for name, pairs in named_ones.items() if pairs), call]
+
+
+def _pairs(arguments: Sequence[Argument]) -> str:
+    return "{" + ", ".join(f"{literal(each.wire_name)}: {each.name}" for each in arguments) + "}"
 
 
 def _tuple(members: Sequence[str]) -> str:

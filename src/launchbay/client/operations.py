@@ -67,11 +67,8 @@ class Operations:
         """Create an organization from an archive, all of it or nothing. The caller becomes its administrator.
         Permission: ManageUsers for all users of at least one organization.
         """
-        return Call(
-            types.ImportedOrganization,
-            body=omit_unset({"archive": archive, "name": name, "plan": plan}),
-            idempotency_key=idempotency_key,
-        )
+        fields = {"archive": archive, "name": name, "plan": plan}
+        return Call(types.ImportedOrganization, body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/hostKeys"))
     def list_host_keys(
@@ -119,12 +116,8 @@ class Operations:
         """Add a user to an organization: a new account, or the existing account with this email address. Permission:
         ManageUsers; ManageRoles too if roles are given.
         """
-        return Call(
-            types.AddedUser,
-            (organization_id,),
-            body=omit_unset({"email": email, "name": name, "password": password, "roles": roles}),
-            idempotency_key=idempotency_key,
-        )
+        fields = {"email": email, "name": name, "password": password, "roles": roles}
+        return Call(types.AddedUser, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/users/{userId}"))
     def read_user(self, organization_id: str, user_id: str) -> Call[types.UserDetail]:
@@ -173,12 +166,8 @@ class Operations:
         self, organization_id: str, *, name: str, permissions: str, idempotency_key: str | None = None
     ) -> Call[types.RoleDetail]:
         """Create a role. Permission: ManageRoles."""
-        return Call(
-            types.RoleDetail,
-            (organization_id,),
-            body=omit_unset({"name": name, "permissions": permissions}),
-            idempotency_key=idempotency_key,
-        )
+        fields = {"name": name, "permissions": permissions}
+        return Call(types.RoleDetail, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/roles/{roleId}"))
     def read_role(self, role_id: str) -> Call[types.RoleDetail]:
@@ -216,16 +205,14 @@ class Operations:
         `touching`: A second object of the operation, such as the /environments/{id} of a launch.
         `organization`: The organization, if the path is that of a user.
         """
-        return Call(
-            types.Explained,
-            query={
-                "permission": permission,
-                "path": path,
-                "user": user,
-                "touching": touching,
-                "organization": organization,
-            },
-        )
+        query = {
+            "permission": permission,
+            "path": path,
+            "user": user,
+            "touching": touching,
+            "organization": organization,
+        }
+        return Call(types.Explained, query=query)
 
     # Applications
 
@@ -289,22 +276,16 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        return Call(
-            types.Created,
-            (application_id,),
-            body=omit_unset(
-                {
-                    "revisionId": revision_id,
-                    "version": version,
-                    "environmentId": environment_id,
-                    "destroyInterval": destroy_interval,
-                    "instanceName": instance_name,
-                    "parameters": parameters,
-                    "submodules": submodules,
-                }
-            ),
-            idempotency_key=idempotency_key,
-        )
+        fields = {
+            "revisionId": revision_id,
+            "version": version,
+            "environmentId": environment_id,
+            "destroyInterval": destroy_interval,
+            "instanceName": instance_name,
+            "parameters": parameters,
+            "submodules": submodules,
+        }
+        return Call(types.Created, (application_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/launch/preview", media_type=JSON, repeatable=True))
     def preview_launch(
@@ -330,21 +311,16 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        return Call(
-            types.Preview,
-            (application_id,),
-            body=omit_unset(
-                {
-                    "revisionId": revision_id,
-                    "version": version,
-                    "environmentId": environment_id,
-                    "destroyInterval": destroy_interval,
-                    "instanceName": instance_name,
-                    "parameters": parameters,
-                    "submodules": submodules,
-                }
-            ),
-        )
+        fields = {
+            "revisionId": revision_id,
+            "version": version,
+            "environmentId": environment_id,
+            "destroyInterval": destroy_interval,
+            "instanceName": instance_name,
+            "parameters": parameters,
+            "submodules": submodules,
+        }
+        return Call(types.Preview, (application_id,), body=omit_unset(fields))
 
     # Manifests
 
@@ -410,20 +386,18 @@ class Operations:
         """Create a revision from an instance, or from a manifest version with parameters. Permission:
         EditApplication; Read on the instance or environment named.
         """
+        fields = {
+            "name": name,
+            "instanceId": instance_id,
+            "version": version,
+            "parameters": parameters,
+            "environmentId": environment_id,
+            "submodules": submodules,
+        }
         return Call(
             types.Created,
             (application_id,),
-            body=omit_unset(
-                {
-                    "name": name,
-                    "instanceId": instance_id,
-                    "version": version,
-                    "parameters": parameters,
-                    "environmentId": environment_id,
-                    "submodules": submodules,
-                },
-                nullable=("environmentId",),
-            ),
+            body=omit_unset(fields, nullable=("environmentId",)),
             idempotency_key=idempotency_key,
         )
 
@@ -447,21 +421,15 @@ class Operations:
         """Change the fields of a revision that the body names. Permission: EditApplication on its application; Read
         on the instance or environment named.
         """
-        return Call(
-            NoneType,
-            (revision_id,),
-            body=omit_unset(
-                {
-                    "name": name,
-                    "instanceId": instance_id,
-                    "version": version,
-                    "parameters": parameters,
-                    "environmentId": environment_id,
-                    "submodules": submodules,
-                },
-                nullable=("environmentId",),
-            ),
-        )
+        fields = {
+            "name": name,
+            "instanceId": instance_id,
+            "version": version,
+            "parameters": parameters,
+            "environmentId": environment_id,
+            "submodules": submodules,
+        }
+        return Call(NoneType, (revision_id,), body=omit_unset(fields, nullable=("environmentId",)))
 
     @operation(OperationSpec("DELETE", "/api/1/revisions/{revId}"))
     def delete_revision(self, revision_id: str) -> Call[None]:
@@ -594,12 +562,8 @@ class Operations:
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
         """Create a service. Permission: CreateService."""
-        return Call(
-            types.Created,
-            (organization_id,),
-            body=omit_unset({"name": name, "typeId": type_id, "zoneId": zone_id, "parameters": parameters}),
-            idempotency_key=idempotency_key,
-        )
+        fields = {"name": name, "typeId": type_id, "zoneId": zone_id, "parameters": parameters}
+        return Call(types.Created, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/serviceTypes"))
     def list_service_types(self, organization_id: str) -> Call[list[types.ServiceTypeShape]]:
@@ -644,11 +608,8 @@ class Operations:
         include_intermediate: bool | None = None,
     ) -> Call[list[dict[str, Any]]]:
         """Run a command on a service and return its results, the final one last. Permission: RunServiceCommand."""
-        return Call(
-            list[dict[str, Any]],
-            (service_id, command),
-            body=omit_unset({"arguments": arguments, "includeIntermediate": include_intermediate}),
-        )
+        fields = {"arguments": arguments, "includeIntermediate": include_intermediate}
+        return Call(list[dict[str, Any]], (service_id, command), body=omit_unset(fields))
 
     # Instances
 
@@ -669,11 +630,8 @@ class Operations:
         `status`: Only instances in this status.
         `name`: Only instances with exactly this name.
         """
-        return Call(
-            list[types.InstanceSummary],
-            (environment_id,),
-            query={"limit": limit, "after": after, "status": status, "name": name},
-        )
+        query = {"limit": limit, "after": after, "status": status, "name": name}
+        return Call(list[types.InstanceSummary], (environment_id,), query=query)
 
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/instances"))
     def list_application_instances(
@@ -692,11 +650,8 @@ class Operations:
         `status`: Only instances in this status.
         `name`: Only instances with exactly this name.
         """
-        return Call(
-            list[types.InstanceSummary],
-            (application_id,),
-            query={"limit": limit, "after": after, "status": status, "name": name},
-        )
+        query = {"limit": limit, "after": after, "status": status, "name": name}
+        return Call(list[types.InstanceSummary], (application_id,), query=query)
 
     @list_operation(OperationSpec("GET", "/api/1/revisions/{revId}/instances"))
     def list_revision_instances(
@@ -715,11 +670,8 @@ class Operations:
         `status`: Only instances in this status.
         `name`: Only instances with exactly this name.
         """
-        return Call(
-            list[types.InstanceSummary],
-            (revision_id,),
-            query={"limit": limit, "after": after, "status": status, "name": name},
-        )
+        query = {"limit": limit, "after": after, "status": status, "name": name}
+        return Call(list[types.InstanceSummary], (revision_id,), query=query)
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}"))
     def read_instance(self, instance_id: str) -> Call[types.InstanceDocument]:
@@ -760,19 +712,14 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        return Call(
-            NoneType,
-            (instance_id,),
-            body=omit_unset(
-                {
-                    "instanceName": instance_name,
-                    "manifestVersion": manifest_version,
-                    "revisionId": revision_id,
-                    "parameters": parameters,
-                    "submodules": submodules,
-                }
-            ),
-        )
+        fields = {
+            "instanceName": instance_name,
+            "manifestVersion": manifest_version,
+            "revisionId": revision_id,
+            "parameters": parameters,
+            "submodules": submodules,
+        }
+        return Call(NoneType, (instance_id,), body=omit_unset(fields))
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/configuration/preview", media_type=JSON, repeatable=True))
     def preview_configuration(
@@ -794,19 +741,14 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        return Call(
-            types.Preview,
-            (instance_id,),
-            body=omit_unset(
-                {
-                    "instanceName": instance_name,
-                    "manifestVersion": manifest_version,
-                    "revisionId": revision_id,
-                    "parameters": parameters,
-                    "submodules": submodules,
-                }
-            ),
-        )
+        fields = {
+            "instanceName": instance_name,
+            "manifestVersion": manifest_version,
+            "revisionId": revision_id,
+            "parameters": parameters,
+            "submodules": submodules,
+        }
+        return Call(types.Preview, (instance_id,), body=omit_unset(fields))
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))
     def read_instance_environments(self, instance_id: str) -> Call[types.OfferedIn]:
@@ -852,12 +794,8 @@ class Operations:
         """Schedule a workflow. Interval 0 runs it immediately. Permission: ScheduleInstanceWorkflow; EditInstance
         for destroy.
         """
-        return Call(
-            types.Scheduled,
-            (instance_id, workflow),
-            body=omit_unset({"interval": interval, "parameters": parameters}),
-            idempotency_key=idempotency_key,
-        )
+        fields = {"interval": interval, "parameters": parameters}
+        return Call(types.Scheduled, (instance_id, workflow), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/reschedule", media_type=JSON))
     def reschedule_workflow(
@@ -866,9 +804,8 @@ class Operations:
         """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule. Permission:
         ScheduleInstanceWorkflow; EditInstance for destroy.
         """
-        return Call(
-            types.Scheduled, (instance_id, workflow), body=omit_unset({"interval": interval, "parameters": parameters})
-        )
+        fields = {"interval": interval, "parameters": parameters}
+        return Call(types.Scheduled, (instance_id, workflow), body=omit_unset(fields))
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/schedules"))
     def list_schedules(self, instance_id: str) -> Call[types.Schedules]:
@@ -912,12 +849,8 @@ class Operations:
         """Resume the newest job from the step that failed. Completed steps don't run again. Permission:
         RunInstanceWorkflow; EditInstance for destroy.
         """
-        return Call(
-            types.Created,
-            (instance_id, job_id),
-            body=omit_unset({"parameters": parameters}),
-            idempotency_key=idempotency_key,
-        )
+        fields = {"parameters": parameters}
+        return Call(types.Created, (instance_id, job_id), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/log"))
     def read_log(
@@ -936,9 +869,8 @@ class Operations:
         `after`: Only lines after the one with this ID.
         `limit`: Maximum number of lines. Default: all.
         """
-        return Call(
-            list[types.LogLine], (instance_id,), query={"job": job, "step": step, "after": after, "limit": limit}
-        )
+        query = {"job": job, "step": step, "after": after, "limit": limit}
+        return Call(list[types.LogLine], (instance_id,), query=query)
 
     @event_operation(OperationSpec("GET", "/api/1/instances/{id}/events", answer="text/event-stream"))
     def watch_instance(self, instance_id: str, *, after: int | None = None) -> Call[Event]:
@@ -978,9 +910,8 @@ class Operations:
         self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
     ) -> Call[types.Approval]:
         """Approve a step. Permission: ApproveInstanceWorkflow, and the permission or role that the step requires."""
-        return Call(
-            types.Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key
-        )
+        fields = {"comment": comment}
+        return Call(types.Approval, (approval_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/reject", media_type=JSON, keyed=True))
     def reject(
@@ -989,9 +920,8 @@ class Operations:
         """Reject a step. The step fails and is not retried. Permission: ApproveInstanceWorkflow, and the permission
         or role that the step requires.
         """
-        return Call(
-            types.Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key
-        )
+        fields = {"comment": comment}
+        return Call(types.Approval, (approval_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     # Audit
 
@@ -1013,11 +943,8 @@ class Operations:
         `actor`: Only changes by this user: an ID or an email address.
         `object_`: Only changes of this object: an ID, or a path, which includes everything below it.
         """
-        return Call(
-            list[types.AuditEntryShape],
-            (organization_id,),
-            query={"limit": limit, "after": after, "actor": actor, "object": object_},
-        )
+        query = {"limit": limit, "after": after, "actor": actor, "object": object_}
+        return Call(list[types.AuditEntryShape], (organization_id,), query=query)
 
     # Webhooks
 
@@ -1047,12 +974,8 @@ class Operations:
 
         `events`: Any of status, job, signal, approval, notification.
         """
-        return Call(
-            types.CreatedWebhook,
-            (organization_id,),
-            body=omit_unset({"url": url, "events": events, "secret": secret}),
-            idempotency_key=idempotency_key,
-        )
+        fields = {"url": url, "events": events, "secret": secret}
+        return Call(types.CreatedWebhook, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/webhooks/{webhookId}", media_type=JSON))
     def update_webhook(
@@ -1068,11 +991,8 @@ class Operations:
 
         `events`: Any of status, job, signal, approval, notification.
         """
-        return Call(
-            NoneType,
-            (webhook_id,),
-            body=omit_unset({"url": url, "events": events, "secret": secret, "enabled": enabled}),
-        )
+        fields = {"url": url, "events": events, "secret": secret, "enabled": enabled}
+        return Call(NoneType, (webhook_id,), body=omit_unset(fields))
 
     @operation(OperationSpec("DELETE", "/api/1/webhooks/{webhookId}"))
     def delete_webhook(self, webhook_id: str) -> Call[None]:
@@ -1167,10 +1087,8 @@ class Operations:
         iss: str | None = None,
     ) -> Call[str]:
         """Complete the sign-in at the provider and show a new refresh token once."""
-        return Call(
-            str,
-            query={"code": code, "state": state, "error": error, "error_description": error_description, "iss": iss},
-        )
+        query = {"code": code, "state": state, "error": error, "error_description": error_description, "iss": iss}
+        return Call(str, query=query)
 
     # Health
 
