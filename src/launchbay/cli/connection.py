@@ -6,7 +6,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import click
 import msgspec
@@ -87,24 +87,8 @@ class Secrets(msgspec.Struct, omit_defaults=True):
     session_expires_at_s: float = 0.0
 
 
-class Store(Protocol):
-    """Stores secrets by profile. `name` says where."""
-
-    name: str
-
-    def get(self, profile: str) -> Secrets | None:
-        """Return the secrets of a profile, or None if they are missing or malformed."""
-        ...
-
-    def put(self, profile: str, secrets: Secrets) -> None: ...
-
-    def delete(self, profile: str) -> None:
-        """Delete the secrets of a profile, if there are any."""
-        ...
-
-
 class FileStore:
-    """A file with mode 0600 in the configuration directory."""
+    """Secrets by profile in a file with mode 0600 in the configuration directory; `name` says where."""
 
     def __init__(self) -> None:
         self._path = directory() / "credentials.json"
@@ -129,7 +113,7 @@ class FileStore:
 
 
 class KeyringStore:
-    """The system's keyring, through the library `keyring`."""
+    """Secrets by profile in the system's keyring, through the library `keyring`."""
 
     name = "the system's keyring"
 
@@ -137,6 +121,7 @@ class KeyringStore:
         self._keyring = keyring
 
     def get(self, profile: str) -> Secrets | None:
+        """Return the secrets of a profile, or None if they are missing or malformed."""
         text = self._ask("get_password", profile)
         try:
             return None if text is None else msgspec.json.decode(text, type=Secrets)
@@ -159,7 +144,7 @@ class KeyringStore:
             raise click.ClickException(message) from error
 
 
-def store() -> Store:
+def store() -> FileStore | KeyringStore:
     """Return the store of secrets: the system's keyring, or a file if it has no keyring or `LAUNCHBAY_KEYRING=off`."""
     if os.environ.get("LAUNCHBAY_KEYRING") == "off" or importlib.util.find_spec("keyring") is None:
         return FileStore()

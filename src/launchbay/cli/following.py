@@ -68,7 +68,6 @@ def progress_for_terminal() -> Progress:
 
 
 def newest_job(client: Client, instance: str) -> str | None:
-    """Return the id of the newest job of an instance, or None if it has none."""
     return next((job.id for job in client.list_jobs(instance, limit=1)), None)
 
 

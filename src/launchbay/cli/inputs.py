@@ -238,7 +238,6 @@ class Input:
 
 
 def inputs(operation: AnyOperation) -> list[Input]:
-    """Return the inputs of an operation, in the order of its arguments."""
     arguments, docs = operation.arguments, operation.argument_docs
     needed = [each.name for each in arguments if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
     return [_input(argument, docs.get(argument.name, ""), is_only=needed == [argument.name]) for argument in arguments]

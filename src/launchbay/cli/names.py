@@ -88,7 +88,6 @@ class Names:
         raise _several("instance", text, [each.id for each in alive])
 
     def instances(self, name: str | None) -> Iterable[InstanceSummary]:
-        """Yield the instances of the organization, or those with a name."""
         for environment in self._client.list_environments(self.organization()):
             yield from self._client.list_environment_instances.each(environment.id, name=name)
 

@@ -72,7 +72,6 @@ _NAMES = {
 
 
 def all_operations() -> Mapping[str, AnyOperation]:
-    """Return every operation of the client by its id."""
     return {
         name: found
         for name, found in vars(Operations).items()

@@ -71,7 +71,6 @@ class Call(Generic[T]):
 
     @property
     def may_be_repeated(self) -> bool:
-        """Return whether sending it twice is as good as once."""
         return self.known.method != "POST" or self.known.repeatable or self.idempotency_key is not None
 
     def target(self) -> str:
@@ -184,12 +183,10 @@ Stream: TypeAlias = Generator[Effect | Emit[T], Any, None]
 
 
 def reason(error: httpx.TransportError) -> str:
-    """Return why there is no answer."""
     return str(error) or type(error).__name__
 
 
 def read() -> Steps[bytes | httpx.TransportError]:
-    """Read the next piece of a streamed answer; empty at the end."""
     outcome: bytes | httpx.TransportError = yield Read()
     return outcome
 

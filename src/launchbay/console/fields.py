@@ -59,7 +59,6 @@ class Field:
 
     @property
     def default_text(self) -> str:
-        """The default as shown, empty for a secret."""
         return "" if self.default is None or self.is_secret else compact(self.default)
 
     @property
@@ -276,7 +275,6 @@ def build_groups(
 
 
 def shapes_by_path(shapes: Iterable[SubmoduleShape]) -> dict[ModulePath, SubmoduleShape]:
-    """Return submodules at all levels by path."""
     found: dict[ModulePath, SubmoduleShape] = {}
     for shape in shapes:
         found |= {shape.path: shape, **shapes_by_path(shape.inside)}
@@ -346,7 +344,6 @@ class Draft:
 
     @property
     def has_field_errors(self) -> bool:
-        """Whether any field has an error."""
         return any(each.error for each in (*self.fields, *fields_in(self.submodules)))
 
     def place_errors(self, messages: Iterable[str]) -> None:

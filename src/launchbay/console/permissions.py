@@ -63,7 +63,6 @@ class UiPermissions:
         return self._permitted.holds(Permission.CREATE_INSTANCE)
 
     def launch(self, application_id: str, environment_id: str | None = None) -> bool:
-        """Launch an application, anywhere or in this environment."""
         touched = () if environment_id is None else (permissions.environment(environment_id),)
         return self._permitted.allows(Permission.CREATE_INSTANCE, permissions.application(application_id), *touched)
 
@@ -72,7 +71,6 @@ class UiPermissions:
         return self._on(instance, Permission.EDIT_INSTANCE)
 
     def delete_instance(self, instance: InstanceRef) -> bool:
-        """Delete the records of an instance."""
         return self._on(instance, Permission.DELETE_INSTANCE)
 
     def run(self, instance: InstanceRef, workflow: str) -> bool:
@@ -118,7 +116,6 @@ class UiPermissions:
         return self._permitted.allows(Permission.CREATE_SERVICE, permissions.service(new_id()))
 
     def edit_service(self, service_id: str) -> bool:
-        """Change a service, and delete it."""
         return self._permitted.allows(Permission.EDIT_SERVICE, permissions.service(service_id))
 
     def run_command(self, service_id: str) -> bool:
@@ -128,7 +125,6 @@ class UiPermissions:
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.role(new_id()))
 
     def edit_role(self, role_id: str) -> bool:
-        """Change a role, and delete it."""
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.role(role_id))
 
     def assign_role(self, user_id: str | None, role_id: str) -> bool:
@@ -145,7 +141,6 @@ class UiPermissions:
         return manages_every_user(self._permitted)
 
     def manage_user(self, user_id: str) -> bool:
-        """Disable, enable and remove a user."""
         return self._permitted.allows(Permission.MANAGE_USERS, permissions.user(user_id))
 
     def _on(self, instance: InstanceRef, permission: Permission, workflow: str | None = None) -> bool:

@@ -98,22 +98,13 @@ def create_app(
     mount: Mount | None = None,
 ) -> ASGIApp:
     """Return the endpoints and the mounted application, inside the middleware."""
-    dispatcher: ASGIApp = Dispatcher(endpoints, authenticator, services, limits)
-    return RequestId(
-        Tracing(AccessLog(SecurityHeaders(dispatcher if mount is None else MountRouter(dispatcher, mount))))
-    )
+    dispatcher = Dispatcher(endpoints, authenticator, services, limits)
 
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
+        await app(scope, receive, send)
 
-class MountRouter:
-    """Passes each request to the application that serves its path."""
-
-    def __init__(self, dispatcher: ASGIApp, mount: Mount) -> None:
-        self._dispatcher = dispatcher
-        self._mount = mount
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_page = scope["type"] == "http" and self._mount.matches(scope["path"])
-        await (self._mount.app if is_page else self._dispatcher)(scope, receive, send)
+    return RequestId(Tracing(AccessLog(SecurityHeaders(route))))
 
 
 class Dispatcher:
@@ -129,8 +120,6 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request; every exception becomes a response here."""
-        if scope["type"] != "http":
-            return
         state = scope["state"]
         headers = header_map(scope["headers"])
         body_reader = BodyReader(headers, receive)

@@ -25,9 +25,6 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         state = scope["state"]
         status = 0
         started = time.perf_counter()
@@ -76,9 +73,8 @@ class RequestId:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Set `scope["state"]["request_id"]` and the response header."""
+        """Set `scope["state"]["request_id"]` and the response header. The outermost: only HTTP gets past it."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
             return
         request_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
         if _VALID_ID.fullmatch(request_id) is None:
@@ -111,7 +107,6 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
@@ -129,7 +124,7 @@ class Tracing:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not tracing.is_on:
+        if not tracing.is_on:
             await self._app(scope, receive, send)
             return
         state = scope["state"]

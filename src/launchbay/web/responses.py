@@ -264,7 +264,6 @@ def list_response(request: Request[Any, Paging], items: Sequence[_Item]) -> JSON
 
 
 def optional_ms(moment: datetime | None) -> int | None:
-    """Return a time in milliseconds since the Unix epoch, if there is one."""
     return None if moment is None else to_ms(moment)
 
 

@@ -182,7 +182,6 @@ class Routes:
 
 
 def is_id_parameter(name: str) -> bool:
-    """Return whether the path parameter of this name contains an ID."""
     return name == "id" or name.endswith("Id")
 
 

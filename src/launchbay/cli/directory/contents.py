@@ -110,7 +110,6 @@ class _Reader:
         self.problems: list[str] = []
 
     def files(self, folder: Path, content: Callable[[Path], T]) -> Iterator[tuple[str, T]]:
-        """Yield name and content of each YAML file in a folder."""
         for path in _visible(folder):
             if path.suffix != ".yaml" or not path.is_file():
                 self.problems.append(f"{path}: unexpected name. Rename it to {path.stem}.yaml.")

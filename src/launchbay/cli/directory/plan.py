@@ -44,7 +44,6 @@ class RemoteState:
 
     @cached_property
     def environments(self) -> dict[str, str]:
-        """Name → id."""
         return {each.name: each.id for each in self.client.list_environments(self.id)}
 
     @cached_property
@@ -54,12 +53,10 @@ class RemoteState:
 
     @cached_property
     def applications(self) -> dict[str, str]:
-        """Name → id."""
         return {each.name: each.id for each in self.client.list_applications(self.id)}
 
     @cached_property
     def services(self) -> dict[str, str]:
-        """Name → id."""
         return {each.name: each.id for each in self.client.list_services(self.id)}
 
     def role_text(self, name: str) -> str:
@@ -85,7 +82,6 @@ class RemoteState:
         return self.client.read_application(self.applications[name])
 
     def manifest(self, application: str, version: int) -> str:
-        """Return the text of a version of an application's manifest."""
         key = (application, version)
         if key not in self._texts:
             self._texts[key] = self.client.read_manifest(self.applications[application], version=version)
@@ -99,7 +95,6 @@ class RemoteState:
         return next((version for version in versions if self.manifest(application, version) == text), None)
 
     def revisions(self, application: str) -> dict[str, RevisionDocument]:
-        """Return the revisions of an application by name."""
         listed = self.client.list_revisions(self.applications[application])
         for each in listed:
             self.revision_ids[application, each.name] = each.id
@@ -130,7 +125,6 @@ class RemoteState:
         return with_revision_ids(submodules, self.revision_id)
 
     def contents(self) -> Contents:
-        """Return everything that a directory can contain."""
         return Contents(
             applications={name: self._whole_application(name) for name in sorted(self.applications)},
             environments={name: self.environment(name) for name in sorted(self.environments)},

@@ -49,7 +49,6 @@ async def form_page(request: PageRequest) -> Response:
 
 @routes.post("/console/instances/{id}/configuration")
 async def change(request: PageRequest) -> Response:
-    """Show the difference, or apply it."""
     form = request.form
     draft = await _draft(request, form.text("version"))
     if form.text("do") == RENEW_FIELDS:

@@ -54,7 +54,6 @@ async def rename(request: PageRequest) -> Response:
 
 @routes.post("/console/environments/{id}/clone")
 async def clone(request: PageRequest) -> Response:
-    """Copy an environment, and open the copy."""
     try:
         name = request.form.text("name") or None
         copy = await environments.clone_environment(request.ctx, request.path("id"), name)
@@ -65,7 +64,6 @@ async def clone(request: PageRequest) -> Response:
 
 @routes.post("/console/environments/{id}/default")
 async def make_default(request: PageRequest) -> Response:
-    """Make it the environment of launches that name none."""
     environment = await read_environment(request.ctx, request.path("id"))
     await environments.set_default_environment(request.ctx, environment.organization_id, environment.id)
     return request.redirect(_path(request), f"{environment.name} is now the default environment.")

@@ -204,7 +204,6 @@ def _next_runs(expression: str, now: datetime) -> list[datetime]:
 
 @routes.post("/console/instances/{id}/run")
 async def run(request: PageRequest) -> Response:
-    """Run a workflow now, or schedule it."""
     instance_id, name = request.path("id"), request.form.text("workflow")
     _, manifest = await read_instance_record(request.ctx, instance_id)
     fields = fill_fields(workflow_fields(manifest, name), request.form, f"{ARGUMENT}{name}:")

@@ -49,7 +49,6 @@ async def launch_page(request: PageRequest) -> Response:
 
 @routes.post("/console/applications/{id}/launch")
 async def launch(request: PageRequest) -> Response:
-    """Launch, or preview the launch. Errors appear at their fields."""
     form = request.form
     draft = await _draft(request, form.text("version"), form.text("revisionId"))
     if form.text("do") == RENEW_FIELDS:

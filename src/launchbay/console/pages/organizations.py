@@ -18,7 +18,6 @@ routes = Routes()
 
 @routes.get(HOME)
 async def home(request: PageRequest) -> Response:
-    """Redirect to the only organization, or list all."""
     found = await organizations.list_organizations(request.ctx)
     if len(found) == 1:
         return request.redirect(f"{HOME}/organizations/{found[0].id}")

@@ -83,13 +83,9 @@ async def create_application(request: Request[NameBody, None]) -> Created:
 async def read_application(request: Request[None, None]) -> ApplicationDocument:
     """Show an application."""
     found = await applications.read_application(request.ctx, request.path["appId"])
+    created_at = to_ms(found.created_at)
     return ApplicationDocument(
-        id=found.id,
-        name=found.name,
-        organizationId=found.organization_id,
-        version=found.latest_version,
-        sourceUrl=found.source_url,
-        createdAt=to_ms(found.created_at),
+        found.id, found.name, found.organization_id, found.latest_version, found.source_url, created_at
     )
 
 

@@ -55,7 +55,6 @@ class JobDetail(msgspec.Struct, kw_only=True):
 
 
 def job_item(row: JobRow, redactor: Redactor) -> dict[str, Any]:
-    """Return a job as lists show it, in the form of the workflow history."""
     document = job_document(row)
     if row.error_message is not None:
         document["errorMessage"] = redactor.text(row.error_message)
