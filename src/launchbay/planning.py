@@ -242,16 +242,11 @@ async def accept(
     return None if queued is None else job_id
 
 
-def with_trace(plan: Plan) -> Plan:
-    parent = trace_parent.get()
-    return msgspec.structs.replace(plan, trace=parent) if parent else plan
-
-
 def job_columns(plan: Plan, manifest: CompiledManifest) -> dict[str, Any]:
     """Return the columns of a new job that its plan determines."""
     return {
         "job_status": JobStatus.EXECUTING.value,
-        "plan": with_trace(plan).to_text(),
+        "plan": msgspec.structs.replace(plan, trace=trace_parent.get() or plan.trace).to_text(),
         "steps": msgspec.json.encode(planned_steps(manifest, plan)).decode(),
     }
 

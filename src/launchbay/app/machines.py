@@ -12,7 +12,7 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.egress.addresses import Allowlist, validate_address
 from launchbay.egress.http import EgressClient
-from launchbay.egress.transport import Resolver, SystemResolver
+from launchbay.egress.transport import SystemResolver
 from launchbay.engine.machine_ledger import EnvironmentPools, PostgresHostKeys, PostgresMachineLedger
 from launchbay.engine.sweeper import Sweeper
 from launchbay.errors import ActionFailed, CannotStart, InvalidManifest
@@ -133,14 +133,13 @@ def _load(path: str) -> Callable[..., Any]:
 class CheckedResolver:
     """Resolves a name once and checks each address. Implements `machines.contract.AddressResolver`."""
 
-    def __init__(self, allowlist: Allowlist, resolver: Resolver | None = None) -> None:
+    def __init__(self, allowlist: Allowlist) -> None:
         self._allowlist = allowlist
-        self._resolver = resolver or SystemResolver()
 
     async def addresses(self, context: ProviderContext, host: str, port: int) -> Sequence[str]:
         """Return the addresses of a host. Raises AddressRefused, and ActionFailed if the name has none."""
         try:
-            found = await self._resolver.resolve(host, port)
+            found = await SystemResolver().resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise ActionFailed(f"Host {host} has no address: {error}.") from error
         allowlist = self._allowlist.for_environment(context.organization_id, context.environment_id, context.policies)

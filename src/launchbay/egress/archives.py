@@ -13,12 +13,10 @@ from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.errors import ActionFailed, EgressFailed
 
 
-async def download(egress: EgressClient, url: str, *, accept: str = "*/*") -> bytes:
+async def download(egress: EgressClient, url: str) -> bytes:
     """Return the content of a URL. Raises ActionFailed."""
     try:
-        answer = await egress.request(
-            "GET", url, headers={"Accept": accept}, timeout_s=limits.ARCHIVE_FETCH_S, max_bytes=limits.ARCHIVE_BYTES
-        )
+        answer = await egress.request("GET", url, timeout_s=limits.ARCHIVE_FETCH_S, max_bytes=limits.ARCHIVE_BYTES)
     except EgressFailed as error:
         raise ActionFailed(*error.messages, retryable=error.retryable) from error
     if answer.status != 200:

@@ -3,7 +3,7 @@
 Nothing leaves the process: an action with an effect needs an answer in the test.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -71,20 +71,14 @@ class RecordedChange(RecordedAction):
 
 def record_actions(actions: Registry, recorder: Recorder) -> Registry:
     """Return the actions, wrapped if they work on machines; `RecordedDryRun` records the others."""
-    return Registry((_PACKAGE, action) for action in _record_actions(actions, recorder))
-
-
-def _record_actions(actions: Registry, recorder: Recorder) -> Iterable[Action]:
+    found: list[Action] = []
     for name in actions.names():
         action = actions.find(name)
-        if action is None or action.name != name:  # another spelling
-            continue
-        if not getattr(action, "on_machines", False):
-            yield action
-        elif isinstance(action, ChangesRoles):
-            yield RecordedChange(action, recorder)
-        else:
-            yield RecordedAction(action, recorder)
+        if action is not None and action.name == name:  # otherwise another spelling
+            if getattr(action, "on_machines", False):
+                action = (RecordedChange if isinstance(action, ChangesRoles) else RecordedAction)(action, recorder)
+            found.append(action)
+    return Registry((_PACKAGE, action) for action in found)
 
 
 class RecordedDryRun(DryRun):

@@ -5,7 +5,7 @@ parameters are logged and ignored, because manifests contain those of other clou
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -317,7 +317,3 @@ def _one(settings: Mapping[str, Any], more: Mapping[str, Any], name: str) -> str
 
 def _plain(url: str) -> str:
     return url.rstrip("/").lower()
-
-
-def unknown_settings_line(names: Iterable[str]) -> str:
-    return f"The cloud provider ignores unknown parameters: {', '.join(names)}."

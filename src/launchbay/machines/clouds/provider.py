@@ -22,7 +22,7 @@ from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.clouds.account import CloudAccount, MachineLedger, NodeId, Place
 from launchbay.machines.clouds.driver import Cloud, CloudFailed, Endpoint, Node, NodeAccess, NodeState, read_node_access
-from launchbay.machines.clouds.order import Order, read_account_request, read_order, selects, unknown_settings_line
+from launchbay.machines.clouds.order import Order, read_account_request, read_order, selects
 from launchbay.machines.contract import (
     INSTALLATION,
     INSTANCE,
@@ -292,7 +292,7 @@ class CloudMachines(SshMachines):
         account = await self._account(context, spec)
         order = read_order(role, spec, account)
         if order.unknown:
-            context.log("warning", unknown_settings_line(order.unknown))
+            context.log("warning", f"The cloud provider ignores unknown parameters: {', '.join(order.unknown)}.")
         launch = await self._launch(context, role, numbers, order, account)
         await self._ledger.record_place(context, account.id, order.region)
         existing = await launch.existing()
@@ -331,7 +331,9 @@ class CloudMachines(SshMachines):
         tags = {INSTALLATION: await self._ledger.installation()}
         for place in await self._ledger.places():
             try:
-                several = await self._find_tagged(context_for_place(context, place), place, tags)
+                # On behalf of the environment that may connect to the place.
+                own = replace(context, organization_id=place.organization_id, environment_id=place.environment_id)
+                several = await self._find_tagged(own, place, tags)
             except ActionFailed as error:
                 context.log("warning", f"Skipping the cloud account {place.account_id} in {place.region}: {error}")
                 continue
@@ -423,8 +425,3 @@ class CloudMachines(SshMachines):
             for node in nodes
             if node.tags is not None
         ]
-
-
-def context_for_place(context: ProviderContext, place: Place) -> ProviderContext:
-    """Return the context on behalf of the environment that may connect to the place."""
-    return replace(context, organization_id=place.organization_id, environment_id=place.environment_id)
