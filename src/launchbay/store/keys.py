@@ -1,6 +1,6 @@
 """Keys of the servers, and every column encrypted with the secret key, so that a new key can re-encrypt it."""
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from launchbay.store.statements import Change, Rows, load
 
@@ -49,28 +49,23 @@ class TextRow(NamedTuple):
     text: str
 
 
-class SealedColumn(NamedTuple):
-    """A column of encrypted bytes, with the statements that read and write it."""
+R = TypeVar("R", SealedRow, TextRow)
+
+
+class EncryptedColumn(NamedTuple, Generic[R]):
+    """A column of encrypted bytes, or of strings with encrypted tokens, with the statements that read and write it."""
 
     name: str
-    rows: Rows[SealedRow]
+    rows: Rows[R]
     put: Change
 
 
-class TextColumn(NamedTuple):
-    """A column of strings with encrypted tokens in them."""
-
-    name: str
-    rows: Rows[TextRow]
-    put: Change
+def _sealed(name: str, put: str) -> EncryptedColumn[SealedRow]:
+    return EncryptedColumn(name, _sql.rows(name, SealedRow), _sql.change(put))
 
 
-def _sealed(name: str, put: str) -> SealedColumn:
-    return SealedColumn(name, _sql.rows(name, SealedRow), _sql.change(put))
-
-
-def _text(name: str, put: str) -> TextColumn:
-    return TextColumn(name, _sql.rows(name, TextRow), _sql.change(put))
+def _text(name: str, put: str) -> EncryptedColumn[TextRow]:
+    return EncryptedColumn(name, _sql.rows(name, TextRow), _sql.change(put))
 
 
 parameters = _sealed("parameters", "put_parameter")

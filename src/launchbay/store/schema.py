@@ -138,9 +138,8 @@ async def _upgrade(connection: AsyncConnection[Any], where: str, target: str) ->
 
 async def _missing(connection: AsyncConnection[Any], where: str, target: str) -> list[str]:
     """Return the revisions to apply. Raises CannotStart if this version must not upgrade the database."""
-    servers = await _value(
-        connection, _SERVERS
-    )  # counted before the schema is read, so none of them is newer than that
+    # Counted before the schema is read, so none of them is newer than that.
+    servers = await _value(connection, _SERVERS)
     found = version = None
     if await _value(connection, "SELECT to_regclass('alembic_version')") is not None:
         author = str(await _value(connection, "SELECT obj_description('alembic_version'::regclass)") or "")

@@ -91,22 +91,16 @@ class _Exporter:
 
     def archive(self) -> Archive:
         stored = self._stored
+        services: dict[str, ArchivedService] = {}
         for service in stored.services:
             name = self._services[service.id]
+            parameters = self._open(f"service '{name}': parameters", "", msgspec.json.decode(service.parameters))
+            services[name] = ArchivedService(service.type_id, parameters)
             self._holes += [f"service '{name}': the secret parameter '{each}'" for each in service.secrets]
             self._holes += [f"service '{name}': the {kind} '{each}'" for kind, each in service.kept]
         self._holes += [
             f"webhook to {shown}: all of it, since address and secret are secrets" for shown in stored.webhooks
         ]
-        services = {
-            self._services[each.id]: ArchivedService(
-                each.type_id,
-                self._open(
-                    f"service '{self._services[each.id]}': parameters", "", msgspec.json.decode(each.parameters)
-                ),
-            )
-            for each in stored.services
-        }
         environments = {each.name: self._environment(each) for each in stored.environments}
         applications = {each.name: self._application(each) for each in stored.applications}
         roles = {
@@ -296,7 +290,9 @@ class _Importer:
         for each, environment in archive.environments.items():
             with _part(f"environment '{each}'"):
                 await self._environment(each, environment)
-        await self._check_default()
+        defaults = sum(each.default for each in archive.environments.values())
+        if defaults != 1:
+            raise _refused("environments", f"exactly one must be the default, not {defaults}.")
         for each in archive.applications:
             with _part(f"application '{each}'"):
                 made = self._ids["application"][each] = new_id()
@@ -367,11 +363,6 @@ class _Importer:
             offered = [self._id("service", each) for each in environment.services]
             await environments.replace_services(ctx, made, offered)
 
-    async def _check_default(self) -> None:
-        defaults = [name for name, each in self._archive.environments.items() if each.default]
-        if len(defaults) != 1:
-            raise _refused("environments", f"exactly one must be the default, not {len(defaults)}.")
-
     async def _members(self) -> None:
         """Make roles and users. Roles may name users by id, so the users come first and get their roles last."""
         ctx, organization_id = self._ctx, self._organization_id
@@ -439,13 +430,12 @@ class _Importer:
             for key in ready:
                 application, name, revision = waiting.pop(key)
                 with _part(f"revision '{key}'"):
+                    environment = revision.environment
                     request = RevisionRequest(
                         name=name,
                         version=revision.version,
                         parameters=revision.parameters,
-                        environment_id=None
-                        if revision.environment is None
-                        else self._id("environment", revision.environment),
+                        environment_id=None if environment is None else self._id("environment", environment),
                         submodules=with_revision_ids(
                             revision.submodules, lambda other: other if is_id(other) else self._id("revision", other)
                         ),

@@ -142,7 +142,16 @@ class TreePlanner:
             inherited = msgspec.json.decode(revision.parameters, type=dict[str, Any])
             inside = merge_submodules(msgspec.json.decode(revision.submodules), inside)
         if request.manifest_version is not None:
-            version = await self._known_version(application, request.manifest_version, where)
+            version = request.manifest_version
+            known = 0 < version <= application.latest_version and await applications.manifest_exists(
+                self._work.connection, application_id=application.id, version=version
+            )
+            if not known:
+                newest = application.latest_version
+                raise BadRequest(
+                    f"The submodule {where} has no manifest version {version}; the newest is {newest}.",
+                    code="InvalidManifestVersion",
+                )
         manifest = await self._work.manifest(application.id, version)
         given = self._given(node, component, manifest, configured, request)
         parameters = {name: value for name, value in {**inherited, **given}.items() if name in manifest.parameters}
@@ -167,18 +176,6 @@ class TreePlanner:
             former=present,
         )
         return child, read_submodules(inside, "/".join(("submodules", *child.path)))
-
-    async def _known_version(self, application: Application, version: int, where: str) -> int:
-        """Return the version. Raises BadRequest when the application has none of this number."""
-        known = 0 < version <= application.latest_version and await applications.manifest_exists(
-            self._work.connection, application_id=application.id, version=version
-        )
-        if not known:
-            raise BadRequest(
-                f"The submodule {where} has no manifest version {version}; the newest is {application.latest_version}.",
-                code="InvalidManifestVersion",
-            )
-        return version
 
     async def _present(self, node: LaunchNode, path: str, application_id: str) -> FormerLaunch | None:
         """Return what the submodule's instance is like now, when it stays: it is its own, lives, and is the same."""
@@ -282,7 +279,7 @@ async def write_launch(
         revision_id=root.revision_id,
         version=root.version,
         name=root.name,
-        parameters=_parameters_text(root),
+        parameters=msgspec.json.encode(root.parameters).decode(),
         components=components_text(root),
         destroy_after_ms=destroy_after_ms,
         **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest),
@@ -307,7 +304,7 @@ async def write_children(work: Work, root: LaunchNode, environment: Environment,
             revision_ids=[child.revision_id for _, child in new],
             versions=[child.version for _, child in new],
             names=[child.name for _, child in new],
-            parameters=[_parameters_text(child) for _, child in new],
+            parameters=[msgspec.json.encode(child.parameters).decode() for _, child in new],
             components=[components_text(child) for _, child in new],
             parent_ids=[parent.instance_id for parent, _ in new],
         )
@@ -337,7 +334,3 @@ def components_text(node: LaunchNode) -> str:
 def _component(node: LaunchNode, path: str) -> dict[str, str]:
     link = node.links.get(path)
     return {"name": path, "instanceId": link.instance_id} if link is not None and link.is_instance else {"name": path}
-
-
-def _parameters_text(node: LaunchNode) -> str:
-    return msgspec.json.encode(node.parameters).decode()

@@ -8,7 +8,7 @@ from launchbay.auth.permissions import Permission, Resource, parse_resource, per
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.store import lookups as store
-from launchbay.store import organizations as store_organizations
+from launchbay.store import organizations
 from launchbay.usecases.context import Context, Work
 
 
@@ -51,7 +51,8 @@ async def explain(
         await work.lookup.organization(where)
         user = caller if user_id == caller.id else await work.lookup.member(where, user_id, Permission.MANAGE_ROLES)
         for resource in touched[1:]:
-            await _check_together(work, resource, where)
+            if resource.kind != "users" and await _organization_of(work, resource) != where:
+                raise BadRequest("touching: the two objects belong to different organizations.")
         touched += await _environment_of(work, touched[0])
         grants = await work.lookup.grants_of(where, user.id)
     if not user.enabled:
@@ -92,20 +93,13 @@ async def _organization_of(work: Work, resource: Resource) -> str:
     return found
 
 
-async def _check_together(work: Work, resource: Resource, organization_id: str) -> None:
-    if resource.kind != "users" and await _organization_of(work, resource) != organization_id:
-        raise BadRequest("touching: the two objects belong to different organizations.")
-
-
 async def _environment_of(work: Work, resource: Resource) -> tuple[Resource, ...]:
     if len(resource.segments) < 4:
         return ()
     application_id, instance_id = resource.segments[1], resource.segments[3]
-    found = (
-        await store.instance_environment(work.connection, id=instance_id, application_id=application_id)
-        if is_id(instance_id)
-        else None
-    )
+    found = None
+    if is_id(instance_id):
+        found = await store.instance_environment(work.connection, id=instance_id, application_id=application_id)
     if found is None:
         raise NotFound(f"There is no instance {instance_id[:80]!r} of the application.")
     return (permissions.environment(found),)
@@ -140,7 +134,7 @@ async def permitted(ctx: Context, organization_id: str) -> Permitted:
 async def permitted_anywhere(work: Work) -> list[Permitted]:
     """Return what the caller may do in each of their organizations."""
     caller = await work.lookup.caller()
-    rows = await store_organizations.list_by_user(work.connection, user_id=caller.id)
+    rows = await organizations.list_by_user(work.connection, user_id=caller.id)
     for row in rows:
         await work.lookup.organization(row.id)
     return [Permitted(work.lookup, row.id) for row in rows]

@@ -106,9 +106,9 @@ async def _content(
     old_environment = None if old is None else old.environment_id
     return {
         "version": version,
-        "parameters": _text(parameters),
+        "parameters": msgspec.json.encode(parameters).decode(),
         "environment_id": await _environment_id(work, application, request.environment_id, old_environment),
-        "submodules": _text(submodules),
+        "submodules": msgspec.json.encode(submodules).decode(),
     }
 
 
@@ -127,7 +127,7 @@ async def _of_instance(work: Work, application: Application, instance_id: str) -
         "version": instance.version,
         "parameters": instance.parameters,
         "environment_id": instance.environment_id,
-        "submodules": _text({**kept, **await submodules_of(work, instance)}),
+        "submodules": msgspec.json.encode({**kept, **await submodules_of(work, instance)}).decode(),
     }
 
 
@@ -159,10 +159,6 @@ def _shown(app: AppContext, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chosen(given: Any, old: Any) -> Any:
     return old if given is None else given
-
-
-def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _taken(name: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from launchbay.store import applications, keys, webhooks
 from launchbay.store import keys as store
 from launchbay.store.database import Database
 from launchbay.store.instances import document_purpose
-from launchbay.store.keys import SealedColumn, TextColumn, TextRow
+from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
 from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 
@@ -79,7 +79,7 @@ def source_purpose(application_id: str) -> str:
 
 PAGE = 200
 # By column, what the bytes at an id and part are sealed for.
-SEALED: Mapping[SealedColumn, Callable[[str, str], str]] = {
+SEALED: Mapping[EncryptedColumn[SealedRow], Callable[[str, str], str]] = {
     store.parameters: parameter_purpose,
     store.vault: stored_secret_purpose,
     store.webhook_secrets: lambda webhook_id, _: secret_purpose(webhook_id),
@@ -112,7 +112,11 @@ async def reseal(database: Database, key: SecretKey) -> Resealed:
 
 
 async def _reseal_column(
-    database: Database, key: SecretKey, column: SealedColumn, purpose: Callable[[str, str], str], done: Resealed
+    database: Database,
+    key: SecretKey,
+    column: EncryptedColumn[SealedRow],
+    purpose: Callable[[str, str], str],
+    done: Resealed,
 ) -> None:
     after = ("", "")
     while True:
@@ -136,7 +140,7 @@ async def _reseal_column(
 
 
 async def _reseal_texts(
-    database: Database, column: TextColumn, renew: Callable[[TextRow], str], done: Resealed
+    database: Database, column: EncryptedColumn[TextRow], renew: Callable[[TextRow], str], done: Resealed
 ) -> None:
     after = ("", "")
     while True:

@@ -174,7 +174,7 @@ async def create_service(
             zone_id=zone_id,
             name=name,
             type_id=kind.id,
-            parameters=_text(checked.open),
+            parameters=msgspec.json.encode(checked.open).decode(),
         )
         await seal_parameters(ctx.app.secret_key, work.connection, service_id, checked.secret)
         after = {"name": name, "typeId": kind.id, "parameters": work.fingerprints(checked.everything())}
@@ -217,7 +217,9 @@ async def update_service(
             problems.update(error.fields)
         if problems:
             raise FieldErrors(problems)
-        await store.update(work.connection, service_id=service.id, name=new_name, parameters=_text(new.open))
+        await store.update(
+            work.connection, service_id=service.id, name=new_name, parameters=msgspec.json.encode(new.open).decode()
+        )
         changed = {key: value for key, value in new.secret.items() if key not in old.secret or old.secret[key] != value}
         await store.delete_secrets_except(work.connection, service_id=service.id, names=list(new.secret))
         await seal_parameters(ctx.app.secret_key, work.connection, service.id, changed)
@@ -281,10 +283,6 @@ async def _changed(work: Work, service: Service, old: ServiceParameters, given: 
         )
     update = ParameterUpdate(work=work, organization_id=service.organization_id, kind=kind)
     return await update.validate(given, old)
-
-
-def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 _COMMAND_FIELD = "commandname"

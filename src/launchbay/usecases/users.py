@@ -6,7 +6,7 @@ needs the permission in each of them, and a password is set by others only when 
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from launchbay import limits
 from launchbay.auth import gate, permissions
@@ -24,18 +24,13 @@ from launchbay.usecases.sign_in import Invitation, invite
 _EMAIL = re.compile(r"[^@\s:\x00-\x1f\x7f]+@[^@\s:\x00-\x1f\x7f]+")
 
 
-class UserView(NamedTuple):
-    """A member, and what the caller may do to them."""
-
-    row: OrganizationUserRow
-    can_evict: bool
-    can_manage_roles: bool
+R = TypeVar("R", OrganizationUserRow, AccountRow)
 
 
-class UserAccountView(NamedTuple):
-    """A member in full, and what the caller may do to them."""
+class UserView(NamedTuple, Generic[R]):
+    """A member, in a list or in full, and what the caller may do to them."""
 
-    row: AccountRow
+    row: R
     can_evict: bool
     can_manage_roles: bool
 
@@ -47,7 +42,7 @@ class CreatedUser(NamedTuple):
     invitation: Invitation | None
 
 
-async def list_users(ctx: Context, organization_id: str) -> list[UserView]:
+async def list_users(ctx: Context, organization_id: str) -> list[UserView[OrganizationUserRow]]:
     """Return the users of an organization whom the caller may read."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
@@ -61,7 +56,7 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView]:
     ]
 
 
-async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserAccountView:
+async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserView[AccountRow]:
     async with ctx.read() as work:
         await work.lookup.member(organization_id, user_id, Permission.READ)
         row = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
@@ -69,7 +64,7 @@ async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserAcc
             raise NotFound(f"The user {user_id} has just left the organization.")
         administrators = await users.list_administrators(work.connection, organization_id=organization_id)
     grants = work.lookup.grants(organization_id)
-    return UserAccountView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
+    return UserView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
 
 
 async def create_user(

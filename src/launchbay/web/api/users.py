@@ -3,8 +3,9 @@
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.store.users import AccountRow, OrganizationUserRow
 from launchbay.usecases import roles, users
-from launchbay.usecases.users import UserAccountView, UserView
+from launchbay.usecases.users import UserView
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Paging, Response, absolute_url, list_response
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
@@ -159,6 +160,6 @@ async def revoke_roles(request: Request[list[str], None]) -> None:
     await roles.revoke_roles(request.ctx, request.path["orgId"], request.path["userId"], request.body)
 
 
-def _item(view: UserView | UserAccountView) -> tuple[str, str, str, list[str], bool, bool]:
+def _item(view: UserView[OrganizationUserRow] | UserView[AccountRow]) -> tuple[str, str, str, list[str], bool, bool]:
     row = view.row
     return row.id, row.name, row.email, row.roles, view.can_evict, view.can_manage_roles
