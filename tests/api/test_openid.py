@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from launchbay.auth.secret_key import SecretKey, read_secret_key
-from launchbay.settings import SettingError, Settings
+from launchbay.errors import CannotStart
+from launchbay.settings import Settings
 from tests.support.databases import Databases
 from tests.support.external_services import Provider, begin, consent, identity_provider, query, sign_in
 from tests.support.pages import ORIGIN, Page, browser, get
@@ -344,7 +345,7 @@ async def test_without_a_provider_there_is_no_such_way(databases: Databases) -> 
     ],
 )
 def test_settings_that_cannot_work_are_refused_at_the_start(given: dict[str, str], sentence: str) -> None:
-    with pytest.raises(SettingError, match=sentence):
+    with pytest.raises(CannotStart, match=sentence):
         Settings(**{**CLIENT, **given})
 
 

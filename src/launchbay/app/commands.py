@@ -17,7 +17,7 @@ from launchbay.errors import CannotStart
 from launchbay.postgres.backup import back_up
 from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.server import EmbeddedPostgres
-from launchbay.settings import SettingError, Settings, load
+from launchbay.settings import Settings, load
 from launchbay.store.database import Database
 from launchbay.telemetry.logs import configure_logs
 from launchbay.usecases.sealing import Resealed, reseal
@@ -34,7 +34,7 @@ def read_settings(config: Path | None, given: dict[str, Any]) -> Settings:
     """Return the settings. Raises ClickException for invalid ones."""
     try:
         return load(file=config, overrides=given)
-    except SettingError as error:
+    except CannotStart as error:
         raise click.ClickException(str(error)) from error
 
 
