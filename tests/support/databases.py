@@ -95,7 +95,8 @@ class Databases:
             self._shared.close()
         self._admin.close()
         with _one_at_a_time():
-            self._server.stop()
+            with suppress(FileNotFoundError):  # another session may have swept the directory
+                self._server.stop()
             _sweep()
 
     def create(self, *, empty: bool = False) -> str:
