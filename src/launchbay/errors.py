@@ -1,29 +1,43 @@
 """The error tree. It knows nothing of HTTP: only `web/problems.py` maps these errors to statuses.
 
 LaunchbayError
-├── BadRequest            the request is invalid in form or meaning
-│   ├── MalformedBody     unreadable: content type, encoding, syntax, limits
-│   ├── InvalidManifest   contains the findings, each with line and column
-│   └── FieldErrors       field name → messages (service update and service command)
-├── NotAuthenticated      credentials are missing or wrong
-├── NotAllowed            the caller is known but has no permission
-├── NotFound              the object doesn't exist
-├── Conflict              the object is busy, or another request changed it
-├── TooManyRequests       a rate limit; has `retry_after_s`
-├── TooLarge              beyond a size limit
-├── Unavailable           database unavailable, overload, stopping; has `retry_after_s`
-├── ManifestSourceLocked  the manifest comes from a URL, so an upload can't replace it
-├── ExpressionError       an expression can't be evaluated; its step fails
+├── BadRequest               the request is invalid in form or meaning
+│   ├── MalformedBody        unreadable: content type, encoding, syntax, limits
+│   ├── InvalidManifest      contains the findings, each with line and column
+│   └── FieldErrors          field name → messages (service update and service command)
+├── NotAuthenticated         credentials are missing or wrong
+├── NotAllowed               the caller is known but has no permission
+├── NotFound                 the object doesn't exist
+├── Conflict                 the object is busy, or another request changed it
+├── TooManyRequests          a rate limit; has `retry_after_s`
+├── TooLarge                 beyond a size limit
+├── Unavailable              database unavailable, overload, stopping; has `retry_after_s`
+│   └── OutcomeUnknown       (store/database.py) the connection was lost during a commit
+├── ManifestSourceLocked     the manifest comes from a URL, so an upload can't replace it
+├── MethodNotAllowed         (web/problems.py) the path doesn't support the method
+├── ClientDisconnect         (web/requests.py) the client is gone, so nobody gets a response
+├── TypeSyntaxError          (model/types.py) a string isn't a type; has `offset`
+├── CoercionError            (model/values.py) a value can't become the type without loss
+├── ExpressionError          an expression can't be evaluated; its step fails
 │   └── MalformedExpression  (manifest/paths.py) its syntax is wrong; has `offset`
-├── EgressFailed          an outgoing HTTP request failed
-│   └── AddressRefused    the address rules forbid its target
-├── ActionFailed          an action failed; its step fails, and may be retried
-├── CannotStart           the configuration prevents the start; for the operator
-├── Fenced                another process took over the job; this one must write nothing more
-├── UnsealFailed          (auth/secret_key.py) an encrypted value can't be decrypted
-└── MethodNotAllowed      (web/problems.py) the path doesn't support the method
+├── EgressFailed             an outgoing HTTP request failed
+│   └── AddressRefused       the address rules forbid its target
+├── ActionFailed             an action failed; its step fails, and may be retried
+│   ├── CloudFailed          (machines/clouds/driver.py) the cloud rejected a request
+│   └── EngineRefused        (machines/containers/engine_api.py) the container engine rejected a request
+├── ShellLost                (machines/contract.py) the connection to a machine was lost
+├── StepFailed               (runtime/step.py) the last attempt of a step failed
+├── WorkflowFailed           a workflow failed, and with it its caller
+├── Fenced                   another process took over the job; this one must write nothing more
+├── CannotStart              the configuration prevents the start; for the operator
+├── UnsealFailed             (auth/secret_key.py) an encrypted value can't be decrypted
+├── UnusableManifest         (manifest_tests/runner.py) a manifest that a test uses has errors
+├── EndlessTriggers          (manifest_tests/world.py) workflows trigger each other endlessly
+├── Deadlock                 (manifest_tests/virtual_time.py) all tasks wait, and no timer is set
+└── DemoFailed               (demo/processes.py) the demo can't continue
 
-WorkflowFailed is outside the tree: the runtime raises it between workflows, and no caller of the API ever gets it.
+A function that reads a string raises ValueError, such as `due_times`. ClientError is the root of the client package,
+which people use without the server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -177,7 +191,7 @@ class CannotStart(LaunchbayError):
     code = "CannotStart"
 
 
-class WorkflowFailed(Exception):
+class WorkflowFailed(LaunchbayError):
     """A workflow, and with it its caller, failed; the text is for the instance's error message.
 
     With `propagates` False, the instance's status stays unchanged even if the job's plan would change it.

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.kubernetes import CannotBecomeReady, KubernetesApply, unready_reason
+from launchbay.actions.kubernetes import KubernetesApply, unready_reason
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from tests.support.contexts import RecordingContext, run
@@ -363,5 +363,5 @@ def test_an_object_is_ready_when_its_controller_says_so(kind: str, status: dict[
     ],
 )
 def test_an_object_that_has_failed_is_not_waited_for(kind: str, status: dict[str, Any]) -> None:
-    with pytest.raises(CannotBecomeReady, match="gave up"):
+    with pytest.raises(ActionFailed, match="gave up"):
         unready_reason({"kind": kind, "metadata": {"generation": 1}, "status": status})

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from launchbay import plugins
-from launchbay.errors import CannotStart
+from launchbay.errors import ActionFailed, CannotStart
 from launchbay.machines.contract import ENTRY_POINT_GROUP, MachineProvider
 from launchbay.machines.dry_run import DryRun
-from launchbay.machines.registry import Providers, UnknownProvider
+from launchbay.machines.registry import Providers
 from tests.support.machines import Lab
 
 SOURCES: list[tuple[str, MachineProvider]] = [("launchbay", DryRun()), ("lab-package", Lab())]
@@ -26,7 +26,7 @@ def test_the_setting_chooses_and_a_policy_chooses_otherwise() -> None:
 
 def test_an_unknown_provider_of_a_policy_is_told_with_those_that_there_are() -> None:
     with pytest.raises(
-        UnknownProvider, match=r"Unknown machine provider 'moon'\. This installation has dry-run, lab, none"
+        ActionFailed, match=r"Unknown machine provider 'moon'\. This installation has dry-run, lab, none"
     ):
         Providers(SOURCES).chosen_for({"machines.provider": "moon"})
 

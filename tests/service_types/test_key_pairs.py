@@ -7,8 +7,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448
 
+from launchbay.errors import FieldErrors
 from launchbay.service_types import key_pairs
-from launchbay.service_types.key_pairs import InvalidKey, KeyPair
+from launchbay.service_types.key_pairs import KeyPair
 
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8
@@ -52,7 +53,7 @@ def test_what_openssh_made_is_read(tmp_path: Path, kind: tuple[str, ...]) -> Non
 def test_a_key_with_a_passphrase_is_refused_with_the_way_to_take_it_off(tmp_path: Path, format_: str) -> None:
     path = tmp_path / "made"
     keygen("-q", "-t", "rsa", "-m", format_, "-N", "opensesame", "-f", str(path))
-    with pytest.raises(InvalidKey, match="To remove a passphrase, run"):
+    with pytest.raises(FieldErrors, match="To remove a passphrase, run"):
         key_pairs.read(path.read_text(), "x")
     keygen("-q", "-p", "-P", "opensesame", "-N", "", "-f", str(path))
     assert key_pairs.read(path.read_text(), "x").algorithm == "rsa"
@@ -76,7 +77,7 @@ def test_a_key_pair_does_not_show_its_private_half() -> None:
     ],
 )
 def test_weak_and_unknown_kinds_are_not_made(algorithm: str, bits: int | None, says: str) -> None:
-    with pytest.raises(InvalidKey, match=says):
+    with pytest.raises(FieldErrors, match=says):
         key_pairs.generate(algorithm, bits, "x")
 
 
@@ -95,6 +96,6 @@ def test_weak_and_unknown_kinds_are_not_made(algorithm: str, bits: int | None, s
     ids=["nothing", "text", "damaged-openssh", "damaged-pem", "long", "ed448", "dsa", "secp256k1"],
 )
 def test_what_is_no_usable_key_is_refused_without_repeating_it(text: str) -> None:
-    with pytest.raises(InvalidKey) as caught:
+    with pytest.raises(FieldErrors) as caught:
         key_pairs.read(text, "x")
     assert "secret" not in str(caught.value)

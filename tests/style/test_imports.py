@@ -1,10 +1,11 @@
 """The modules of the product and of the tests depend on each other as the architecture page says."""
 
 import ast
+import builtins
 import configparser
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ SOURCE = ROOT / "src"
 TESTS = ROOT / "tests"
 MOST_MODULES = 300
 SMALL_LINES = 40
+BUILT_IN = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)}
 SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\s", re.DOTALL)
 
 # Packages whose names users import, though other modules define them.
@@ -25,6 +27,11 @@ WITH_SQL = {
     "launchbay.engine.queue": "Procrastinate's tables, which only this module knows",
     "launchbay.engine.queue_schema": "versions of Procrastinate's tables",
     "launchbay.postgres.backup": "databases of other versions, without our schema",
+}
+# Public exceptions outside of the tree in errors.py.
+OWN_ROOTS = {
+    "ClientError": "people use the client package without the server",
+    "JsonLimitExceeded": "parse_json raises ValueError for every string that it rejects, and this is one kind of it",
 }
 # Files of tests that are neither tests nor shared helpers.
 PROGRAMS = {
@@ -133,6 +140,31 @@ def texts(tree: ast.Module) -> Iterator[str]:
                 yield node.value.decode("latin-1")
 
 
+def drawn_tree(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each name in a picture of a tree with the name above it."""
+    above = ["LaunchbayError"]
+    for indent, name in re.findall(r"^((?:│   |    )*)[├└]── (\w+)", text, re.MULTILINE):
+        depth = len(indent) // 4 + 1
+        above[depth:] = [name]
+        yield name, above[depth - 1]
+
+
+def exception_bases(trees: Iterable[ast.Module]) -> dict[str, str]:
+    """Return the base class of each exception, by name: what derives from a built-in exception, and so on down."""
+    bases = {
+        node.name: ast.unparse(node.bases[0]).rpartition(".")[2]
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.bases
+    }
+    found: dict[str, str] = {}
+    while (
+        more := {each: base for each, base in bases.items() if base in BUILT_IN | found.keys()}.items() - found.items()
+    ):
+        found.update(more)
+    return found
+
+
 def foreign_helpers(path: Path, text: str) -> Iterator[str]:
     """Yield imports of a test file from other tests than the shared helpers."""
     own = path.relative_to(ROOT).parts[:2]
@@ -172,6 +204,21 @@ def test_only_the_store_contains_sql() -> None:
     assert {name for name in outside if not name.startswith("launchbay.store.")} == set(WITH_SQL)
 
 
+def test_every_exception_is_in_the_tree_or_has_a_reason() -> None:
+    bases = exception_bases(MODULES.values())
+    roots = {name for name, base in bases.items() if base in BUILT_IN and not name.startswith("_")}
+    assert roots == {"LaunchbayError", *OWN_ROOTS}
+
+
+def test_the_picture_of_the_tree_is_complete() -> None:
+    bases = exception_bases(MODULES.values())
+    inside = {"LaunchbayError"}
+    while more := {name for name, base in bases.items() if base in inside} - inside:
+        inside |= more
+    shown = ast.get_docstring(MODULES["launchbay.errors"]) or ""
+    assert dict(drawn_tree(shown)) == {name: bases[name] for name in inside - {"LaunchbayError"}}
+
+
 def test_shared_helpers_of_tests_are_in_one_place() -> None:
     files = {path.relative_to(ROOT).as_posix() for path in TESTS.rglob("*.py")}
     others = {name for name in files if not re.search(r"(^tests/support/.*|/test_\w+|/conftest|/__init__)\.py$", name)}
@@ -207,3 +254,13 @@ def test_a_helper_of_another_folder_is_found() -> None:
         list(foreign_helpers(path, "from tests.support.clock import HandClock\nfrom tests.web.sample import x\n")) != []
     )
     assert list(foreign_helpers(path, "from tests.support.clock import HandClock\n")) == []
+
+
+def test_an_exception_outside_of_the_tree_is_found() -> None:
+    trees = [ast.parse("class A(OSError): pass\nclass B(A): pass\nclass C: pass\nclass D(C): pass\n")]
+    assert exception_bases(trees) == {"A": "OSError", "B": "A"}
+    assert dict(drawn_tree("R\n├── A  x\n│   └── B\n└── C\n")) == {
+        "A": "LaunchbayError",
+        "B": "A",
+        "C": "LaunchbayError",
+    }

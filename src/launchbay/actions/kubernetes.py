@@ -23,12 +23,8 @@ from launchbay.errors import ActionFailed
 _NOT_OBSERVED = "its controller has not processed it yet"
 
 
-class CannotBecomeReady(Exception):
-    """The object has failed permanently; the message is the reason."""
-
-
 def unready_reason(found: Mapping[str, Any]) -> str | None:
-    """Return why an object isn't ready, or None if it is. Raises CannotBecomeReady."""
+    """Return why an object isn't ready, or None if it is. Raises ActionFailed if it never will be."""
     metadata, status = _map(found, "metadata"), _map(found, "status")
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
@@ -44,7 +40,7 @@ def _deployment(found: Mapping[str, Any], status: Mapping[str, Any]) -> str | No
         return _NOT_OBSERVED
     for condition in _conditions(status):
         if condition.get("type") == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded":
-            raise CannotBecomeReady(str(condition.get("message") or "it makes no progress"))
+            raise ActionFailed(str(condition.get("message") or "it makes no progress"))
     updated, available = _count(status, "updatedReplicas"), _count(status, "availableReplicas")
     if updated < wanted or available < wanted or _count(status, "replicas") > updated:
         return f"{available} of {wanted} replicas are available, {updated} are updated"
@@ -71,7 +67,7 @@ def _daemon_set(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
 def _job(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     for condition in _conditions(status):
         if condition.get("status") == "True" and condition.get("type") == "Failed":
-            raise CannotBecomeReady(str(condition.get("message") or "it failed"))
+            raise ActionFailed(str(condition.get("message") or "it failed"))
         if condition.get("status") == "True" and condition.get("type") == "Complete":
             return None
     return "it is not complete"
@@ -79,7 +75,7 @@ def _job(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
 
 def _pod(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     if status.get("phase") == "Failed":
-        raise CannotBecomeReady(str(status.get("message") or "it failed"))
+        raise ActionFailed(str(status.get("message") or "it failed"))
     if status.get("phase") == "Succeeded":
         return None
     return None if _is_true(status, "Ready") else f"it is {status.get('phase') or 'Pending'}"
@@ -270,7 +266,7 @@ class _Work:
             return "it was deleted"
         try:
             return unready_reason(found)
-        except CannotBecomeReady as error:
+        except ActionFailed as error:
             raise ActionFailed(f"{ref} failed: {error}") from error
 
     async def _record(self, objects: list[ObjectRef]) -> None:

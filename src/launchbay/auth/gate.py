@@ -24,7 +24,7 @@ from typing import NoReturn, Protocol
 import yaml
 
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Pattern, PatternError, Permission, Resource, parse_pattern, permission_named
+from launchbay.auth.permissions import Pattern, Permission, Resource, parse_pattern, permission_named
 from launchbay.errors import BadRequest
 from launchbay.limits import ROLE_PATTERNS, ROLE_TEXT_BYTES
 from launchbay.store.users import leaves_no_administrator
@@ -257,7 +257,7 @@ class _Reader:
                 _refuse(event.start_mark, f"a role has at most {ROLE_PATTERNS} patterns; the rest begins here")
             try:
                 patterns.append(parse_pattern(event.value))
-            except PatternError as error:
+            except ValueError as error:
                 self._find(event.start_mark, str(error))
         return tuple(patterns)
 

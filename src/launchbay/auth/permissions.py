@@ -137,10 +137,6 @@ def parse_resource(text: str) -> Resource:
     return Resource(segments)
 
 
-class PatternError(ValueError):
-    """The text is not a pattern; the sentence says why."""
-
-
 @dataclass(frozen=True)
 class Pattern:
     """One pattern as written, compared case-sensitively. Make it with `parse_pattern`."""
@@ -168,17 +164,15 @@ class Pattern:
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Return the pattern. Raises PatternError when it is too long, does not start with `/` or has an empty segment."""
+    """Return the pattern. Raises ValueError when it is too long, does not start with `/` or has an empty segment."""
     if len(text) > ROLE_PATTERN_CHARS:
-        raise PatternError(
+        raise ValueError(
             f"a resource path pattern has at most {ROLE_PATTERN_CHARS} characters, this one has {len(text)}"
         )
     if not text.startswith("/"):
-        raise PatternError(f"the resource path pattern {text!r} must start with '/', such as /applications/*")
+        raise ValueError(f"the resource path pattern {text!r} must start with '/', such as /applications/*")
     if "" in text.split("/")[1:]:
-        raise PatternError(
-            f"the resource path pattern {text!r} has an empty segment; write /applications/*, for example"
-        )
+        raise ValueError(f"the resource path pattern {text!r} has an empty segment; write /applications/*, for example")
     return Pattern(text)
 
 

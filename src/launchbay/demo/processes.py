@@ -16,6 +16,8 @@ from pathlib import Path
 
 import httpx
 
+from launchbay.errors import LaunchbayError
+
 # The process inherits the lock on its pid file, and the kernel releases the lock when the process ends, even if it is
 # killed. So a stale pid never refers to another process that got the same pid later. The launcher writes its own pid
 # before it executes the program, so an interrupt of the command can't come in between.
@@ -94,7 +96,7 @@ _ANSWERS_AT = "Launchbay is listening at "
 _LINES_SHOWN = 10
 
 
-class DemoFailed(Exception):
+class DemoFailed(LaunchbayError):
     """The demo failed; the message names the cause and the fix."""
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from launchbay.egress.http import EgressClient
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, LaunchbayError
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.model.redaction import REDACTED, RedactionStream, SecretEncodings
 
@@ -261,7 +261,7 @@ class ProviderDeps:
 OnData = Callable[[bytes], None]
 
 
-class ShellLost(Exception):
+class ShellLost(LaunchbayError):
     """The connection to the machine was lost. Commands keep running there, and a retry may reconnect."""
 
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from launchbay.errors import CannotStart
+from launchbay.errors import ActionFailed, CannotStart
 from launchbay.machines.contract import ENTRY_POINT_GROUP, MachineProvider
 from launchbay.machines.dry_run import Answers, DryRun
 from launchbay.plugins import BUILT_IN, by_name, packaged
@@ -18,10 +18,6 @@ _ASYNC = ("provision", "adopt", "release", "orphans", "run", "stop", "converge",
 
 LazyProvider = Mapping[str, Callable[[], MachineProvider]]
 """The factories of providers, by name; each is called at the provider's first use."""
-
-
-class UnknownProvider(Exception):
-    """A policy or a machine names a provider that this installation doesn't have."""
 
 
 class Providers:
@@ -68,20 +64,21 @@ class Providers:
     def chosen_for(self, policies: Mapping[str, Any]) -> MachineProvider | None:
         """Return the provider for an environment with these policies, or None if it has no machines.
 
-        Raises UnknownProvider.
+        Raises ActionFailed if this installation doesn't have it.
         """
         name = self.name_for(policies)
         return None if name == NONE else self.named(name)
 
     def named(self, name: str) -> MachineProvider:
-        """Return a provider by name. Raises UnknownProvider."""
+        """Return a provider by name. Raises ActionFailed if this installation doesn't have it."""
         found = self._providers.get(name)
         if found is None and name in self._late:
             found = self._providers[name] = self._late[name]()
         if found is None:
-            raise UnknownProvider(
+            raise ActionFailed(
                 f"Unknown machine provider {name!r}. This installation has {self._known()}. "
-                f"Install the package that provides it, or change the environment's policy {POLICY}."
+                f"Install the package that provides it, or change the environment's policy {POLICY}.",
+                retryable=False,
             )
         return found
 

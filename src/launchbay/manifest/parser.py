@@ -43,7 +43,7 @@ from launchbay.manifest.tree import (
     text_of,
 )
 from launchbay.model.findings import Findings, Place
-from launchbay.model.types import Type, parse_pin_type, parse_type
+from launchbay.model.types import Type, TypeSyntaxError, parse_pin_type, parse_type
 
 _APPLICATION = "application"  # its label in findings
 COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
@@ -174,7 +174,7 @@ def _pin(
         if text.lstrip().startswith("bind"):
             return BoundPin(name, parse_bind(text), node.line, node.column)
         pin_type = _parse_pin_type(text)
-    except ValueError as error:
+    except (ValueError, TypeSyntaxError) as error:
         cut = text.count("(") > text.count(")")
         hint = " Inside { }, quote values that contain a comma." if cut else ""
         findings.error("MalformedPin", f"{error}{hint}", type_node)
@@ -256,7 +256,7 @@ def _parameter_type(node: Node | None, findings: Findings) -> Type | None:
     text = text_of(node, "'type'", findings)
     try:
         return None if text is None else parse_type(text)
-    except ValueError:
+    except TypeSyntaxError:
         # Public manifests write bare words such as `map` and `list` here; they say nothing that can be checked.
         return None
 

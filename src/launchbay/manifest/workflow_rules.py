@@ -11,7 +11,7 @@ from launchbay.manifest.layout import Leaf
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import Node, ScalarNode, is_null, kind_of
 from launchbay.model.findings import Findings, Hints, Place
-from launchbay.model.schedule import CronError, due_times
+from launchbay.model.schedule import due_times
 from launchbay.model.types import PinKind
 
 IMPLICIT_PHASE = "provision"  # if no step declares it, every step without a phase and preceding phases
@@ -196,7 +196,7 @@ def _cron_problem(text: str) -> str | None:
         return f"Invalid schedule: expected at most {_CRON_CHARS} characters, found {len(text)}."
     try:
         due_times(text, _ANY_TIME)
-    except CronError as error:
+    except ValueError as error:
         return str(error)
     return None
 

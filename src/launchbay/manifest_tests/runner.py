@@ -17,7 +17,7 @@ from launchbay import limits
 from launchbay.actions.registry import Registry
 from launchbay.backoff import Backoff
 from launchbay.egress.http import EgressClient
-from launchbay.errors import BadRequest, InvalidManifest, WorkflowFailed
+from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, WorkflowFailed
 from launchbay.machines.dry_run import Answers, fits
 from launchbay.machines.registry import POLICY, Providers
 from launchbay.manifest.compiler import compile_manifest
@@ -97,13 +97,12 @@ class SuiteRunner:
             raise UnusableManifest(path, error.messages) from error
 
 
-class UnusableManifest(Exception):
+class UnusableManifest(LaunchbayError):
     """A manifest of a suite has errors."""
 
     def __init__(self, path: Path, messages: tuple[str, ...]) -> None:
-        super().__init__(f"{path}: {' '.join(messages)}")
+        super().__init__(*messages)
         self.path = path
-        self.messages = messages
 
 
 class _CaseRun:

@@ -10,6 +10,8 @@ from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from launchbay.errors import LaunchbayError
+
 START = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 _BUSY_S = 0.001  # between two polls while a thread works
 
@@ -17,7 +19,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class Deadlock(RuntimeError):
+class Deadlock(LaunchbayError):
     """All tasks wait for each other, and no timer is set."""
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from launchbay.engine.ending import InstanceSnapshot, PendingRun, follow_ups
-from launchbay.errors import BadRequest, WorkflowFailed
+from launchbay.errors import BadRequest, LaunchbayError, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
@@ -71,7 +71,7 @@ class LiveInstance:
         return Graph(self.tree.manifest, configure(self.tree.manifest, self.tree.parameters))
 
 
-class EndlessTriggers(Exception):
+class EndlessTriggers(LaunchbayError):
     """Workflows trigger each other endlessly."""
 
 

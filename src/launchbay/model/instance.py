@@ -34,10 +34,6 @@ class InstanceEvent(StrEnum):
     DESTROY_FAILED = "destroy failed"
 
 
-class InvalidTransition(ValueError):
-    """An event can't happen in a status; a defect of the caller."""
-
-
 _S = InstanceStatus
 _E = InstanceEvent
 _TRANSITIONS: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
@@ -60,11 +56,11 @@ _TRANSITIONS: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
 
 
 def transition(status: InstanceStatus, event: InstanceEvent) -> InstanceStatus:
-    """Return the status after the event. Raises InvalidTransition for a pair that isn't in the table."""
+    """Return the status after the event. Raises ValueError for a pair that isn't in the table."""
     try:
         return _TRANSITIONS[status, event]
     except KeyError:
-        raise InvalidTransition(f"Invalid event for an instance in status {status}: {event}.") from None
+        raise ValueError(f"Invalid event for an instance in status {status}: {event}.") from None
 
 
 def sources(event: InstanceEvent) -> tuple[InstanceStatus, ...]:

@@ -34,10 +34,6 @@ class StepStatus(StrEnum):
     FAILED = "Failed"
 
 
-class InvalidStepTransition(ValueError):
-    """A step can't change from one status to the other; a defect of the caller."""
-
-
 _STEP_TRANSITIONS: dict[StepStatus, frozenset[StepStatus]] = {
     StepStatus.REQUESTED: frozenset({StepStatus.EXECUTING}),
     StepStatus.EXECUTING: frozenset({StepStatus.EXECUTING, StepStatus.SUCCEEDED, StepStatus.FAILED}),
@@ -47,9 +43,9 @@ _STEP_TRANSITIONS: dict[StepStatus, frozenset[StepStatus]] = {
 
 
 def transition_step(status: StepStatus, to: StepStatus) -> StepStatus:
-    """Return `to` if a step in `status` can change to it. Raises InvalidStepTransition otherwise."""
+    """Return `to` if a step in `status` can change to it. Raises ValueError otherwise."""
     if to not in _STEP_TRANSITIONS[status]:
-        raise InvalidStepTransition(f"A step can't change from {status} to {to}.")
+        raise ValueError(f"A step can't change from {status} to {to}.")
     return to
 
 

@@ -19,27 +19,26 @@ _LAST_YEAR = 2199
 _DAYS_TRIED = 366 * 8  # a leap day that must also be a weekday occurs within this
 
 
-class CronError(ValueError):
-    """The string isn't a Quartz cron expression; the message says why."""
-
-
 def due_times(text: str, after: datetime) -> Iterator[datetime]:
-    """Yield the times after `after`, soonest first, until the expression has no more. Raises CronError at the call."""
+    """Yield the times after `after`, soonest first, until the expression has no more.
+
+    Raises ValueError at the call if the text isn't a Quartz cron expression.
+    """
     fields = text.upper().split()
     if len(fields) not in {6, 7}:
-        raise CronError(f"Invalid schedule {text!r}: expected 6 or 7 fields, found {len(fields)}.")
+        raise ValueError(f"Invalid schedule {text!r}: expected 6 or 7 fields, found {len(fields)}.")
     second, minute, hour, day, month, weekday = fields[:6]
     is_day = _special_day(day)
     translated = " ".join((second, minute, hour, "*" if is_day or day == "?" else day, month, _weekday(weekday)))
     try:
         CronSim(translated, after)
     except CronSimError as error:
-        raise CronError(f"Invalid schedule {text!r}: {error}.") from error
+        raise ValueError(f"Invalid schedule {text!r}: {error}.") from error
     return _times(translated, after.astimezone(UTC), is_day, _years(fields[6] if len(fields) == 7 else "*"))
 
 
 def next_due(text: str, after: datetime) -> datetime | None:
-    """Return the first time after `after`, or None. Raises CronError."""
+    """Return the first time after `after`, or None. Raises ValueError."""
     return next(due_times(text, after), None)
 
 
@@ -108,7 +107,7 @@ def _years(field: str) -> Callable[[int], bool]:
         return lambda year: True  # noqa: ARG005 - every year
     parts = [re.fullmatch(r"(\*|\d{4})(?:-(\d{4}))?(?:/(\d{1,4}))?", part) for part in field.split(",")]
     if not all(parts):
-        raise CronError(f"Invalid schedule: can't read the year {field!r}.")
+        raise ValueError(f"Invalid schedule: can't read the year {field!r}.")
     ranges = []
     for part in parts:
         assert part is not None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NoReturn, TypeAlias
 
+from launchbay.errors import LaunchbayError
 from launchbay.limits import TYPE_DEPTH
 
 
@@ -54,7 +55,7 @@ _TOKEN = re.compile(r"\s*(=>|[<>,()]|[^\s<>,()=]+|=|\Z)")
 _PUNCTUATION = frozenset(("=>", "<", ">", ",", "(", ")", "=", ""))
 
 
-class TypeSyntaxError(ValueError):
+class TypeSyntaxError(LaunchbayError):
     """A string isn't a type; `offset` is the 0-based index of the error."""
 
     def __init__(self, message: str, offset: int) -> None:

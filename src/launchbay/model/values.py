@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from launchbay.errors import LaunchbayError
 from launchbay.limits import JSON_DEPTH
 from launchbay.model.types import BOOL, BYTES, DOUBLE, INT, OBJECT, STRING, UNIT, ListType, MapType, Primitive, Type
 
@@ -87,7 +88,7 @@ _TRUTH = {"true": True, "false": False}
 _PLAIN_KEY = re.compile(r"[\w-]{1,40}")
 
 
-class CoercionError(ValueError):
+class CoercionError(LaunchbayError):
     """A value can't become the expected type without loss.
 
     The message has the type, the place inside the value (`path`, such as `[2].key`) and the kind of the given value,

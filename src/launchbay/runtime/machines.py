@@ -15,7 +15,6 @@ from launchbay.actions.contract import idempotency_key
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import MachineProvider, ProviderContext, ProvidesSshAccess, RunsImages
-from launchbay.machines.registry import UnknownProvider
 from launchbay.manifest.graph import COMPUTE, Peer
 from launchbay.model.job import StepStatus, workflow_path
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
@@ -30,17 +29,14 @@ _CONTAINERS = "container"
 
 def provider_of(job: JobRun) -> MachineProvider | None:
     """Return the provider of the instance's machines, or None if none is set. Raises ActionFailed."""
-    try:
-        return job.deps.machines.chosen_for(job.environment.policies)
-    except UnknownProvider as error:
-        raise ActionFailed(str(error), retryable=False) from None
+    return job.deps.machines.chosen_for(job.environment.policies)
 
 
 def image_runner(job: JobRun) -> RunsImages:
     """Return the container engine, which is independent of the instance's provider. Raises ActionFailed."""
     try:
         provider = job.deps.machines.named(_CONTAINERS)
-    except UnknownProvider:
+    except ActionFailed:
         provider = None
     if not isinstance(provider, RunsImages):
         raise ActionFailed(
@@ -125,13 +121,13 @@ class ComponentMachines:
             raise ActionFailed(*failures)
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
-        return await _maker(self.job, machine).run(self.context, machine, command)
+        return await self.job.deps.machines.named(machine.provider).run(self.context, machine, command)
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        return await _maker(self.job, machine).converge(self.context, machine, chef)
+        return await self.job.deps.machines.named(machine.provider).converge(self.context, machine, chef)
 
     async def ssh_access(self, machine: Machine) -> SshAccess:
-        provider = _maker(self.job, machine)
+        provider = self.job.deps.machines.named(machine.provider)
         if not isinstance(provider, ProvidesSshAccess):
             raise ActionFailed(
                 f"Can't reach {machine.host} by SSH: it's a machine of {machine.provider!r}.",
@@ -141,10 +137,10 @@ class ComponentMachines:
         return await provider.ssh_access(self.context, machine)
 
     async def put_file(self, machine: Machine, name: str, content: bytes) -> None:
-        await _maker(self.job, machine).put_file(self.context, machine, name, content)
+        await self.job.deps.machines.named(machine.provider).put_file(self.context, machine, name, content)
 
     async def get_file(self, machine: Machine, name: str) -> bytes:
-        return await _maker(self.job, machine).get_file(self.context, machine, name)
+        return await self.job.deps.machines.named(machine.provider).get_file(self.context, machine, name)
 
     def _role_names(self) -> list[str]:
         return list(dict.fromkeys(machine.role for machine in self.own()))
@@ -233,7 +229,7 @@ async def release(
         if machine.adopted:
             return None
         try:
-            await _maker(job, machine).release(context, machine)
+            await job.deps.machines.named(machine.provider).release(context, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other machines must go anyway
             return f"Can't release machine {machine.host} ({machine.id}, role {machine.role!r}): {_describe(error)}"
         return None
@@ -289,7 +285,7 @@ async def stop_commands(job: JobRun) -> None:
 
     async def stop(machine: Machine, context: ProviderContext) -> None:
         try:
-            await _maker(job, machine).stop(context, machine)
+            await job.deps.machines.named(machine.provider).stop(context, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the job's end must continue
             context.log("warning", _describe(error))
 
@@ -317,13 +313,6 @@ def _is_executing(job: JobRun, path: str) -> bool:
 def _teardown_context(job: JobRun, component: str) -> ProviderContext:
     path = workflow_path(component, _RELEASE)
     return provider_context(job, component, _RELEASE, path, lambda level, text: job.journal.log(None, level, text))
-
-
-def _maker(job: JobRun, machine: Machine) -> MachineProvider:
-    try:
-        return job.deps.machines.named(machine.provider)
-    except UnknownProvider as error:
-        raise ActionFailed(str(error), retryable=False) from None
 
 
 def _describe(error: Exception) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from structlog.contextvars import bound_contextvars
 
 from launchbay import limits
-from launchbay.errors import ActionFailed, ExpressionError, Fenced, WorkflowFailed
+from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus, attempt_path, step_path
@@ -42,7 +42,7 @@ def validate_outputs(outputs: object) -> dict[str, Any]:
     return decoded
 
 
-class StepFailed(Exception):
+class StepFailed(LaunchbayError):
     """The final failure of a step. If `ignored`, the workflow continues."""
 
     def __init__(self, message: str, *, ignored: bool) -> None:

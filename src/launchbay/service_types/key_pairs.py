@@ -127,10 +127,6 @@ _EXPONENT = 65537
 _PrivateKey = Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey
 
 
-class InvalidKey(ValueError):
-    """A private key is invalid, or this kind of key can't be generated; the message says why."""
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyPair:
     """A key pair: `private` in OpenSSH's format without a passphrase, `public` as a line of authorized_keys."""
@@ -141,24 +137,28 @@ class KeyPair:
 
 
 def generate(algorithm: str, bits: int | None, comment: str) -> KeyPair:
-    """Generate a key pair, which takes seconds for long RSA keys. Raises InvalidKey."""
+    """Generate a key pair, which takes seconds for long RSA keys. Raises FieldErrors."""
     if algorithm == ED25519:
         if bits is not None:
-            raise InvalidKey("An ed25519 key always has 256 bits. Remove `bits`.")
+            raise FieldErrors({"bits": ["An ed25519 key always has 256 bits. Remove `bits`."]})
         return _pair(Ed25519PrivateKey.generate(), comment)
     if algorithm != RSA:
-        raise InvalidKey(f"Can't generate keys of the algorithm {algorithm[:40]!r}. Use {ED25519} or {RSA}.")
+        raise FieldErrors(
+            {"algorithm": [f"Can't generate keys of the algorithm {algorithm[:40]!r}. Use {ED25519} or {RSA}."]}
+        )
     size = RSA_BITS_DEFAULT if bits is None else bits
     if not RSA_BITS_MIN <= size <= RSA_BITS_MAX or size % 8:
-        raise InvalidKey(f"`bits` of an RSA key must be a multiple of 8 from {RSA_BITS_MIN} to {RSA_BITS_MAX}.")
+        raise FieldErrors(
+            {"bits": [f"`bits` of an RSA key must be a multiple of 8 from {RSA_BITS_MIN} to {RSA_BITS_MAX}."]}
+        )
     return _pair(generate_private_key(_EXPONENT, size), comment)
 
 
 def read(text: str, comment: str) -> KeyPair:
-    """Return the key pair of a private key in OpenSSH or PEM format. Raises InvalidKey without repeating the key."""
+    """Return the key pair of a private key in OpenSSH or PEM format. Raises FieldErrors without repeating the key."""
     data = text.strip().encode() + b"\n"
     if len(data) > PRIVATE_KEY_BYTES:
-        raise InvalidKey(f"A private key can have at most {PRIVATE_KEY_BYTES} bytes.")
+        raise _invalid(f"A private key can have at most {PRIVATE_KEY_BYTES} bytes.")
     read_key = (
         serialization.load_ssh_private_key
         if b"BEGIN OPENSSH PRIVATE KEY" in data
@@ -167,18 +167,22 @@ def read(text: str, comment: str) -> KeyPair:
     try:
         key = read_key(data, None)
     except (TypeError, ValueError, UnsupportedAlgorithm):
-        raise InvalidKey(
+        raise _invalid(
             "Invalid private key: expected OpenSSH or PEM format without a passphrase, from the line with BEGIN to the "
             "line with END. To remove a passphrase, run `ssh-keygen -p -N '' -f FILE`."
         ) from None
     if not isinstance(key, Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey):
-        raise InvalidKey("Unsupported algorithm of the key. Use ed25519, RSA or ECDSA.")
+        raise _invalid("Unsupported algorithm of the key. Use ed25519, RSA or ECDSA.")
     if isinstance(key, RSAPrivateKey) and not RSA_BITS_MIN <= key.key_size <= 4 * RSA_BITS_MAX:
-        raise InvalidKey(f"The RSA key has {key.key_size} bits, but needs at least {RSA_BITS_MIN}.")
+        raise _invalid(f"The RSA key has {key.key_size} bits, but needs at least {RSA_BITS_MIN}.")
     try:
         return _pair(key, comment)
     except (ValueError, UnsupportedAlgorithm):
-        raise InvalidKey("OpenSSH doesn't support this kind of key.") from None
+        raise _invalid("OpenSSH doesn't support this kind of key.") from None
+
+
+def _invalid(message: str) -> FieldErrors:
+    return FieldErrors({"privateKey": [message]})
 
 
 def fingerprint(public: str) -> str:
@@ -273,22 +277,14 @@ async def _public(call: ServiceCall) -> dict[str, Any]:
 async def _generate(call: ServiceCall) -> dict[str, Any]:
     name = validate_entry_name(call.arguments["name"])
     algorithm = call.arguments.get("algorithm", ED25519)
-    try:
-        # In a thread: a long RSA key takes seconds.
-        pair = await asyncio.to_thread(generate, algorithm, call.arguments.get("bits"), name)
-    except InvalidKey as error:
-        wrong = "bits" if "bits" in str(error) else "algorithm"
-        raise FieldErrors({wrong: [str(error)]}) from error
+    # In a thread: a long RSA key takes seconds.
+    pair = await asyncio.to_thread(generate, algorithm, call.arguments.get("bits"), name)
     return await _store(call, name, pair)
 
 
 async def _import(call: ServiceCall) -> dict[str, Any]:
     name = validate_entry_name(call.arguments["name"])
-    try:
-        pair = read(call.arguments["privateKey"], name)
-    except InvalidKey as error:
-        raise FieldErrors({"privateKey": [str(error)]}) from error
-    return await _store(call, name, pair)
+    return await _store(call, name, read(call.arguments["privateKey"], name))
 
 
 async def _store(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.errors import Conflict, FieldErrors
+from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.limits import NAME_CHARS, POOL_RESOURCES, POOL_WAIT_LONGEST_S, POOL_WAITING
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import (
@@ -34,10 +34,6 @@ _INTERFACE = "resource-pool"
 _POLL_S = 0.25
 _ABANDONED_AFTER_S = 5.0
 _HOLDER = CommandArgument(STRING, "The holder of the resource, such as an instance's ID.", required=True)
-
-
-class InvalidPool(ValueError):
-    """The resources of a pool are invalid; the message says why."""
 
 
 class _Attempt(NamedTuple):
@@ -90,8 +86,8 @@ class ResourcePool:
         """Check the IDs. A resource that is removed while it is held stays held."""
         try:
             resources_of(parameters)
-        except InvalidPool as error:
-            return {RESOURCES: [str(error)]}
+        except BadRequest as error:
+            return {RESOURCES: list(error.messages)}
         return {}
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
@@ -104,7 +100,7 @@ class ResourcePool:
 
 
 def resources_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resources by ID, in order. Raises InvalidPool."""
+    """Return the resources by ID, in order. Raises BadRequest."""
     given = parameters.get(RESOURCES, {})
     if isinstance(given, Mapping):
         found = dict(given)
@@ -113,16 +109,16 @@ def resources_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
         for position, resource in enumerate(given, 1):
             resource_id = resource.get("id") if isinstance(resource, Mapping) else resource
             if not isinstance(resource_id, str):
-                raise InvalidPool(f"The resource at position {position} must be a string, or a map with a string 'id'.")
+                raise BadRequest(f"The resource at position {position} must be a string, or a map with a string 'id'.")
             if resource_id in found:
-                raise InvalidPool(f"Duplicate resource {resource_id[:80]!r}. Remove one of them.")
+                raise BadRequest(f"Duplicate resource {resource_id[:80]!r}. Remove one of them.")
             found[resource_id] = resource
     else:
-        raise InvalidPool("The resources must be a map from IDs to descriptions, or a list.")
+        raise BadRequest("The resources must be a map from IDs to descriptions, or a list.")
     if len(found) > POOL_RESOURCES:
-        raise InvalidPool(f"The pool has {len(found)} resources. Limit: {POOL_RESOURCES}.")
+        raise BadRequest(f"The pool has {len(found)} resources. Limit: {POOL_RESOURCES}.")
     if any(not resource_id.strip() or len(resource_id) > NAME_CHARS for resource_id in found):
-        raise InvalidPool(f"The ID of a resource must have 1 to {NAME_CHARS} characters, not only spaces.")
+        raise BadRequest(f"The ID of a resource must have 1 to {NAME_CHARS} characters, not only spaces.")
     return found
 
 

@@ -10,7 +10,7 @@ import msgspec
 from starlette.types import Receive
 
 from launchbay.auth.permissions import Actor
-from launchbay.errors import BadRequest, FieldErrors, MalformedBody, TooLarge
+from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedBody, TooLarge
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
 from launchbay.urlencoded import MEDIA_TYPE as FORM
 from launchbay.urlencoded import decode_fields
@@ -67,7 +67,7 @@ class FormBody:
     media_type: str = FORM
 
 
-class ClientDisconnect(Exception):
+class ClientDisconnect(LaunchbayError):
     """The client closed the connection before the response was complete."""
 
 

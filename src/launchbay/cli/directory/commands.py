@@ -9,7 +9,7 @@ import click
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
-from launchbay.cli.directory.contents import InvalidDirectory, read_directory, write_directory
+from launchbay.cli.directory.contents import read_directory, write_directory
 from launchbay.cli.directory.plan import CHANGE, CREATE, DELETE, Change, Plan, RemoteState
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, lines, printable, show
@@ -20,10 +20,7 @@ _COLOURS = {CREATE: "green", CHANGE: "yellow", DELETE: "red"}
 
 def _apply(directory: Path, **given: Any) -> None:
     options = {name: given.pop(name) for name in ("yes", "prune", "dry_run", "diff")}
-    try:
-        wanted = read_directory(directory)
-    except InvalidDirectory as bad:
-        raise CommandFailed("\n".join(bad.problems), ExitCode.REFUSED) from bad
+    wanted = read_directory(directory)
     connection = connected(given)
     plan = Plan(RemoteState(connection.client, connection.names.organization()), wanted)
     changes, superfluous = plan.changes(), plan.superfluous()

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import msgspec
 import yaml
 
+from launchbay.cli.output import CommandFailed, ExitCode
 from launchbay.errors import InvalidManifest
 from launchbay.manifest.reader import read, resolve
 from launchbay.manifest.tree import is_null, plain
@@ -71,20 +72,12 @@ T = TypeVar("T")
 _KINDS = ("applications", "environments", "roles")
 
 
-class InvalidDirectory(Exception):
-    """A directory has errors. `problems` are messages with paths."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
-
-
 def read_directory(root: Path) -> Contents:
-    """Return the contents of a directory. Raises InvalidDirectory with all problems."""
+    """Return the contents of a directory. Raises CommandFailed with all problems."""
     reader = _Reader()
     contents = Contents()
     if not root.is_dir():
-        raise InvalidDirectory([f"{root} isn't a directory."])
+        raise CommandFailed(f"{root} isn't a directory.", ExitCode.REFUSED)
     for path in _visible(root):
         if path.name not in _KINDS:
             reader.problems.append(f"{path}: unexpected name. Valid names: {', '.join(_KINDS)}.")
@@ -101,7 +94,7 @@ def read_directory(root: Path) -> Contents:
     if contents == Contents() and not reader.problems:
         reader.problems.append(f"{root}: the directory is empty. Valid names: {', '.join(_KINDS)}.")
     if reader.problems:
-        raise InvalidDirectory(reader.problems)
+        raise CommandFailed("\n".join(reader.problems), ExitCode.REFUSED)
     return contents
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +25,7 @@ from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.schedule import CronError, due_times
+from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import environments, instances, jobs, workflows
@@ -191,15 +192,11 @@ def _is_of_manifest(row: ScheduleRow, recurring: list[RecurringRun]) -> bool:
 
 
 def _next_runs(expression: str, now: datetime) -> list[datetime]:
-    runs: list[datetime] = []
     try:
-        for at in due_times(expression, now):
-            if len(runs) == _NEXT_RUNS or at > now + _RUNS_SEARCHED:
-                break
-            runs.append(at)
-    except CronError:
+        times = due_times(expression, now)
+    except ValueError:
         return []  # the engine logs it
-    return runs
+    return list(islice(takewhile(lambda at: at <= now + _RUNS_SEARCHED, times), _NEXT_RUNS))
 
 
 @routes.post("/console/instances/{id}/run")
