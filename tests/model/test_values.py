@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
+from launchbay.errors import LaunchbayError
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from launchbay.model.types import (
@@ -124,7 +125,7 @@ def test_what_is_no_type_is_refused_with_the_offset(text: str, offset: int) -> N
     with pytest.raises(TypeSyntaxError) as caught:
         parse_type(text)
     assert caught.value.offset == offset
-    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, LaunchbayError)
     assert f"at character {offset + 1} of" in str(caught.value)
 
 
