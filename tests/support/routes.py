@@ -128,6 +128,7 @@ FAILURES: Mapping[str, Exception] = {
     "AddressRefused": errors.AddressRefused("This address is not allowed."),
     "Fenced": errors.Fenced("Another process has it."),
     "CannotStart": errors.CannotStart(SECRET),
+    "WorkflowFailed": errors.WorkflowFailed(SECRET),
     "LaunchbayError": errors.LaunchbayError(SECRET),
     "RuntimeError": RuntimeError(SECRET),
 }

@@ -69,7 +69,8 @@ STATUSES = {
     "BadRequest": 400, "MalformedBody": 400, "InvalidManifest": 400, "FieldErrors": 400, "NotAuthenticated": 401,
     "NotAllowed": 403, "NotFound": 404, "Conflict": 409, "TooManyRequests": 429, "TooLarge": 413, "Unavailable": 503,
     "ManifestSourceLocked": 401, "ExpressionError": 400, "ActionFailed": 400, "OutgoingFailed": 400,
-    "AddressRefused": 400, "Fenced": 503, "CannotStart": 500, "LaunchbayError": 500, "RuntimeError": 500,
+    "AddressRefused": 400, "Fenced": 503, "CannotStart": 500, "WorkflowFailed": 500,
+    "LaunchbayError": 500, "RuntimeError": 500,
 }  # fmt: skip
 
 
@@ -121,7 +122,7 @@ async def test_errors_bring_the_headers_of_their_status(
     assert (await client.get(f"/api/1/failures/{kind}")).headers[header] == value
 
 
-@pytest.mark.parametrize("kind", ["RuntimeError", "CannotStart", "LaunchbayError"])
+@pytest.mark.parametrize("kind", ["RuntimeError", "CannotStart", "WorkflowFailed", "LaunchbayError"])
 async def test_a_500_says_nothing_of_the_inside_and_is_logged_with_the_request_id(
     client: httpx.AsyncClient, kind: str
 ) -> None:
