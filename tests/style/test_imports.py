@@ -26,7 +26,6 @@ SMALL = {"launchbay.console.pages.audit": "a page, which only the table of pages
 WITH_SQL = {
     "launchbay.engine.queue": "Procrastinate's tables, which only this module knows",
     "launchbay.engine.queue_schema": "versions of Procrastinate's tables",
-    "launchbay.postgres.backup": "databases of other versions, without our schema",
 }
 # Public exceptions outside of the tree in errors.py.
 OWN_ROOTS = {

@@ -9,7 +9,6 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from argon2 import PasswordHasher
-from psycopg import AsyncConnection
 from starlette.types import ASGIApp
 
 from launchbay.actions.registry import Registry
@@ -53,7 +52,7 @@ from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.database import Database, conninfo
 from launchbay.store.events import EventFeed
-from launchbay.store.schema import CONNECTION_NAME, upgrade
+from launchbay.store.schema import patient_connection, upgrade
 from launchbay.telemetry.metrics import exposition
 from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.context import AppContext, QueueQuota
@@ -205,10 +204,7 @@ async def check_secret_key(app: App, settings: Settings) -> None:
 async def upgrade_database(url: str) -> None:
     """Upgrade a database to the schema of this version, including the tables of the queue."""
     await upgrade(url)
-    async with await AsyncConnection.connect(
-        conninfo(url), autocommit=True, application_name=CONNECTION_NAME
-    ) as connection:
-        await connection.execute("SET statement_timeout = 0")  # to wait for another server that upgrades
+    async with patient_connection(url) as connection:
         await apply_schema(connection)
 
 

@@ -7,7 +7,6 @@ transaction that accepts its job deletes it. It never fires early, because only 
 from datetime import datetime
 
 import msgspec
-import psycopg
 import structlog
 
 from launchbay.auth.secret_key import SecretKey, TextSeal
@@ -26,7 +25,7 @@ from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import linked_components, linked_signals, return_values
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import schedules
-from launchbay.store.database import Connection, Database
+from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.schedules import DueRow, TargetRow
 from launchbay.telemetry import metrics
 
@@ -187,7 +186,7 @@ class Stager:
             return manifest, plan_run(manifest, schedule.workflow, msgspec.json.decode(schedule.parameters), prior)
         except BadRequest as error:
             refusal = str(error)
-        except (Unavailable, psycopg.Error):
+        except (Unavailable, DatabaseError):
             raise
         except Exception:
             log.exception("schedule.planning_failed", schedule=schedule.id, instance=schedule.instance_id)

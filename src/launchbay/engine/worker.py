@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import psycopg
 import structlog
 
 from launchbay.engine.queue import Queue
@@ -16,6 +15,7 @@ from launchbay.engine.rescuer import Rescuer
 from launchbay.engine.runner import Runner
 from launchbay.engine.stager import Stager
 from launchbay.errors import Unavailable
+from launchbay.store.database import DatabaseError
 
 log = structlog.get_logger(__name__)
 RUN_JOB = "run_job"  # also in store/queries/jobs.sql
@@ -95,7 +95,7 @@ class Engine:
         """Take over the jobs of earlier processes without waiting for their leases to expire."""
         try:
             freed = await self.queue.rescue(await self.queue.heartbeats())
-        except psycopg.Error as error:
+        except DatabaseError as error:
             log.warning("jobs.recovery_failed", error=str(error))  # the leases expire anyway
             return
         if freed:

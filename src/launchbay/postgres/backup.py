@@ -13,14 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-
 from launchbay.errors import CannotStart
 from launchbay.postgres import cluster
 from launchbay.processes.run import minimal_environment
-from launchbay.store.database import conninfo, redacted_url
-from launchbay.store.schema import check_known
+from launchbay.store.database import connection_parameters, redacted_url
+from launchbay.store.schema import check_known, has_tables
 
 _SERVICE = "launchbay"
 _SECTIONS = ("pre-data", "data", "post-data")
@@ -111,7 +108,7 @@ def _failure(failed: str, errors: bytes) -> CannotStart:
 @contextmanager
 def _variables(database_url: str) -> Iterator[dict[str, str]]:
     """Tell the connection through a private file: everybody may read the arguments of a process."""
-    given = {**conninfo_to_dict(conninfo(database_url)), "options": "-c statement_timeout=0 -c timezone=UTC"}
+    given = {**connection_parameters(database_url), "options": "-c statement_timeout=0 -c timezone=UTC"}
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "service.conf"
         path.write_text(
@@ -178,16 +175,7 @@ def _version(database_url: str, file: Path) -> str | None:
 
 
 def _check_empty(database_url: str) -> None:
-    try:
-        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
-            row = connection.execute(
-                "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
-            ).fetchone()
-    except psycopg.Error as error:
-        raise CannotStart(
-            f"The database at {redacted_url(database_url)} does not let us in: {str(error).strip()}"
-        ) from error
-    if row is None or row[0]:
+    if has_tables(database_url):
         raise CannotStart(
             f"The database at {redacted_url(database_url)} is not empty, and a restoration overwrites nothing.",
             "Restore into a new data directory (--data-dir) or a new database (--database-url).",

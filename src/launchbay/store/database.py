@@ -77,6 +77,8 @@ def foreign_key_violation_as(message: str) -> Iterator[None]:
         raise Conflict(message) from error
 
 
+# What the driver raises, as modules outside of the store catch it.
+DatabaseError = psycopg.Error
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 Pool: TypeAlias = psycopg_pool.AsyncConnectionPool[Connection]
 OLDEST_MAJOR = 15
@@ -300,6 +302,11 @@ class _Transaction(_Borrowed):
         # On a broken connection, psycopg ends the block silently without sending COMMIT.
         if self._block.status is not AsyncTransaction.Status.COMMITTED:
             raise OutcomeUnknown(*_UNKNOWN)
+
+
+def connection_parameters(url: str) -> dict[str, Any]:
+    """Return the parameters of libpq with our timeouts. Raises CannotStart for an invalid connection string."""
+    return dict(conninfo_to_dict(conninfo(url)))
 
 
 def conninfo(url: str) -> str:

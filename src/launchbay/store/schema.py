@@ -22,7 +22,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
-from launchbay.store.database import check_version, conninfo, redacted_url, refused
+from launchbay.store.database import Connection, check_version, conninfo, redacted_url, refused
 
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers can run together with this version. Tests hold their statements to today's schema.
@@ -44,6 +44,7 @@ DELETE FROM alembic_version;
 INSERT INTO alembic_version (version_num) VALUES ({revision});
 COMMENT ON TABLE alembic_version IS {author}
 """
+_TABLES = "SELECT 1 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LIMIT 1"
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
 
 
@@ -57,9 +58,7 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
     where = f"database at {redacted_url(database_url)}"
     target = to or revisions()[-1]
     try:
-        async with await AsyncConnection.connect(
-            conninfo(database_url), autocommit=True, application_name=CONNECTION_NAME
-        ) as connection:
+        async with await _connect(database_url) as connection:
             check_version(connection.info.server_version)
             if not await _missing(connection, where, target):
                 return False
@@ -72,6 +71,25 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
                 ) from error
     except psycopg.Error as error:
         raise refused(database_url, error) from error
+
+
+@asynccontextmanager
+async def patient_connection(database_url: str) -> AsyncIterator[Connection]:
+    """Open a connection whose statements have no timeout, to wait for another server that upgrades."""
+    async with await _connect(database_url) as connection:
+        await connection.execute("SET statement_timeout = 0")
+        yield connection
+
+
+def has_tables(database_url: str) -> bool:
+    """Return whether the database has any tables. Raises CannotStart if it refuses the connection."""
+    try:
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            return connection.execute(_TABLES).fetchone() is not None
+    except psycopg.Error as error:
+        raise CannotStart(
+            f"The database at {redacted_url(database_url)} does not let us in: {str(error).strip()}"
+        ) from error
 
 
 def check_known(revision: str, what: str, version: str | None) -> None:
@@ -123,6 +141,10 @@ async def execute_when_free(connection: AsyncConnection[Any], scripts: Iterable[
             await asyncio.sleep(PAUSE_S)
         else:
             return
+
+
+async def _connect(database_url: str) -> Connection:
+    return await AsyncConnection.connect(conninfo(database_url), autocommit=True, application_name=CONNECTION_NAME)
 
 
 async def _upgrade(connection: AsyncConnection[Any], where: str, target: str) -> bool:
