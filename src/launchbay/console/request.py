@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -227,6 +227,7 @@ class PageRequest:
 
 
 Handler = Callable[[PageRequest], Awaitable[Response]]
+HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +256,14 @@ class Routes:
     def __iter__(self) -> Iterator[PageRoute]:
         return iter(self._routes)
 
-    def get(self, path: str, *, public: bool = False) -> Callable[[Handler], Handler]:
+    def get(self, path: str, *, public: bool = False) -> Callable[[HandlerT], HandlerT]:
         return self._declare("GET", path, public=public)
 
-    def post(self, path: str, *, public: bool = False) -> Callable[[Handler], Handler]:
+    def post(self, path: str, *, public: bool = False) -> Callable[[HandlerT], HandlerT]:
         return self._declare("POST", path, public=public)
 
-    def _declare(self, method: Literal["GET", "POST"], path: str, *, public: bool) -> Callable[[Handler], Handler]:
-        def declare(handler: Handler) -> Handler:
+    def _declare(self, method: Literal["GET", "POST"], path: str, *, public: bool) -> Callable[[HandlerT], HandlerT]:
+        def declare(handler: HandlerT) -> HandlerT:
             self._routes.append(PageRoute(method, path, handler, public))
             return handler
 

@@ -13,19 +13,24 @@ routes = Routes()
 
 
 @routes.get("/console/account")
-async def show(request: PageRequest) -> Response:
-    return await _show(request, None)
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    return await request.page(
+        "account.html",
+        problem=problem,
+        tokens=await account.list_tokens(request.ctx),
+        sessions=await sign_in.list_sessions(request.ctx, request.session),
+    )
 
 
 @routes.post("/console/account/password")
 async def change_password(request: PageRequest) -> Response:
     form = request.form
     if form.raw("newPassword") != form.raw("repeatedPassword"):
-        return await _show(request, BadRequest("The new passwords don't match.", code="WrongPassword"))
+        return await show(request, BadRequest("The new passwords don't match.", code="WrongPassword"))
     try:
         await account.change_password(request.ctx, form.raw("currentPassword"), form.raw("newPassword"))
     except (BadRequest, TooManyRequests) as error:
-        return await _show(request, error)
+        return await show(request, error)
     # The change ended all sessions; this browser continues with a new one.
     session = await sign_in.open_session(request.ctx)
     renewed = dataclasses.replace(request, session=session.token)
@@ -40,7 +45,7 @@ async def end_session(request: PageRequest) -> Response:
     try:
         await sign_in.close_other_session(request.ctx, request.path("id"))
     except NotFound as error:
-        return await _show(request, error)
+        return await show(request, error)
     return request.redirect(f"{HOME}/account", "Session ended.")
 
 
@@ -49,14 +54,5 @@ async def revoke(request: PageRequest) -> Response:
     try:
         await account.revoke_token(request.ctx, request.path("id"))
     except NotFound as error:
-        return await _show(request, error)
+        return await show(request, error)
     return request.redirect(f"{HOME}/account", "Token revoked.")
-
-
-async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    return await request.page(
-        "account.html",
-        problem=problem,
-        tokens=await account.list_tokens(request.ctx),
-        sessions=await sign_in.list_sessions(request.ctx, request.session),
-    )

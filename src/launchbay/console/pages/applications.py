@@ -36,8 +36,33 @@ async def create(request: PageRequest) -> Response:
 
 
 @routes.get("/console/applications/{id}")
-async def show(request: PageRequest) -> Response:
-    return await _show(request, None)
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    ctx = request.ctx
+    application = await applications.read_application(ctx, request.path("id"))
+    manifest: CompiledManifest | None = None
+    try:
+        _, _, manifest = await read_compiled(ctx, application.id, None)
+    except InvalidManifest as error:
+        problem = problem or error  # the version needs a package that is no longer installed
+    wanted = InstanceFilter(application_id=application.id)
+    instances = await browse_instances(ctx, application.organization_id, wanted, None, _INSTANCES_SHOWN)
+    return await request.page(
+        "application.html",
+        section="applications",
+        organization_id=application.organization_id,
+        problem=problem,
+        application=application,
+        source=application.source_url,
+        manifest=manifest,
+        lines=[] if manifest is None else component_lines(manifest),
+        graph="" if manifest is None else component_graph(manifest),
+        versions=await list_manifests(ctx, application.id),
+        revisions=await revisions.list_revisions(ctx, application.id),
+        environments=await list_environments(ctx, application.organization_id),
+        instances=instances,
+        people=await user_names(request, application.organization_id),
+        form=request.form,
+    )
 
 
 @routes.post("/console/applications/{id}/name")
@@ -45,7 +70,7 @@ async def rename(request: PageRequest) -> Response:
     try:
         await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
     except BadRequest as error:
-        return await _show(request, error)
+        return await show(request, error)
     return request.redirect(_path(request), "Application renamed.")
 
 
@@ -82,7 +107,7 @@ async def create_revision(page_request: PageRequest) -> Response:
             )
         await revisions.create_revision(page_request.ctx, page_request.path("id"), request)
     except BadRequest as error:
-        return await _show(page_request, error)
+        return await show(page_request, error)
     return page_request.redirect(f"{_path(page_request)}#revisions", "Revision saved.")
 
 
@@ -101,35 +126,6 @@ async def _list(request: PageRequest, organization_id: str, problem: LaunchbayEr
         problem=problem,
         rows=await applications.list_applications(request.ctx, organization_id),
         name=request.form.text("name"),
-    )
-
-
-async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    ctx = request.ctx
-    application = await applications.read_application(ctx, request.path("id"))
-    manifest: CompiledManifest | None = None
-    try:
-        _, _, manifest = await read_compiled(ctx, application.id, None)
-    except InvalidManifest as error:
-        problem = problem or error  # the version needs a package that is no longer installed
-    wanted = InstanceFilter(application_id=application.id)
-    instances = await browse_instances(ctx, application.organization_id, wanted, None, _INSTANCES_SHOWN)
-    return await request.page(
-        "application.html",
-        section="applications",
-        organization_id=application.organization_id,
-        problem=problem,
-        application=application,
-        source=application.source_url,
-        manifest=manifest,
-        lines=[] if manifest is None else component_lines(manifest),
-        graph="" if manifest is None else component_graph(manifest),
-        versions=await list_manifests(ctx, application.id),
-        revisions=await revisions.list_revisions(ctx, application.id),
-        environments=await list_environments(ctx, application.organization_id),
-        instances=instances,
-        people=await user_names(request, application.organization_id),
-        form=request.form,
     )
 
 

@@ -26,8 +26,16 @@ routes = Routes()
 
 
 @routes.get("/console/organizations/{id}/environments")
-async def list_all(request: PageRequest) -> Response:
-    return await _list(request, None)
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    organization_id = request.path("id")
+    return await request.page(
+        "environments.html",
+        section="environments",
+        organization_id=organization_id,
+        problem=problem,
+        rows=await environments.list_environments(request.ctx, organization_id),
+        name=request.form.text("name"),
+    )
 
 
 @routes.post("/console/organizations/{id}/environments")
@@ -35,13 +43,37 @@ async def create(request: PageRequest) -> Response:
     try:
         created = await environments.create_environment(request.ctx, request.path("id"), request.form.text("name"))
     except BadRequest as error:
-        return await _list(request, error)
+        return await list_all(request, error)
     return request.redirect(f"{HOME}/environments/{created}", "Environment created. It offers no services yet.")
 
 
 @routes.get("/console/environments/{id}")
-async def show(request: PageRequest) -> Response:
-    return await _show(request, None)
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    ctx, form = request.ctx, request.form
+    environment = await read_environment(ctx, request.path("id"))
+    listed = await environments.list_environments(ctx, environment.organization_id)
+    markers = await environments.read_markers(ctx, environment.id)
+    offered = await environments.read_services(ctx, environment.id)
+    instances = await browse_instances(
+        ctx, environment.organization_id, InstanceFilter(environment_id=environment.id), None, _INSTANCES_SHOWN
+    )
+    policies = await environments.read_policies_document(ctx, environment.id)
+    return await request.page(
+        "environment.html",
+        section="environments",
+        organization_id=environment.organization_id,
+        problem=problem,
+        environment=environment,
+        is_default=any(row.id == environment.id and row.is_default for row in listed),
+        policies=form.raw("policies", policies),
+        markers=form.raw("markers", "\n".join(marker.name for marker in markers)),
+        properties=_rows(request, await environments.read_properties(ctx, environment.id)),
+        types=TYPES,
+        offered={row.id for row in offered},
+        services=await list_services(ctx, environment.organization_id),
+        instances=instances,
+        offered_instances=await list_offered_instances(ctx, environment.id),
+    )
 
 
 @routes.post("/console/environments/{id}/name")
@@ -58,7 +90,7 @@ async def clone(request: PageRequest) -> Response:
         name = request.form.text("name") or None
         copy = await environments.clone_environment(request.ctx, request.path("id"), name)
     except BadRequest as error:
-        return await _show(request, error)
+        return await show(request, error)
     return request.redirect(f"{HOME}/environments/{copy.id}", "Environment copied. This is the copy.")
 
 
@@ -95,7 +127,7 @@ async def replace_properties(request: PageRequest) -> Response:
         properties = _sent_properties(request, {entry.name: entry for entry in before})
         await environments.replace_properties(request.ctx, request.path("id"), properties)
     except BadRequest as error:
-        return await _show(request, error)
+        return await show(request, error)
     return request.redirect(f"{_path(request)}#properties", "Properties saved.")
 
 
@@ -109,8 +141,18 @@ async def replace_services(request: PageRequest) -> Response:
 
 
 @routes.get("/console/environments/{id}/delete")
-async def delete_page(request: PageRequest) -> Response:
-    return await _confirm(request, None)
+async def delete_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    environment = await read_environment(request.ctx, request.path("id"))
+    return await request.confirm_deletion(
+        problem,
+        section="environments",
+        organization_id=environment.organization_id,
+        name=environment.name,
+        consequence="This also deletes its policies, markers and properties. Its services remain.",
+        path=_path(request),
+        allowed=(await request.permissions(environment.organization_id)).delete_environment(environment.id),
+        needed=Permission.DELETE_ENVIRONMENT,
+    )
 
 
 @routes.post("/console/environments/{id}/delete")
@@ -119,7 +161,7 @@ async def delete(request: PageRequest) -> Response:
     try:
         await environments.delete_environment(request.ctx, environment.id)
     except BadRequest as error:
-        return await _confirm(request, error)
+        return await delete_page(request, error)
     target = f"{HOME}/organizations/{environment.organization_id}/environments"
     return request.redirect(target, f"Environment {environment.name} deleted.")
 
@@ -154,48 +196,8 @@ async def _changed(request: PageRequest, change: Callable[[], Awaitable[object]]
     try:
         await change()
     except BadRequest as error:
-        return await _show(request, error)
+        return await show(request, error)
     return request.redirect(_path(request), message)
-
-
-async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    organization_id = request.path("id")
-    return await request.page(
-        "environments.html",
-        section="environments",
-        organization_id=organization_id,
-        problem=problem,
-        rows=await environments.list_environments(request.ctx, organization_id),
-        name=request.form.text("name"),
-    )
-
-
-async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    ctx, form = request.ctx, request.form
-    environment = await read_environment(ctx, request.path("id"))
-    listed = await environments.list_environments(ctx, environment.organization_id)
-    markers = await environments.read_markers(ctx, environment.id)
-    offered = await environments.read_services(ctx, environment.id)
-    instances = await browse_instances(
-        ctx, environment.organization_id, InstanceFilter(environment_id=environment.id), None, _INSTANCES_SHOWN
-    )
-    policies = await environments.read_policies_document(ctx, environment.id)
-    return await request.page(
-        "environment.html",
-        section="environments",
-        organization_id=environment.organization_id,
-        problem=problem,
-        environment=environment,
-        is_default=any(row.id == environment.id and row.is_default for row in listed),
-        policies=form.raw("policies", policies),
-        markers=form.raw("markers", "\n".join(marker.name for marker in markers)),
-        properties=_rows(request, await environments.read_properties(ctx, environment.id)),
-        types=TYPES,
-        offered={row.id for row in offered},
-        services=await list_services(ctx, environment.organization_id),
-        instances=instances,
-        offered_instances=await list_offered_instances(ctx, environment.id),
-    )
 
 
 def _rows(request: PageRequest, properties: Sequence[Property]) -> list[tuple[str, str, str, bool]]:
@@ -207,20 +209,6 @@ def _rows(request: PageRequest, properties: Sequence[Property]) -> list[tuple[st
         rows = [(entry.name, entry.type, compact(entry.value)) for entry in properties]
     shown = [(name, kind, "" if is_secret_name(name) else value, is_secret_name(name)) for name, kind, value in rows]
     return [*shown, *[("", "string", "", False)] * _BLANK_ROWS]
-
-
-async def _confirm(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    environment = await read_environment(request.ctx, request.path("id"))
-    return await request.confirm_deletion(
-        problem,
-        section="environments",
-        organization_id=environment.organization_id,
-        name=environment.name,
-        consequence="This also deletes its policies, markers and properties. Its services remain.",
-        path=_path(request),
-        allowed=(await request.permissions(environment.organization_id)).delete_environment(environment.id),
-        needed=Permission.DELETE_ENVIRONMENT,
-    )
 
 
 def _path(request: PageRequest) -> str:

@@ -261,9 +261,19 @@ async def put_user_data(request: PageRequest) -> Response:
 
 
 @routes.get("/console/instances/{id}/end")
-async def destroy_page(request: PageRequest) -> Response:
+async def destroy_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the forms to extend, destroy or delete the instance."""
-    return await _destroy_page(request, None)
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    return await request.page(
+        "instance_end.html",
+        section="instances",
+        organization_id=record.organization_id,
+        problem=problem,
+        record=record,
+        minutes=request.form.text("minutes"),
+        lifetimes=forms.CHOICES,
+        lifetime=request.form.text("lifetime"),
+    )
 
 
 @routes.post("/console/instances/{id}/end")
@@ -279,7 +289,7 @@ async def destroy(request: PageRequest) -> Response:
             return request.redirect(target, f"Deleting {record.name}." if forced else f"{record.name} deleted.")
         await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {})
     except (BadRequest, Conflict) as error:
-        return await _destroy_page(request, error)
+        return await destroy_page(request, error)
     return request.redirect(_path(request), "Destruction started.")
 
 
@@ -290,22 +300,8 @@ async def extend(request: PageRequest) -> Response:
         at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
         await instances.set_destroy_at(request.ctx, request.path("id"), at)
     except BadRequest as error:
-        return await _destroy_page(request, error)
+        return await destroy_page(request, error)
     return request.redirect(_path(request), "Expiration saved.")
-
-
-async def _destroy_page(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    record, _ = await read_instance_record(request.ctx, request.path("id"))
-    return await request.page(
-        "instance_end.html",
-        section="instances",
-        organization_id=record.organization_id,
-        problem=problem,
-        record=record,
-        minutes=request.form.text("minutes"),
-        lifetimes=forms.CHOICES,
-        lifetime=request.form.text("lifetime"),
-    )
 
 
 def _path(request: PageRequest) -> str:
@@ -313,31 +309,7 @@ def _path(request: PageRequest) -> str:
 
 
 @routes.get("/console/instances/{id}/jobs/{job}")
-async def show_job(request: PageRequest) -> Response:
-    return await _show_job(request, None)
-
-
-@routes.post("/console/instances/{id}/jobs/{job}/cancel")
-async def cancel(request: PageRequest) -> Response:
-    """Cancel a job, which then ends as failed."""
-    try:
-        await jobs.cancel_job(request.ctx, request.path("id"), request.path("job"))
-    except Conflict as error:
-        return await _show_job(request, error)
-    return request.redirect(_path(request), "Cancelling the job. It ends when its running steps have stopped.")
-
-
-@routes.post("/console/instances/{id}/jobs/{job}/resume")
-async def resume(request: PageRequest) -> Response:
-    """Resume a failed job from its failed step."""
-    try:
-        await jobs.resume_job(request.ctx, request.path("id"), request.path("job"), {})
-    except (BadRequest, Conflict) as error:
-        return await _show_job(request, error)
-    return request.redirect(_path(request), "Resumed from the failed step. Completed steps don't run again.")
-
-
-async def _show_job(request: PageRequest, problem: LaunchbayError | None) -> Response:
+async def show_job(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     instance_id, job_id = request.path("id"), request.path("job")
     view = await view_instance(request, instance_id)
     job = await jobs.read_job(request.ctx, instance_id, job_id)
@@ -356,6 +328,26 @@ async def _show_job(request: PageRequest, problem: LaunchbayError | None) -> Res
         people=await user_names(request, view.record.organization_id),
         can_resume=view.can_resume and view.jobs[0].id == job_id,
     )
+
+
+@routes.post("/console/instances/{id}/jobs/{job}/cancel")
+async def cancel(request: PageRequest) -> Response:
+    """Cancel a job, which then ends as failed."""
+    try:
+        await jobs.cancel_job(request.ctx, request.path("id"), request.path("job"))
+    except Conflict as error:
+        return await show_job(request, error)
+    return request.redirect(_path(request), "Cancelling the job. It ends when its running steps have stopped.")
+
+
+@routes.post("/console/instances/{id}/jobs/{job}/resume")
+async def resume(request: PageRequest) -> Response:
+    """Resume a failed job from its failed step."""
+    try:
+        await jobs.resume_job(request.ctx, request.path("id"), request.path("job"), {})
+    except (BadRequest, Conflict) as error:
+        return await show_job(request, error)
+    return request.redirect(_path(request), "Resumed from the failed step. Completed steps don't run again.")
 
 
 @routes.get("/console/instances/{id}/events")

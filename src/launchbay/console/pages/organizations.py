@@ -21,12 +21,13 @@ async def home(request: PageRequest) -> Response:
     found = await organizations.list_organizations(request.ctx)
     if len(found) == 1:
         return request.redirect(f"{HOME}/organizations/{found[0].id}")
-    return await _list(request, None)
+    return await list_all(request)
 
 
 @routes.get("/console/organizations")
-async def list_all(request: PageRequest) -> Response:
-    return await _list(request, None)
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    may_create = await organizations.may_create_organization(request.ctx)
+    return await request.page("organizations.html", problem=problem, may_create=may_create)
 
 
 @routes.post("/console/organizations")
@@ -34,7 +35,7 @@ async def create(request: PageRequest) -> Response:
     try:
         created = await organizations.create_organization(request.ctx, request.form.text("name"))
     except LaunchbayError as error:
-        return await _list(request, error)
+        return await list_all(request, error)
     return request.redirect(f"{HOME}/organizations/{created}", "Organization created. You are its administrator.")
 
 
@@ -59,8 +60,3 @@ async def rename(request: PageRequest) -> Response:
     organization_id = request.path("id")
     await organizations.rename_organization(request.ctx, organization_id, request.form.text("name"))
     return request.redirect(f"{HOME}/organizations/{organization_id}", "Organization renamed.")
-
-
-async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    may_create = await organizations.may_create_organization(request.ctx)
-    return await request.page("organizations.html", problem=problem, may_create=may_create)

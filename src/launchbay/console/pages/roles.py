@@ -18,9 +18,22 @@ routes = Routes()
 
 
 @routes.get("/console/organizations/{id}/roles")
-async def list_all(request: PageRequest) -> Response:
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the roles, and explain a decision if the query names one."""
-    return await _list(request, None)
+    organization_id = request.path("id")
+    explained, explanation_problem = await _explained(request, organization_id)
+    return await request.page(
+        "roles.html",
+        section="roles",
+        organization_id=organization_id,
+        problem=problem,
+        rows=await roles.list_roles(request.ctx, organization_id),
+        name=request.form.text("name"),
+        text=request.form.raw("permissions", _NEW_ROLE),
+        **await _question(request, organization_id),
+        explained=explained,
+        explanation_problem=explanation_problem,
+    )
 
 
 @routes.post("/console/organizations/{id}/roles")
@@ -29,7 +42,7 @@ async def create(request: PageRequest) -> Response:
     try:
         created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
     except BadRequest as error:
-        return await _list(request, error)
+        return await list_all(request, error)
     return request.redirect(f"{HOME}/roles/{created.id}", "Role created.")
 
 
@@ -41,8 +54,20 @@ async def explanation(request: PageRequest) -> Response:
 
 
 @routes.get("/console/roles/{id}")
-async def show(request: PageRequest) -> Response:
-    return await _show(request, None)
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    role = await roles.read_role(request.ctx, request.path("id"))
+    return await request.page(
+        "role.html",
+        section="roles",
+        organization_id=role.organization_id,
+        problem=problem,
+        role=role,
+        name=request.form.text("name", role.name),
+        text=request.form.raw("permissions", role.permissions),
+        **await _question(request, role.organization_id),
+        explained=None,
+        explanation_problem=None,
+    )
 
 
 @routes.post("/console/roles/{id}")
@@ -51,7 +76,7 @@ async def update(request: PageRequest) -> Response:
     try:
         await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
     except BadRequest as error:
-        return await _show(request, error)
+        return await show(request, error)
     return request.redirect(f"{HOME}/roles/{request.path('id')}", "Role saved. It applies from the next request.")
 
 
@@ -79,39 +104,6 @@ async def _explained(request: PageRequest, organization_id: str) -> tuple[Explan
     except LaunchbayError as error:
         return None, error
     return found, None
-
-
-async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    organization_id = request.path("id")
-    explained, explanation_problem = await _explained(request, organization_id)
-    return await request.page(
-        "roles.html",
-        section="roles",
-        organization_id=organization_id,
-        problem=problem,
-        rows=await roles.list_roles(request.ctx, organization_id),
-        name=request.form.text("name"),
-        text=request.form.raw("permissions", _NEW_ROLE),
-        **await _question(request, organization_id),
-        explained=explained,
-        explanation_problem=explanation_problem,
-    )
-
-
-async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    role = await roles.read_role(request.ctx, request.path("id"))
-    return await request.page(
-        "role.html",
-        section="roles",
-        organization_id=role.organization_id,
-        problem=problem,
-        role=role,
-        name=request.form.text("name", role.name),
-        text=request.form.raw("permissions", role.permissions),
-        **await _question(request, role.organization_id),
-        explained=None,
-        explanation_problem=None,
-    )
 
 
 async def _question(request: PageRequest, organization_id: str) -> dict[str, Any]:

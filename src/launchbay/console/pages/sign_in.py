@@ -15,8 +15,15 @@ routes = Routes()
 
 
 @routes.get(SIGN_IN, public=True)
-async def sign_in_page(request: PageRequest) -> Response:
-    return await _form(request, None)
+async def sign_in_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    wanted = request.form.text("next") or request.query("next") or ""
+    return await request.page(
+        "sign_in.html",
+        problem=problem,
+        email=request.form.text("email"),
+        next=safe_path(wanted) if wanted else "",
+        sign_in_links=request.deps.sign_in_links,
+    )
 
 
 @routes.post(SIGN_IN, public=True)
@@ -29,7 +36,7 @@ async def sign_in(page_request: PageRequest) -> Response:
         actor = await page_request.app.sign_in.authenticate(credentials, address)
         session = await open_session(Context(page_request.app, actor))
     except LaunchbayError as error:
-        return await _form(page_request, error)
+        return await sign_in_page(page_request, error)
     response = RedirectResponse(safe_path(form.text("next")), 303, HEADERS)
     cookie = session_cookie(session.token, session.expires_in_s, secure=page_request.is_secure)
     response.headers.append("Set-Cookie", cookie)
@@ -56,14 +63,3 @@ async def choose_theme(request: PageRequest) -> Response:
         "Set-Cookie", f"{THEME_COOKIE}={chosen}; Path=/console; Max-Age={_YEAR_S}; HttpOnly; SameSite=Lax{secure}"
     )
     return response
-
-
-async def _form(request: PageRequest, problem: LaunchbayError | None) -> Response:
-    wanted = request.form.text("next") or request.query("next") or ""
-    return await request.page(
-        "sign_in.html",
-        problem=problem,
-        email=request.form.text("email"),
-        next=safe_path(wanted) if wanted else "",
-        sign_in_links=request.deps.sign_in_links,
-    )

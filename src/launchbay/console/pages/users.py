@@ -10,72 +10,9 @@ routes = Routes()
 
 
 @routes.get("/console/organizations/{id}/users")
-async def list_all(request: PageRequest) -> Response:
-    return await _list(request, None)
-
-
-@routes.post("/console/organizations/{id}/users")
-async def add(request: PageRequest) -> Response:
-    """Add a user. An invitation link is shown only once, so the response is the page itself."""
-    form = request.form
-    try:
-        added = await users.create_user(
-            request.ctx,
-            request.path("id"),
-            email=form.text("email"),
-            name=form.text("name") or form.text("email"),
-            password=form.raw("password") or None,
-            role_names=form.all("role"),
-        )
-    except BadRequest as error:
-        return await _list(request, error)
-    if added.invitation is None:
-        return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} added.")
-    return await _list(request, None, invited=form.text("email"), link=_link(request, added.invitation.token))
-
-
-@routes.get("/console/organizations/{id}/users/{user}")
-async def show(request: PageRequest) -> Response:
-    return await _show(request, None)
-
-
-@routes.post("/console/organizations/{id}/users/{user}/roles")
-async def assign(request: PageRequest) -> Response:
-    """Assign and revoke roles, so that the user has exactly the selected ones."""
-    organization_id, user_id = request.path("id"), request.path("user")
-    try:
-        view = await users.read_user(request.ctx, organization_id, user_id)
-        wanted, held = set(request.form.all("role")), set(view.row.roles)
-        if wanted - held:
-            await roles.assign_roles(request.ctx, organization_id, user_id, sorted(wanted - held))
-        if held - wanted:
-            await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
-    except BadRequest as error:
-        return await _show(request, error)
-    return request.redirect(_path(request), "Roles saved.")
-
-
-@routes.post("/console/organizations/{id}/users/{user}/enabled")
-async def enable(request: PageRequest) -> Response:
-    enabled = request.form.text("do") == "enable"
-    try:
-        await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
-    except BadRequest as error:
-        return await _show(request, error)
-    return request.redirect(_path(request), "Account enabled." if enabled else "Account disabled.")
-
-
-@routes.post("/console/organizations/{id}/users/{user}/remove")
-async def remove(request: PageRequest) -> Response:
-    organization_id = request.path("id")
-    try:
-        await users.remove_user(request.ctx, organization_id, request.path("user"))
-    except BadRequest as error:
-        return await _show(request, error)
-    return request.redirect(f"{HOME}/organizations/{organization_id}/users", "User removed.")
-
-
-async def _list(request: PageRequest, problem: LaunchbayError | None, *, invited: str = "", link: str = "") -> Response:
+async def list_all(
+    request: PageRequest, problem: LaunchbayError | None = None, *, invited: str = "", link: str = ""
+) -> Response:
     organization_id = request.path("id")
     failed = problem is not None
     return await request.page(
@@ -93,7 +30,28 @@ async def _list(request: PageRequest, problem: LaunchbayError | None, *, invited
     )
 
 
-async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
+@routes.post("/console/organizations/{id}/users")
+async def add(request: PageRequest) -> Response:
+    """Add a user. An invitation link is shown only once, so the response is the page itself."""
+    form = request.form
+    try:
+        added = await users.create_user(
+            request.ctx,
+            request.path("id"),
+            email=form.text("email"),
+            name=form.text("name") or form.text("email"),
+            password=form.raw("password") or None,
+            role_names=form.all("role"),
+        )
+    except BadRequest as error:
+        return await list_all(request, error)
+    if added.invitation is None:
+        return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} added.")
+    return await list_all(request, None, invited=form.text("email"), link=_link(request, added.invitation.token))
+
+
+@routes.get("/console/organizations/{id}/users/{user}")
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     view = await users.read_user(request.ctx, organization_id, request.path("user"))
     return await request.page(
@@ -104,6 +62,42 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
         view=view,
         roles=await roles.list_roles(request.ctx, organization_id),
     )
+
+
+@routes.post("/console/organizations/{id}/users/{user}/roles")
+async def assign(request: PageRequest) -> Response:
+    """Assign and revoke roles, so that the user has exactly the selected ones."""
+    organization_id, user_id = request.path("id"), request.path("user")
+    try:
+        view = await users.read_user(request.ctx, organization_id, user_id)
+        wanted, held = set(request.form.all("role")), set(view.row.roles)
+        if wanted - held:
+            await roles.assign_roles(request.ctx, organization_id, user_id, sorted(wanted - held))
+        if held - wanted:
+            await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
+    except BadRequest as error:
+        return await show(request, error)
+    return request.redirect(_path(request), "Roles saved.")
+
+
+@routes.post("/console/organizations/{id}/users/{user}/enabled")
+async def enable(request: PageRequest) -> Response:
+    enabled = request.form.text("do") == "enable"
+    try:
+        await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
+    except BadRequest as error:
+        return await show(request, error)
+    return request.redirect(_path(request), "Account enabled." if enabled else "Account disabled.")
+
+
+@routes.post("/console/organizations/{id}/users/{user}/remove")
+async def remove(request: PageRequest) -> Response:
+    organization_id = request.path("id")
+    try:
+        await users.remove_user(request.ctx, organization_id, request.path("user"))
+    except BadRequest as error:
+        return await show(request, error)
+    return request.redirect(f"{HOME}/organizations/{organization_id}/users", "User removed.")
 
 
 def _link(request: PageRequest, token: str) -> str:

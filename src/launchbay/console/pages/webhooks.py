@@ -12,55 +12,7 @@ routes = Routes()
 
 
 @routes.get("/console/organizations/{id}/webhooks")
-async def list_all(request: PageRequest) -> Response:
-    return await _list(request, None)
-
-
-@routes.post("/console/organizations/{id}/webhooks")
-async def create(request: PageRequest) -> Response:
-    """Create a webhook. A generated secret is shown only once, so the response is the page itself."""
-    form = request.form
-    try:
-        _, secret = await webhooks.create_webhook(
-            request.ctx, request.path("id"), form.text("url"), form.all("event"), form.raw("secret") or None
-        )
-    except BadRequest as error:
-        return await _list(request, error)
-    if secret is None:
-        return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook created.")
-    return await _list(request, None, secret=secret)
-
-
-@routes.get("/console/organizations/{id}/webhooks/{webhook}")
-async def show(request: PageRequest) -> Response:
-    return await _show(request, None)
-
-
-@routes.post("/console/organizations/{id}/webhooks/{webhook}")
-async def update(request: PageRequest) -> Response:
-    form = request.form
-    try:
-        await webhooks.update_webhook(
-            request.ctx,
-            request.path("webhook"),
-            url=form.text("url") or None,
-            events=form.all("event"),
-            secret=form.raw("secret") or None,
-            enabled=form.has("enabled"),
-        )
-    except BadRequest as error:
-        return await _show(request, error)
-    path = f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}"
-    return request.redirect(path, "Webhook saved.")
-
-
-@routes.post("/console/organizations/{id}/webhooks/{webhook}/delete")
-async def delete(request: PageRequest) -> Response:
-    await webhooks.delete_webhook(request.ctx, request.path("webhook"))
-    return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook deleted.")
-
-
-async def _list(request: PageRequest, problem: LaunchbayError | None, *, secret: str = "") -> Response:
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None, *, secret: str = "") -> Response:
     organization_id = request.path("id")
     failed = problem is not None
     return await request.page(
@@ -76,7 +28,23 @@ async def _list(request: PageRequest, problem: LaunchbayError | None, *, secret:
     )
 
 
-async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
+@routes.post("/console/organizations/{id}/webhooks")
+async def create(request: PageRequest) -> Response:
+    """Create a webhook. A generated secret is shown only once, so the response is the page itself."""
+    form = request.form
+    try:
+        _, secret = await webhooks.create_webhook(
+            request.ctx, request.path("id"), form.text("url"), form.all("event"), form.raw("secret") or None
+        )
+    except BadRequest as error:
+        return await list_all(request, error)
+    if secret is None:
+        return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook created.")
+    return await list_all(request, None, secret=secret)
+
+
+@routes.get("/console/organizations/{id}/webhooks/{webhook}")
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     row = await _find(request, organization_id)
     after = request.query("after")
@@ -92,6 +60,30 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
         deliveries=shown,
         next_after=shown[-1].id if len(deliveries) > CONSOLE_PAGE_ROWS else None,
     )
+
+
+@routes.post("/console/organizations/{id}/webhooks/{webhook}")
+async def update(request: PageRequest) -> Response:
+    form = request.form
+    try:
+        await webhooks.update_webhook(
+            request.ctx,
+            request.path("webhook"),
+            url=form.text("url") or None,
+            events=form.all("event"),
+            secret=form.raw("secret") or None,
+            enabled=form.has("enabled"),
+        )
+    except BadRequest as error:
+        return await show(request, error)
+    path = f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}"
+    return request.redirect(path, "Webhook saved.")
+
+
+@routes.post("/console/organizations/{id}/webhooks/{webhook}/delete")
+async def delete(request: PageRequest) -> Response:
+    await webhooks.delete_webhook(request.ctx, request.path("webhook"))
+    return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook deleted.")
 
 
 async def _find(request: PageRequest, organization_id: str) -> WebhookRow:
