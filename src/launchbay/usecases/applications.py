@@ -8,7 +8,7 @@ from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application
 from launchbay.store.database import unique_violation_as
-from launchbay.usecases.context import Context, Work, validate_name
+from launchbay.usecases.context import Context, Work, name_taken, validate_name
 
 DEFAULT_MANIFEST = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
 
@@ -50,7 +50,7 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
 
 async def insert_application(work: Work, application_id: str, organization_id: str, name: str) -> None:
     """Write an application without a manifest. Raises BadRequest for a name that is taken."""
-    with unique_violation_as(*_taken(name)):
+    with unique_violation_as(*name_taken("an application", name)):
         await store.insert(work.connection, application_id=application_id, organization_id=organization_id, name=name)
 
 
@@ -64,7 +64,7 @@ async def rename_application(ctx: Context, application_id: str, name: str) -> No
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         name = validate_name(name)
-        with unique_violation_as(*_taken(name)):
+        with unique_violation_as(*name_taken("an application", name)):
             await store.rename(work.connection, application_id=application.id, name=name)
         await work.audit("rename_application", application, before={"name": application.name}, after={"name": name})
 
@@ -87,7 +87,3 @@ async def delete_application(ctx: Context, application_id: str) -> None:
         await store.delete_instances(work.connection, application_id=application.id)
         await store.delete(work.connection, application_id=application.id)
         await work.audit("delete_application", application, before={"name": application.name})
-
-
-def _taken(name: str) -> tuple[str, str]:
-    return f"There is an application named {name!r} already. Choose another name.", "NameTaken"

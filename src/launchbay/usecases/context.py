@@ -209,6 +209,11 @@ def validate_name(name: str) -> str:
     return name
 
 
+def name_taken(what: str, name: str) -> tuple[str, str]:
+    """Return message and code for a name that another object has; `what` has its article."""
+    return f"There is {what} named {name!r} already. Choose another name.", "NameTaken"
+
+
 @contextmanager
 def as_invalid_id(field: str) -> Iterator[None]:
     """Raise BadRequest if a lookup finds nothing: 404 is only for the object in the path ("Wire" 6)."""

@@ -19,7 +19,7 @@ from launchbay.store import instances, organizations
 from launchbay.store.database import unique_violation_as
 from launchbay.store.environments import EnvironmentRow, OfferedInstance, OfferedService
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, validate_name
+from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 
 _SUFFIX_CHARS = 6
 
@@ -49,7 +49,7 @@ async def create_environment(ctx: Context, organization_id: str, name: str) -> s
             organization_id, Permission.CREATE_ENVIRONMENT, permissions.environment(environment_id)
         )
         name = validate_name(name)
-        with unique_violation_as(*_taken(name)):
+        with unique_violation_as(*name_taken("an environment", name)):
             await store.insert(
                 work.connection,
                 environment_id=environment_id,
@@ -67,7 +67,7 @@ async def rename_environment(ctx: Context, environment_id: str, name: str) -> No
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         name = validate_name(name)
-        with unique_violation_as(*_taken(name)):
+        with unique_violation_as(*name_taken("an environment", name)):
             await store.rename(work.connection, environment_id=environment.id, name=name)
         before, after = {"name": environment.name}, {"name": name}
         await work.audit("rename_environment", environment, before, after)
@@ -92,7 +92,7 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
                 after = {"name": candidate, "source": source.id}
                 await work.audit("clone_environment", source, after=after, at=permissions.environment(clone_id))
                 return Clone(clone_id, candidate)
-    sentence, code = _taken(candidates[0])
+    sentence, code = name_taken("an environment", candidates[0])
     raise BadRequest(sentence, code=code)
 
 
@@ -235,10 +235,6 @@ async def replace_services(ctx: Context, environment_id: str, service_ids: Seque
 
 def _fingerprints(app: AppContext, properties: Sequence[Property]) -> dict[str, str]:
     return app.audit.fingerprints({entry.name: entry.value for entry in properties})
-
-
-def _taken(name: str) -> tuple[str, str]:
-    return f"There is an environment named {name!r} already. Choose another name.", "NameTaken"
 
 
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})

@@ -82,9 +82,8 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Non
             await _destroy_and_delete(work, record, status, locked.job_id)
         else:
             return  # the deletion is under way; to begin it anew for everyone who asks would keep it from its end
-        await work.audit(
-            "delete_instance", record, before={"name": record.name, "status": locked.status, "force": force}
-        )
+        before = {"name": record.name, "status": locked.status, "force": force}
+        await work.audit("delete_instance", record, before)
 
 
 async def _destroy_and_delete(work: Work, record: InstanceRecord, status: InstanceStatus, job_id: str | None) -> None:

@@ -158,9 +158,8 @@ async def create_organization(ctx: Context, name: str) -> str:
         await require_creation(work)
         name = validate_name(name)
         organization_id = await create_first_organization(work.connection, name, caller.id)
-        await work.audit(
-            "create_organization", organization_id, after={"name": name}, at=f"/organizations/{organization_id}"
-        )
+        at = f"/organizations/{organization_id}"
+        await work.audit("create_organization", organization_id, after={"name": name}, at=at)
     return organization_id
 
 

@@ -14,7 +14,7 @@ from launchbay.manifest.configuration import configure
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import foreign_key_violation_as, unique_violation_as
-from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, validate_name
+from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 from launchbay.usecases.launch import validate_version
 from launchbay.usecases.launch_request import RevisionRequest, read_submodules
 from launchbay.usecases.submodule_shapes import submodules_of
@@ -48,7 +48,7 @@ async def create_revision(ctx: Context, application_id: str, request: RevisionRe
         if request.instance_id is None and request.version is None:
             raise BadRequest("Give instanceId, or version with what goes with it.", code="NoRevisionContent")
         content = await _content(work, application, request, None)
-        with unique_violation_as(*_taken(name)), foreign_key_violation_as(_VANISHED):
+        with unique_violation_as(*name_taken("a revision", name)), foreign_key_violation_as(_VANISHED):
             await store.insert_revision(
                 work.connection, revision_id=revision_id, application_id=application.id, name=name, **content
             )
@@ -68,7 +68,7 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
         name = old.name if request.name is None else validate_name(request.name)
         application = await work.lookup.application(old.application_id, Permission.EDIT_APPLICATION)
         content = await _content(work, application, request, old)
-        with unique_violation_as(*_taken(name)), foreign_key_violation_as(_VANISHED):
+        with unique_violation_as(*name_taken("a revision", name)), foreign_key_violation_as(_VANISHED):
             await store.update_revision(work.connection, revision_id=old.id, name=name, **content)
         before = _shown(ctx.app, {"revision": old.id, "name": old.name, **_columns(old)})
         after = _shown(ctx.app, {"revision": old.id, "name": name, **content})
@@ -159,7 +159,3 @@ def _shown(app: AppContext, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chosen(given: Any, old: Any) -> Any:
     return old if given is None else given
-
-
-def _taken(name: str) -> tuple[str, str]:
-    return f"There is a revision named {name!r} already. Choose another name.", "NameTaken"

@@ -14,7 +14,7 @@ from launchbay.store import organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
 from launchbay.store.users import Role, RoleKind, leaves_no_administrator
-from launchbay.usecases.context import Context, Work, validate_name
+from launchbay.usecases.context import Context, Work, name_taken, validate_name
 
 
 async def require_another_administrator(work: Work, organization_id: str, user_id: str) -> None:
@@ -56,7 +56,7 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
         )
         name = validate_name(name)
         read_role_text(permissions)
-        with unique_violation_as(*_taken(name)):
+        with unique_violation_as(*name_taken("a role", name)):
             await store.insert_role(
                 work.connection,
                 id=role_id,
@@ -78,7 +78,7 @@ async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -
             raise _built_in(role)
         name = validate_name(name)
         read_role_text(permissions)
-        with unique_violation_as(*_taken(name)):
+        with unique_violation_as(*name_taken("a role", name)):
             await store.update_role(work.connection, id=role.id, name=name, permissions=permissions)
         before = {"name": role.name, "permissions": role.permissions}
         await work.audit("update_role", role, before, {"name": name, "permissions": permissions})
@@ -167,10 +167,6 @@ async def _for_change(work: Work, role_id: str) -> Role:
     role = await work.lookup.role(role_id, Permission.MANAGE_ROLES)
     await organizations.lock(work.connection, organization_id=role.organization_id)
     return await work.lookup.role(role_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
-
-
-def _taken(name: str) -> tuple[str, str]:
-    return f"There is a role named {name!r} already. Choose another name.", "NameTaken"
 
 
 def _built_in(role: Role) -> NotAllowed:
