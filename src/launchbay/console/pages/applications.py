@@ -21,8 +21,16 @@ routes = Routes()
 
 
 @routes.get("/console/organizations/{id}/applications")
-async def list_all(request: PageRequest) -> Response:
-    return await _list(request, request.path("id"), None)
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    organization_id = request.path("id")
+    return await request.page(
+        "applications.html",
+        section="applications",
+        organization_id=organization_id,
+        problem=problem,
+        rows=await applications.list_applications(request.ctx, organization_id),
+        name=request.form.text("name"),
+    )
 
 
 @routes.post("/console/organizations/{id}/applications")
@@ -31,7 +39,7 @@ async def create(request: PageRequest) -> Response:
     try:
         created = await applications.create_application(request.ctx, organization_id, request.form.text("name"))
     except BadRequest as error:
-        return await _list(request, organization_id, error)
+        return await list_all(request, error)
     return request.redirect(f"{HOME}/applications/{created}/manifest", "Application created. Now write its manifest.")
 
 
@@ -75,9 +83,18 @@ async def rename(request: PageRequest) -> Response:
 
 
 @routes.get("/console/applications/{id}/delete")
-async def delete_page(request: PageRequest) -> Response:
+async def delete_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     application = await applications.read_application(request.ctx, request.path("id"))
-    return await _confirm_deletion(request, application.id, None)
+    return await request.confirm_deletion(
+        problem,
+        section="applications",
+        organization_id=application.organization_id,
+        name=application.name,
+        consequence="This also deletes its manifests, revisions and destroyed instances. You can't undo this.",
+        path=_path(request),
+        allowed=(await request.permissions(application.organization_id)).delete_application(application.id),
+        needed=Permission.DELETE_APPLICATION,
+    )
 
 
 @routes.post("/console/applications/{id}/delete")
@@ -86,7 +103,7 @@ async def delete(request: PageRequest) -> Response:
     try:
         await applications.delete_application(request.ctx, application.id)
     except BadRequest as error:
-        return await _confirm_deletion(request, application.id, error)
+        return await delete_page(request, error)
     target = f"{HOME}/organizations/{application.organization_id}/applications"
     return request.redirect(target, f"Application {application.name} deleted.")
 
@@ -116,31 +133,6 @@ async def delete_revision(request: PageRequest) -> Response:
     revision = await revisions.read_revision(request.ctx, request.path("id"))
     await revisions.delete_revision(request.ctx, revision.id)
     return request.redirect(f"{HOME}/applications/{revision.application_id}#revisions", "Revision deleted.")
-
-
-async def _list(request: PageRequest, organization_id: str, problem: LaunchbayError | None) -> Response:
-    return await request.page(
-        "applications.html",
-        section="applications",
-        organization_id=organization_id,
-        problem=problem,
-        rows=await applications.list_applications(request.ctx, organization_id),
-        name=request.form.text("name"),
-    )
-
-
-async def _confirm_deletion(request: PageRequest, application_id: str, problem: LaunchbayError | None) -> Response:
-    application = await applications.read_application(request.ctx, application_id)
-    return await request.confirm_deletion(
-        problem,
-        section="applications",
-        organization_id=application.organization_id,
-        name=application.name,
-        consequence="This also deletes its manifests, revisions and destroyed instances. You can't undo this.",
-        path=_path(request),
-        allowed=(await request.permissions(application.organization_id)).delete_application(application.id),
-        needed=Permission.DELETE_APPLICATION,
-    )
 
 
 def _path(request: PageRequest) -> str:
