@@ -8,13 +8,8 @@ import pytest
 
 from launchbay.ids import is_id
 from tests.support.manifests import FAILING_LATE, TYPED, WORKFLOWS
-from tests.support.service import Api, accepted
+from tests.support.service import ADDED_TO_INSTANCE, REFERENCE_INSTANCE, Api, accepted
 
-REFERENCE = {
-    *("id", "name", "version", "parameters", "status", "ownerId", "workflowHistory", "returnValues"),
-    *("applicationId", "environmentId", "components"),
-}
-ADDITIONS = {"errorMessage", "availableWorkflows", "destroyAt", "userData", "createdAt"}
 JOB = {"name", "status", "ownerId", "steps"}
 STEP = {"name", "status", "percentComplete"}
 
@@ -26,7 +21,7 @@ async def instance(api: Api) -> str:
 
 async def test_it_has_the_fields_of_the_reference_and_the_listed_additions(api: Api, instance: str) -> None:
     document = await api.document(instance)
-    assert set(document) == REFERENCE | ADDITIONS
+    assert set(document) == REFERENCE_INSTANCE | ADDED_TO_INSTANCE
     [job] = document["workflowHistory"]
     assert set(job) == JOB | {"id", "startedAt", "finishedAt", "errorMessage"}
     assert all(is_id(document[name]) for name in ("id", "ownerId", "applicationId", "environmentId"))
@@ -49,7 +44,7 @@ async def test_the_running_job_is_shown_only_while_it_runs(api: Api, instance: s
     accepted(await api.post(f"instances/{instance}/pause", {"seconds": "1.5"}))
     document = await api.document(instance)
     assert document["status"] == "Executing"
-    assert set(document) == REFERENCE | ADDITIONS | {"workflow"}
+    assert set(document) == REFERENCE_INSTANCE | ADDED_TO_INSTANCE | {"workflow"}
     assert set(document["workflow"]) == JOB
     assert document["workflow"] == {name: document["workflowHistory"][0][name] for name in JOB}
     assert (document["workflow"]["name"], document["workflow"]["status"]) == ("pause", "Executing")
