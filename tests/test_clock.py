@@ -3,7 +3,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 
 
 def test_delays_double_up_to_the_longest_and_never_overflow() -> None:

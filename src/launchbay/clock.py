@@ -1,7 +1,10 @@
-"""The source of time; tests replace it with another clock."""
+"""The source of time, which tests replace with another clock, and the delays between attempts."""
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from typing import Protocol
 
 
@@ -37,3 +40,19 @@ def to_ms(value: datetime) -> int:
 def from_ms(milliseconds: int) -> datetime:
     """Return the UTC time of milliseconds since the Unix epoch."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays that double from `first_s` up to `longest_s`, in seconds."""
+
+    first_s: float
+    longest_s: float
+
+    def delay_s(self, failures: int) -> float:
+        """Return the seconds to wait after this many failed attempts in a row (1 or more)."""
+        return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 64))  # 2.0 ** 1024 overflows
+
+    def delays(self) -> Iterator[float]:
+        """Yield the delays of one series of attempts, without end."""
+        return map(self.delay_s, count(1))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launchbay import limits
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 from launchbay.errors import ActionFailed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.job import StepStatus

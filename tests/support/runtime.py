@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from launchbay.actions.contract import Action, ActionCall, ActionParameter
 from launchbay.actions.registry import BUILT_IN, Registry
-from launchbay.backoff import Backoff
-from launchbay.clock import SystemClock
+from launchbay.clock import Backoff, SystemClock
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed

@@ -20,8 +20,7 @@ from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
 from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
 from launchbay.auth.throttle import AddressThrottle, RateLimits, SignInThrottle
 from launchbay.auth.tokens import KeyRing, RefreshTokens, SessionTokens
-from launchbay.backoff import Backoff
-from launchbay.clock import Clock, SystemClock
+from launchbay.clock import Backoff, Clock, SystemClock
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.request import ConsoleDeps
 from launchbay.egress.addresses import Allowlist

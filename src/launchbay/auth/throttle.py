@@ -11,8 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 
-from launchbay.backoff import Backoff
-from launchbay.clock import Clock
+from launchbay.clock import Backoff, Clock
 from launchbay.errors import TooManyRequests
 from launchbay.limits import THROTTLED_KEYS
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import httpx
 
-from launchbay.backoff import Backoff
 from launchbay.client.core import Authentication, Call, Core, Pause, Retries, Steps, read
 from launchbay.client.drivers import AsyncDriver, SyncDriver
 from launchbay.client.errors import ApiError, ConnectionFailed, InstanceFailed, WaitTimedOut
@@ -16,6 +15,7 @@ from launchbay.client.operation import Routine
 from launchbay.client.operations import Operations
 from launchbay.client.streams import SILENCE_S, EventParser
 from launchbay.client.types import InstanceDocument
+from launchbay.clock import Backoff
 
 T = TypeVar("T")
 

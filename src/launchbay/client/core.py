@@ -21,8 +21,8 @@ import httpx
 import msgspec
 
 from launchbay import __version__
-from launchbay.backoff import Backoff
 from launchbay.client.errors import ClientError, ConnectionFailed, UnreadableAnswer, api_error
+from launchbay.clock import Backoff
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 from launchbay.engine.journal import retry_while_unavailable, run_until_available
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Fenced, WorkflowFailed

@@ -18,8 +18,7 @@ import structlog
 from launchbay import limits
 from launchbay.actions.contract import Document
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
-from launchbay.backoff import Backoff
-from launchbay.clock import Clock
+from launchbay.clock import Backoff, Clock
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import StepStatus, is_own_step, raise_percent, step_name, transition_step

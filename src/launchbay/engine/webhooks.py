@@ -17,7 +17,7 @@ import structlog
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.journal import run_until_available

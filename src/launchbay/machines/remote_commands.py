@@ -24,7 +24,7 @@ from typing import TypeVar
 import structlog
 
 from launchbay import limits
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import OnData, OpenShell, ProviderContext, Shell, ShellLost
 from launchbay.model.machine import CommandResult, Machine, RemoteCommand, Sink

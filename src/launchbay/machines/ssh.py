@@ -26,7 +26,7 @@ from typing import Any
 import asyncssh
 
 from launchbay import limits
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import OnData, ProviderContext, ProviderDeps, Shell, ShellLost
 from launchbay.machines.remote_commands import file_too_large

@@ -15,7 +15,7 @@ import click
 
 from launchbay import limits
 from launchbay.actions.registry import Registry
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 from launchbay.egress.http import EgressClient
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, WorkflowFailed
 from launchbay.machines.dry_run import Answers, fits

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from launchbay import limits
 from launchbay.actions.contract import Document
 from launchbay.actions.registry import Registry
-from launchbay.backoff import Backoff
-from launchbay.clock import Clock
+from launchbay.clock import Backoff, Clock
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, WorkflowFailed

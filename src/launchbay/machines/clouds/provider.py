@@ -17,7 +17,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from launchbay import limits
-from launchbay.backoff import Backoff
+from launchbay.clock import Backoff
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.clouds.account import CloudAccount, MachineLedger, NodeId, Place
