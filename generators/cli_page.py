@@ -14,7 +14,7 @@ def cli_reference() -> str:
     """Return the commands in the order of the help."""
     lines: list[str] = []
     shared: set[str | None] = {option.name for option in sharing_options()}
-    root = click.Context(main, info_name="launchbay")
+    root = click.Context(main, info_name="launchbay", **main.context_settings)
     for title, entries in SECTIONS.items():
         lines += [f"## {title}", ""]
         for name in entries:
