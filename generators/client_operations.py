@@ -139,13 +139,12 @@ def operations_module(document: Schema) -> str:
         "from __future__ import annotations",
         "",
         "from collections.abc import Mapping, Sequence",
-        "from types import NoneType",
         "from typing import Any",
         "",
         "from msgspec import UNSET, UnsetType",
         "",
         "from launchbay.client import types",
-        "from launchbay.client.core import JSON, Call, OperationSpec, omit_unset",
+        "from launchbay.client.core import JSON, Call, OperationSpec",
         "from launchbay.client.operation import event_operation, list_operation, operation",
         "from launchbay.client.streams import Event",
         "",
@@ -177,10 +176,9 @@ def _method(operation: Operation) -> list[str]:
     if named_ones:
         signature += ["*", *(argument.text for argument in named_ones)]
     return [
-        f"    @{decorator}({_row(operation)})",
+        f"    @{decorator}({_row(operation, [*fields, *query])})",
         f"    def {operation.id}({', '.join(signature)}) -> Call[{returns}]:",
         docstring(_paragraphs(operation, [*fields, *query]), "        "),
-        *_call(operation, returns, whole, fields, query),
     ]
 
 
@@ -191,7 +189,7 @@ def _paragraphs(operation: Operation, fields: Sequence[Argument]) -> list[str]:
     return [summary, *(f"`{field.name}`: {field.about}" for field in fields if field.about)]
 
 
-def _row(operation: Operation) -> str:
+def _row(operation: Operation, arguments: Sequence[Argument]) -> str:
     body = operation.body()
     answer, _ = operation.answer()
     fields = {
@@ -200,6 +198,7 @@ def _row(operation: Operation) -> str:
         "keyed": "True" if operation.keyed() else "",
         "repeatable": "True" if operation.id in _REPEATABLE else "",
         "public": "True" if operation.document.get("security") == [] else "",
+        "is_camel": "False" if any("_" in field.wire_name for field in arguments) else "",
     }
     known = [literal(operation.method), literal(operation.path)]
     return f"OperationSpec({', '.join([*known, *(f'{name}={value}' for name, value in fields.items() if value)])})"
@@ -207,43 +206,6 @@ def _row(operation: Operation) -> str:
 
 def _media_type(name: str) -> str:
     return "JSON" if name == JSON else literal(name)
-
-
-def _call(
-    operation: Operation, returns: str, whole: Argument | None, fields: Sequence[Argument], query: Sequence[Argument]
-) -> list[str]:
-    """Return the lines that make the call; what makes it too long for one line has a name of its own."""
-    arguments = ["NoneType" if returns == "None" else returns]
-    names = [argument.name for argument in operation.path_arguments()]
-    if names:
-        arguments.append(_tuple(names))
-    if query:
-        arguments.append("query=query")
-    if whole is not None:
-        arguments.append(f"body={whole.name} or {{}}" if whole.default else f"body={whole.name}")
-    elif fields:
-        nullable = [each.wire_name for each in fields if each.default == "UNSET"]
-        more = f", nullable={_tuple([literal(name) for name in nullable])}" if nullable else ""
-        arguments.append(f"body=omit_unset(fields{more})")
-    elif operation.body() is not None:
-        arguments.append("body={}")
-    if operation.keyed():
-        arguments.append("idempotency_key=idempotency_key")
-    call = f"        return Call({', '.join(arguments)})"
-    inline = call.replace("query=query", f"query={_pairs(query)}").replace("(fields", f"({_pairs(fields)}")
-    if len(inline) <= 120:
-        return [inline]
-    named_ones = {"query": query, "fields": fields}
-    return [*(f"        {name} = {_pairs(pairs)}" for name, pairs in named_ones.items() if pairs), call]
-
-
-def _pairs(arguments: Sequence[Argument]) -> str:
-    return "{" + ", ".join(f"{literal(each.wire_name)}: {each.name}" for each in arguments) + "}"
-
-
-def _tuple(members: Sequence[str]) -> str:
-    # With a last comma the formatter would give each member a line.
-    return f"({members[0]},)" if len(members) == 1 else f"({', '.join(members)})"
 
 
 def _annotation(schema: Schema, *, sent: bool) -> str:

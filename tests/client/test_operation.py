@@ -2,12 +2,16 @@
 
 import pytest
 
+from generators.client_operations import Operation as Described
+from generators.client_operations import operations
 from generators.output import outputs
-from generators.words import ROOT
+from generators.words import ROOT, described
 from launchbay.client import Operations
 from launchbay.client.operation import EventOperation, ListOperation, Operation
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.routing import Endpoint
+
+DOCUMENT = described()
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: str(endpoint.operation_id))
@@ -17,6 +21,31 @@ def test_every_operation_is_a_method(endpoint: Endpoint) -> None:
     assert (found.row.method, found.row.path) == (endpoint.method, endpoint.path)
     assert found.row.keyed == endpoint.idempotency_key
     assert found.row.public == endpoint.public
+
+
+@pytest.mark.parametrize("documented", operations(DOCUMENT), ids=lambda operation: operation.id)
+def test_a_call_has_every_argument_where_the_api_takes_it(documented: Described) -> None:
+    fields, whole, query = documented.body_fields() or [], documented.whole_body(), documented.query()
+    path = [argument.name for argument in documented.path_arguments()]
+    body = {"field": "of the body"}
+    key = {"idempotency_key": "the key"} if documented.keyed() else {}
+    call = getattr(Operations, documented.id).call(
+        *path, *([body] if whole else []), **{field.name: field.wire_name for field in [*fields, *query]}, **key
+    )
+    assert list(call.path) == path
+    assert call.query == {field.wire_name: field.wire_name for field in query}
+    if documented.body():
+        assert call.body == (body if whole else {field.wire_name: field.wire_name for field in fields})
+    else:
+        assert call.body is None
+    assert call.idempotency_key == key.get("idempotency_key")
+
+
+def test_none_is_sent_only_where_it_has_a_meaning_of_its_own() -> None:
+    change = Operations.change_revision.call
+    assert change("a", name=None).body == {}
+    assert change("a", name="new", environment_id=None).body == {"name": "new", "environmentId": None}
+    assert Operations.run_workflow.call("a", "launch").body == {}
 
 
 def test_generated_files_are_those_that_would_be_generated_now() -> None:

@@ -47,6 +47,7 @@ class OperationSpec:
     keyed: bool = False  # takes Idempotency-Key
     repeatable: bool = False  # a POST that does no harm when it is done twice
     public: bool = False  # needs no credentials
+    is_camel: bool = True  # the names of its fields are in camel case
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +110,6 @@ class Call(Generic[T]):
         except msgspec.MsgspecError as error:
             raise unreadable(response, response.content, error) from error
         return value
-
-
-def omit_unset(fields: Mapping[str, Any], nullable: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields of a body without those that were left out; null counts only for the `nullable` ones."""
-    return {
-        name: value
-        for name, value in fields.items()
-        if value is not msgspec.UNSET and (value is not None or name in nullable)
-    }
 
 
 def unreadable(response: httpx.Response, content: bytes, error: object) -> UnreadableAnswer:

@@ -1,16 +1,18 @@
 """Operations: one declaration that is a method of the synchronous client and a method of the asynchronous one.
 
-A generated method such as `Operations.create_application` turns its arguments into a call, and `@operation` makes it a
-descriptor. On a `Client` it gives a function that returns the answer, on an `AsyncClient` one that returns an awaitable
-of it; type checkers follow both. On the class itself it is the operation, with `.row` and `.call(…)`.
+A generated method such as `Operations.create_application` has a signature and no code: `@operation` makes it a
+descriptor that turns arguments into a call. On a `Client` it gives a function that returns the answer, on an
+`AsyncClient` one that returns an awaitable of it; type checkers follow both. On the class itself it is the operation,
+with `.row` and `.call(…)`.
 """
 
 import functools
 import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
+
+from msgspec import UNSET
 
 from launchbay.client.core import Call, Core, OperationSpec, Steps
 from launchbay.client.drivers import AsyncDriver, SyncDriver
@@ -25,7 +27,11 @@ _ARGUMENT = re.compile(r"^`(\w+)`: (.+?)(?=\n`|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class _Declared(Generic[P, T]):
-    """A method that makes calls, with what is known of them. `self` of the method means nothing."""
+    """A method that makes calls, with what is known of them.
+
+    Its positional arguments fill the path; one more is the whole body. The others are fields of the body, or of the
+    query where there is no body. `self` of the method means nothing.
+    """
 
     def __init__(self, row: OperationSpec, function: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self.row = row
@@ -34,13 +40,39 @@ class _Declared(Generic[P, T]):
         self.function = function
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
-        """Return the call as data, for `Client.send`."""
-        return replace(self.function(self, *args, **kwargs), spec=self.row)
+        """Return the call as data, for `Client.send`. None leaves a field out, unless its default is UNSET."""
+        given = self._signature.bind(self, *args, **kwargs).arguments
+        positional, fields = [], {}
+        for argument in self.arguments:
+            value = given.get(argument.name, argument.default)
+            if argument.kind is not argument.KEYWORD_ONLY:
+                positional.append(value)
+            elif value is not UNSET and (value is not None or argument.default is UNSET):
+                fields[self._wire_name(argument.name)] = value
+        key = fields.pop("idempotencyKey", None)
+        count = self.row.path.count("{")
+        path, whole = positional[:count], positional[count:]
+        (returns,) = get_args(self._signature.return_annotation)
+        if not self.row.media_type:
+            return Call(returns, path, query=fields, idempotency_key=key, spec=self.row)
+        body = (whole[0] or {}) if whole else fields
+        return Call(returns, path, body=body, idempotency_key=key, spec=self.row)
+
+    def _wire_name(self, name: str) -> str:
+        """Return what the API calls an argument, such as `objectId` for `object_id` and `object` for `object_`."""
+        if not self.row.is_camel:
+            return name
+        first, *others = name.split("_")
+        return first + "".join(map(str.capitalize, others))
 
     @property
     def arguments(self) -> list[inspect.Parameter]:
         """What it takes, with annotations as types."""
-        return list(inspect.signature(self.function, eval_str=True).parameters.values())[1:]
+        return list(self._signature.parameters.values())[1:]
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self.function, eval_str=True)
 
     @property
     def argument_docs(self) -> Mapping[str, str]:

@@ -6,13 +6,12 @@ Made from the endpoint table by `python -m generators`; a test holds that it is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import NoneType
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from launchbay.client import types
-from launchbay.client.core import JSON, Call, OperationSpec, omit_unset
+from launchbay.client.core import JSON, Call, OperationSpec
 from launchbay.client.operation import event_operation, list_operation, operation
 from launchbay.client.streams import Event
 
@@ -29,31 +28,26 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Named], query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations", media_type=JSON, keyed=True))
     def create_organization(self, *, name: str, idempotency_key: str | None = None) -> Call[types.Created]:
         """Create an organization with its default environment, services and roles. The caller becomes its
         administrator. Permission: ManageUsers for all users of at least one organization.
         """
-        return Call(types.Created, body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}"))
     def read_organization(self, organization_id: str) -> Call[types.Named]:
         """Show an organization. Permission: None: every member."""
-        return Call(types.Named, (organization_id,))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}", media_type=JSON))
     def rename_organization(self, organization_id: str, *, name: str) -> Call[None]:
         """Rename an organization. Permission: ManageUsers for all users."""
-        return Call(NoneType, (organization_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/archive"))
     def export_organization(self, organization_id: str) -> Call[types.Archive]:
         """Export an organization as one document, without secrets and instances. Permission: ManageUsers for all
         users and ManageRoles for all roles.
         """
-        return Call(types.Archive, (organization_id,))
 
     @operation(OperationSpec("POST", "/api/1/archives", media_type=JSON, keyed=True))
     def import_organization(
@@ -67,8 +61,6 @@ class Operations:
         """Create an organization from an archive, all of it or nothing. The caller becomes its administrator.
         Permission: ManageUsers for all users of at least one organization.
         """
-        fields = {"archive": archive, "name": name, "plan": plan}
-        return Call(types.ImportedOrganization, body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/hostKeys"))
     def list_host_keys(
@@ -80,14 +72,12 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.HostKey], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/hostKeys/{host}"))
     def forget_host_key(self, organization_id: str, host: str) -> Call[None]:
         """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned. Permission:
         EditEnvironment for all environments of the organization.
         """
-        return Call(NoneType, (organization_id, host))
 
     # Users
 
@@ -100,7 +90,6 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.UserItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/users", media_type=JSON, keyed=True))
     def create_user(
@@ -116,37 +105,30 @@ class Operations:
         """Add a user to an organization: a new account, or the existing account with this email address. Permission:
         ManageUsers; ManageRoles too if roles are given.
         """
-        fields = {"email": email, "name": name, "password": password, "roles": roles}
-        return Call(types.AddedUser, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/users/{userId}"))
     def read_user(self, organization_id: str, user_id: str) -> Call[types.UserDetail]:
         """Show a user of an organization. Permission: Read on the user."""
-        return Call(types.UserDetail, (organization_id, user_id))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}", media_type=JSON))
     def update_user(self, organization_id: str, user_id: str, *, enabled: bool) -> Call[None]:
         """Disable or enable a user's account. Permission: ManageUsers on the user, in every organization that the
         account belongs to.
         """
-        return Call(NoneType, (organization_id, user_id), body=omit_unset({"enabled": enabled}))
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}"))
     def remove_user(self, organization_id: str, user_id: str) -> Call[None]:
         """Remove a user from an organization. An account without any organization is deleted. Permission:
         ManageUsers on the user.
         """
-        return Call(NoneType, (organization_id, user_id))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
     def assign_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
         """Assign roles to a user. Permission: ManageRoles on the user and on each role."""
-        return Call(NoneType, (organization_id, user_id), body=roles)
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
     def revoke_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
         """Revoke roles from a user. Permission: ManageRoles on the user and on each role."""
-        return Call(NoneType, (organization_id, user_id), body=roles)
 
     # Roles
 
@@ -159,32 +141,26 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.RoleItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/roles", media_type=JSON, keyed=True))
     def create_role(
         self, organization_id: str, *, name: str, permissions: str, idempotency_key: str | None = None
     ) -> Call[types.RoleDetail]:
         """Create a role. Permission: ManageRoles."""
-        fields = {"name": name, "permissions": permissions}
-        return Call(types.RoleDetail, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/roles/{roleId}"))
     def read_role(self, role_id: str) -> Call[types.RoleDetail]:
         """Show a role with its permissions. Permission: Read."""
-        return Call(types.RoleDetail, (role_id,))
 
     @operation(OperationSpec("PUT", "/api/1/roles/{roleId}", media_type=JSON))
     def update_role(self, role_id: str, *, name: str, permissions: str) -> Call[None]:
         """Replace the name and permissions of a role. Applies from the next request of its holders. Permission:
         ManageRoles.
         """
-        return Call(NoneType, (role_id,), body=omit_unset({"name": name, "permissions": permissions}))
 
     @operation(OperationSpec("DELETE", "/api/1/roles/{roleId}"))
     def delete_role(self, role_id: str) -> Call[None]:
         """Delete a role and revoke it from all its holders. Permission: ManageRoles."""
-        return Call(NoneType, (role_id,))
 
     @operation(OperationSpec("GET", "/api/1/permissions/explain"))
     def explain_permission(
@@ -205,14 +181,6 @@ class Operations:
         `touching`: A second object of the operation, such as the /environments/{id} of a launch.
         `organization`: The organization, if the path is that of a user.
         """
-        query = {
-            "permission": permission,
-            "path": path,
-            "user": user,
-            "touching": touching,
-            "organization": organization,
-        }
-        return Call(types.Explained, query=query)
 
     # Applications
 
@@ -225,31 +193,26 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Named], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/applications", media_type=JSON, keyed=True))
     def create_application(
         self, organization_id: str, *, name: str, idempotency_key: str | None = None
     ) -> Call[types.Created]:
         """Create an application with the default manifest, which does nothing. Permission: CreateApplication."""
-        return Call(types.Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}"))
     def read_application(self, application_id: str) -> Call[types.ApplicationDocument]:
         """Show an application. Permission: Read."""
-        return Call(types.ApplicationDocument, (application_id,))
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}", media_type=JSON))
     def rename_application(self, application_id: str, *, name: str) -> Call[None]:
         """Rename an application. Permission: EditApplication."""
-        return Call(NoneType, (application_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("DELETE", "/api/1/applications/{appId}"))
     def delete_application(self, application_id: str) -> Call[None]:
         """Delete an application with its manifests and revisions. All its instances must be destroyed. Permission:
         DeleteApplication.
         """
-        return Call(NoneType, (application_id,))
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/launch", media_type=JSON, keyed=True))
     def launch_application(
@@ -276,16 +239,6 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        fields = {
-            "revisionId": revision_id,
-            "version": version,
-            "environmentId": environment_id,
-            "destroyInterval": destroy_interval,
-            "instanceName": instance_name,
-            "parameters": parameters,
-            "submodules": submodules,
-        }
-        return Call(types.Created, (application_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/launch/preview", media_type=JSON, repeatable=True))
     def preview_launch(
@@ -311,23 +264,12 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        fields = {
-            "revisionId": revision_id,
-            "version": version,
-            "environmentId": environment_id,
-            "destroyInterval": destroy_interval,
-            "instanceName": instance_name,
-            "parameters": parameters,
-            "submodules": submodules,
-        }
-        return Call(types.Preview, (application_id,), body=omit_unset(fields))
 
     # Manifests
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml"))
     def replace_manifest(self, application_id: str, text: str) -> Call[types.ManifestVersion]:
         """Upload a manifest as the newest version. Permission: EditApplication."""
-        return Call(types.ManifestVersion, (application_id,), body=text)
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/manifest", answer="application/x-yaml"))
     def read_manifest(self, application_id: str, *, version: int | None = None) -> Call[str]:
@@ -335,27 +277,22 @@ class Operations:
 
         `version`: The version. Default: the newest.
         """
-        return Call(str, (application_id,), query={"version": version})
 
     @operation(OperationSpec("POST", "/api/1/manifests/validate", media_type="application/x-yaml", repeatable=True))
     def validate_manifest(self, text: str) -> Call[types.Findings]:
         """Check a manifest and return its errors and warnings. Stores nothing. Permission: None: every user."""
-        return Call(types.Findings, body=text)
 
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/manifests"))
     def list_manifests(self, application_id: str) -> Call[list[types.VersionItem]]:
         """List the manifest versions of an application. Permission: Read."""
-        return Call(list[types.VersionItem], (application_id,))
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifestSource", media_type=JSON))
     def set_manifest_source(self, application_id: str, *, url: str) -> Call[types.ManifestVersion]:
         """Set the URL to load the manifest from, and load it as the newest version. Permission: EditApplication."""
-        return Call(types.ManifestVersion, (application_id,), body=omit_unset({"url": url}))
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/manifestSource/refresh", repeatable=True))
     def refresh_manifest(self, application_id: str) -> Call[types.RefreshedVersion]:
         """Load the manifest from its URL again. Creates a version if it changed. Permission: EditApplication."""
-        return Call(types.RefreshedVersion, (application_id,))
 
     # Revisions
 
@@ -368,7 +305,6 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Named], (application_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/revisions", media_type=JSON, keyed=True))
     def create_revision(
@@ -386,25 +322,10 @@ class Operations:
         """Create a revision from an instance, or from a manifest version with parameters. Permission:
         EditApplication; Read on the instance or environment named.
         """
-        fields = {
-            "name": name,
-            "instanceId": instance_id,
-            "version": version,
-            "parameters": parameters,
-            "environmentId": environment_id,
-            "submodules": submodules,
-        }
-        return Call(
-            types.Created,
-            (application_id,),
-            body=omit_unset(fields, nullable=("environmentId",)),
-            idempotency_key=idempotency_key,
-        )
 
     @operation(OperationSpec("GET", "/api/1/revisions/{revId}"))
     def read_revision(self, revision_id: str) -> Call[types.RevisionDocument]:
         """Show a revision. Permission: Read on its application."""
-        return Call(types.RevisionDocument, (revision_id,))
 
     @operation(OperationSpec("PUT", "/api/1/revisions/{revId}", media_type=JSON))
     def change_revision(
@@ -421,20 +342,10 @@ class Operations:
         """Change the fields of a revision that the body names. Permission: EditApplication on its application; Read
         on the instance or environment named.
         """
-        fields = {
-            "name": name,
-            "instanceId": instance_id,
-            "version": version,
-            "parameters": parameters,
-            "environmentId": environment_id,
-            "submodules": submodules,
-        }
-        return Call(NoneType, (revision_id,), body=omit_unset(fields, nullable=("environmentId",)))
 
     @operation(OperationSpec("DELETE", "/api/1/revisions/{revId}"))
     def delete_revision(self, revision_id: str) -> Call[None]:
         """Delete a revision. Instances launched from it stay. Permission: EditApplication on its application."""
-        return Call(NoneType, (revision_id,))
 
     # Environments
 
@@ -447,38 +358,32 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.EnvironmentItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/environments", media_type=JSON, keyed=True))
     def create_environment(
         self, organization_id: str, *, name: str, idempotency_key: str | None = None
     ) -> Call[types.Created]:
         """Create an empty environment. Permission: CreateEnvironment."""
-        return Call(types.Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/defaultEnvironment", media_type=JSON))
     def set_default_environment(self, organization_id: str, *, environment_id: str) -> Call[None]:
         """Set the default environment, used by launches that name none. Permission: EditEnvironment on the new
         default environment.
         """
-        return Call(NoneType, (organization_id,), body=omit_unset({"environmentId": environment_id}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}", media_type="application/x-yaml"))
     def replace_policies(self, environment_id: str, text: str) -> Call[None]:
         """Import policies, replacing all policies of an environment. Permission: EditEnvironment."""
-        return Call(NoneType, (environment_id,), body=text)
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}", answer="application/x-yaml"))
     def read_policies(self, environment_id: str) -> Call[str]:
         """Export the policies of an environment as a YAML document to import. Permission: Read."""
-        return Call(str, (environment_id,))
 
     @operation(OperationSpec("DELETE", "/api/1/environments/{id}"))
     def delete_environment(self, environment_id: str) -> Call[None]:
         """Delete an environment. It must have no instances and not be the default one. Permission:
         DeleteEnvironment.
         """
-        return Call(NoneType, (environment_id,))
 
     @operation(OperationSpec("POST", "/api/1/environments/{id}/clone", media_type=JSON, keyed=True))
     def clone_environment(
@@ -487,44 +392,36 @@ class Operations:
         """Copy an environment with its policies, markers, properties and services. Permission: Read on the
         environment; CreateEnvironment for the copy.
         """
-        return Call(types.Named, (environment_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/name", media_type=JSON))
     def rename_environment(self, environment_id: str, *, name: str) -> Call[None]:
         """Rename an environment. Permission: EditEnvironment."""
-        return Call(NoneType, (environment_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/markers", media_type=JSON))
     def replace_markers(self, environment_id: str, *, markers: Sequence[types.Marker]) -> Call[None]:
         """Replace the markers of an environment. Permission: EditEnvironment."""
-        return Call(NoneType, (environment_id,), body=omit_unset({"markers": markers}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/markers"))
     def read_markers(self, environment_id: str) -> Call[types.Markers]:
         """List the markers of an environment. Permission: Read."""
-        return Call(types.Markers, (environment_id,))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/properties", media_type=JSON))
     def replace_properties(self, environment_id: str, *, properties: Sequence[types.Property]) -> Call[None]:
         """Replace the properties of an environment. Permission: EditEnvironment."""
-        return Call(NoneType, (environment_id,), body=omit_unset({"properties": properties}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/properties"))
     def read_properties(self, environment_id: str) -> Call[types.Properties]:
         """List the properties of an environment. Permission: Read."""
-        return Call(types.Properties, (environment_id,))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/services", media_type=JSON))
     def replace_environment_services(self, environment_id: str, *, services: Sequence[str]) -> Call[None]:
         """Replace the services that an environment offers. Permission: EditEnvironment on the environment and on
         each service added or removed.
         """
-        return Call(NoneType, (environment_id,), body=omit_unset({"services": services}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/services"))
     def read_environment_services(self, environment_id: str) -> Call[types.OfferedServices]:
         """List the services that an environment offers. Permission: Read."""
-        return Call(types.OfferedServices, (environment_id,))
 
     @list_operation(OperationSpec("GET", "/api/1/environments/{id}/offers"))
     def list_environment_offers(
@@ -535,7 +432,6 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.OfferedInstance], (environment_id,), query={"limit": limit, "after": after})
 
     # Services
 
@@ -548,7 +444,6 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.ServiceItem], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/services", media_type=JSON, keyed=True))
     def create_service(
@@ -562,13 +457,10 @@ class Operations:
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
         """Create a service. Permission: CreateService."""
-        fields = {"name": name, "typeId": type_id, "zoneId": zone_id, "parameters": parameters}
-        return Call(types.Created, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/serviceTypes"))
     def list_service_types(self, organization_id: str) -> Call[list[types.ServiceTypeShape]]:
         """List the service types with their parameters and commands. Permission: None: every member."""
-        return Call(list[types.ServiceTypeShape], (organization_id,))
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/zones"))
     def list_zones(
@@ -579,24 +471,20 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Named], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("GET", "/api/1/services/{id}"))
     def read_service(self, service_id: str) -> Call[types.ServiceDocument]:
         """Show a service with secret parameters masked. Permission: Read."""
-        return Call(types.ServiceDocument, (service_id,))
 
     @operation(OperationSpec("PUT", "/api/1/services/{id}", media_type=JSON))
     def update_service(
         self, service_id: str, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
     ) -> Call[types.ServiceDocument]:
         """Change the name and the named parameters of a service. Permission: EditService."""
-        return Call(types.ServiceDocument, (service_id,), body=omit_unset({"name": name, "parameters": parameters}))
 
     @operation(OperationSpec("DELETE", "/api/1/services/{id}"))
     def delete_service(self, service_id: str) -> Call[None]:
         """Delete a service. Environments no longer offer it. Permission: EditService."""
-        return Call(NoneType, (service_id,))
 
     @operation(OperationSpec("POST", "/api/1/services/{id}/{commandname}", media_type=JSON))
     def run_service_command(
@@ -608,8 +496,6 @@ class Operations:
         include_intermediate: bool | None = None,
     ) -> Call[list[dict[str, Any]]]:
         """Run a command on a service and return its results, the final one last. Permission: RunServiceCommand."""
-        fields = {"arguments": arguments, "includeIntermediate": include_intermediate}
-        return Call(list[dict[str, Any]], (service_id, command), body=omit_unset(fields))
 
     # Instances
 
@@ -630,8 +516,6 @@ class Operations:
         `status`: Only instances in this status.
         `name`: Only instances with exactly this name.
         """
-        query = {"limit": limit, "after": after, "status": status, "name": name}
-        return Call(list[types.InstanceSummary], (environment_id,), query=query)
 
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/instances"))
     def list_application_instances(
@@ -650,8 +534,6 @@ class Operations:
         `status`: Only instances in this status.
         `name`: Only instances with exactly this name.
         """
-        query = {"limit": limit, "after": after, "status": status, "name": name}
-        return Call(list[types.InstanceSummary], (application_id,), query=query)
 
     @list_operation(OperationSpec("GET", "/api/1/revisions/{revId}/instances"))
     def list_revision_instances(
@@ -670,13 +552,10 @@ class Operations:
         `status`: Only instances in this status.
         `name`: Only instances with exactly this name.
         """
-        query = {"limit": limit, "after": after, "status": status, "name": name}
-        return Call(list[types.InstanceSummary], (revision_id,), query=query)
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}"))
     def read_instance(self, instance_id: str) -> Call[types.InstanceDocument]:
         """Show an instance with its workflow history. Permission: Read."""
-        return Call(types.InstanceDocument, (instance_id,))
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}"))
     def delete_instance(self, instance_id: str, *, force: int | None = None) -> Call[None]:
@@ -685,12 +564,10 @@ class Operations:
 
         `force`: 1 also deletes an active instance, after destroying it.
         """
-        return Call(NoneType, (instance_id,), query={"force": force})
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/userData", media_type=JSON))
     def put_user_data(self, instance_id: str, user_data: Mapping[str, Any]) -> Call[None]:
         """Replace the user data of an instance. Permission: EditInstance."""
-        return Call(NoneType, (instance_id,), body=user_data)
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/configuration", media_type=JSON))
     def reconfigure_instance(
@@ -712,14 +589,6 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        fields = {
-            "instanceName": instance_name,
-            "manifestVersion": manifest_version,
-            "revisionId": revision_id,
-            "parameters": parameters,
-            "submodules": submodules,
-        }
-        return Call(NoneType, (instance_id,), body=omit_unset(fields))
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/configuration/preview", media_type=JSON, repeatable=True))
     def preview_configuration(
@@ -741,31 +610,20 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID.
         """
-        fields = {
-            "instanceName": instance_name,
-            "manifestVersion": manifest_version,
-            "revisionId": revision_id,
-            "parameters": parameters,
-            "submodules": submodules,
-        }
-        return Call(types.Preview, (instance_id,), body=omit_unset(fields))
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))
     def read_instance_environments(self, instance_id: str) -> Call[types.OfferedIn]:
         """List the environments that offer an instance as a service. Permission: Read."""
-        return Call(types.OfferedIn, (instance_id,))
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/environments", media_type=JSON))
     def replace_instance_environments(self, instance_id: str, *, environments: Sequence[str]) -> Call[None]:
         """Replace the environments that offer an instance as a service. An offered instance doesn't expire.
         Permission: EditInstance; EditEnvironment on the instance and on each environment added or removed.
         """
-        return Call(NoneType, (instance_id,), body=omit_unset({"environments": environments}))
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/destroyAt", media_type=JSON))
     def set_destroy_at(self, instance_id: str, *, destroy_at: int) -> Call[None]:
         """Set when an instance is destroyed automatically; -1 is never. Permission: EditInstance."""
-        return Call(NoneType, (instance_id,), body=omit_unset({"destroyAt": destroy_at}))
 
     # Workflows
 
@@ -779,7 +637,6 @@ class Operations:
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
         """Run a workflow on an instance. Permission: RunInstanceWorkflow; EditInstance for destroy."""
-        return Call(types.Created, (instance_id, workflow), body=parameters or {}, idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/schedule", media_type=JSON, keyed=True))
     def schedule_workflow(
@@ -794,8 +651,6 @@ class Operations:
         """Schedule a workflow. Interval 0 runs it immediately. Permission: ScheduleInstanceWorkflow; EditInstance
         for destroy.
         """
-        fields = {"interval": interval, "parameters": parameters}
-        return Call(types.Scheduled, (instance_id, workflow), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/reschedule", media_type=JSON))
     def reschedule_workflow(
@@ -804,13 +659,10 @@ class Operations:
         """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule. Permission:
         ScheduleInstanceWorkflow; EditInstance for destroy.
         """
-        fields = {"interval": interval, "parameters": parameters}
-        return Call(types.Scheduled, (instance_id, workflow), body=omit_unset(fields))
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/schedules"))
     def list_schedules(self, instance_id: str) -> Call[types.Schedules]:
         """List the pending schedules of an instance. Permission: Read."""
-        return Call(types.Schedules, (instance_id,))
 
     # Jobs
 
@@ -823,19 +675,16 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.JobDocument], (instance_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/jobs/{jobId}"))
     def read_job(self, instance_id: str, job_id: str) -> Call[types.JobDetail]:
         """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked. Permission: Read."""
-        return Call(types.JobDetail, (instance_id, job_id))
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}/jobs/{jobId}"))
     def cancel_job(self, instance_id: str, job_id: str) -> Call[None]:
         """Cancel a running job. Interrupts its steps; the job ends as failed. Permission: RunInstanceWorkflow;
         EditInstance for destroy.
         """
-        return Call(NoneType, (instance_id, job_id))
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/jobs/{jobId}/resume", media_type=JSON, keyed=True))
     def resume_job(
@@ -849,8 +698,6 @@ class Operations:
         """Resume the newest job from the step that failed. Completed steps don't run again. Permission:
         RunInstanceWorkflow; EditInstance for destroy.
         """
-        fields = {"parameters": parameters}
-        return Call(types.Created, (instance_id, job_id), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/log"))
     def read_log(
@@ -869,8 +716,6 @@ class Operations:
         `after`: Only lines after the one with this ID.
         `limit`: Maximum number of lines. Default: all.
         """
-        query = {"job": job, "step": step, "after": after, "limit": limit}
-        return Call(list[types.LogLine], (instance_id,), query=query)
 
     @event_operation(OperationSpec("GET", "/api/1/instances/{id}/events", answer="text/event-stream"))
     def watch_instance(self, instance_id: str, *, after: int | None = None) -> Call[Event]:
@@ -879,7 +724,6 @@ class Operations:
 
         `after`: Same as the header Last-Event-ID, which takes precedence.
         """
-        return Call(Event, (instance_id,), query={"after": after})
 
     # Approvals
 
@@ -892,7 +736,6 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Approval], (organization_id,), query={"limit": limit, "after": after})
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/approvals"))
     def list_instance_approvals(
@@ -903,15 +746,12 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Approval], (instance_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/approve", media_type=JSON, keyed=True))
     def approve(
         self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
     ) -> Call[types.Approval]:
         """Approve a step. Permission: ApproveInstanceWorkflow, and the permission or role that the step requires."""
-        fields = {"comment": comment}
-        return Call(types.Approval, (approval_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/reject", media_type=JSON, keyed=True))
     def reject(
@@ -920,8 +760,6 @@ class Operations:
         """Reject a step. The step fails and is not retried. Permission: ApproveInstanceWorkflow, and the permission
         or role that the step requires.
         """
-        fields = {"comment": comment}
-        return Call(types.Approval, (approval_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     # Audit
 
@@ -943,8 +781,6 @@ class Operations:
         `actor`: Only changes by this user: an ID or an email address.
         `object_`: Only changes of this object: an ID, or a path, which includes everything below it.
         """
-        query = {"limit": limit, "after": after, "actor": actor, "object": object_}
-        return Call(list[types.AuditEntryShape], (organization_id,), query=query)
 
     # Webhooks
 
@@ -957,7 +793,6 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Webhook], (organization_id,), query={"limit": limit, "after": after})
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/webhooks", media_type=JSON, keyed=True))
     def create_webhook(
@@ -974,8 +809,6 @@ class Operations:
 
         `events`: Any of status, job, signal, approval, notification.
         """
-        fields = {"url": url, "events": events, "secret": secret}
-        return Call(types.CreatedWebhook, (organization_id,), body=omit_unset(fields), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/webhooks/{webhookId}", media_type=JSON))
     def update_webhook(
@@ -991,13 +824,10 @@ class Operations:
 
         `events`: Any of status, job, signal, approval, notification.
         """
-        fields = {"url": url, "events": events, "secret": secret, "enabled": enabled}
-        return Call(NoneType, (webhook_id,), body=omit_unset(fields))
 
     @operation(OperationSpec("DELETE", "/api/1/webhooks/{webhookId}"))
     def delete_webhook(self, webhook_id: str) -> Call[None]:
         """Delete a webhook with its deliveries. Permission: ManageUsers for all users of the organization."""
-        return Call(NoneType, (webhook_id,))
 
     @list_operation(OperationSpec("GET", "/api/1/webhooks/{webhookId}/deliveries"))
     def list_deliveries(
@@ -1009,14 +839,12 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.Delivery], (webhook_id,), query={"limit": limit, "after": after})
 
     # Account
 
     @operation(OperationSpec("PUT", "/api/1/users/me/password", media_type=JSON))
     def change_password(self, *, current_password: str, new_password: str) -> Call[None]:
         """Change your password. Permission: None: your own account."""
-        return Call(NoneType, body=omit_unset({"currentPassword": current_password, "newPassword": new_password}))
 
     @list_operation(OperationSpec("GET", "/api/1/tokens"))
     def list_tokens(self, *, limit: int | None = None, after: str | None = None) -> Call[list[types.TokenItem]]:
@@ -1025,24 +853,20 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
-        return Call(list[types.TokenItem], query={"limit": limit, "after": after})
 
     @operation(OperationSpec("DELETE", "/api/1/tokens/{id}"))
     def revoke_token(self, token_id: str) -> Call[None]:
         """Revoke one of your refresh tokens. Permission: None: your own account."""
-        return Call(NoneType, (token_id,))
 
     @operation(OperationSpec("POST", "/refreshToken/jwtBearer", media_type=JSON, repeatable=True, public=True))
     def exchange_token(self, *, refresh_token: str) -> Call[types.SessionToken]:
         """Exchange a refresh token for a session token."""
-        return Call(types.SessionToken, body=omit_unset({"refreshToken": refresh_token}))
 
     # Pages
 
     @operation(OperationSpec("GET", "/refreshToken", answer="text/html", public=True))
     def refresh_token_page(self) -> Call[str]:
         """Show the page to sign in and generate a refresh token."""
-        return Call(str)
 
     @operation(
         OperationSpec(
@@ -1051,12 +875,10 @@ class Operations:
     )
     def generate_token(self, *, email: str, password: str, label: str | None = None) -> Call[str]:
         """Sign in and show a new refresh token once."""
-        return Call(str, body=omit_unset({"email": email, "password": password, "label": label}))
 
     @operation(OperationSpec("GET", "/invitation/{token}", answer="text/html", public=True))
     def invitation_page(self, token: str) -> Call[str]:
         """Show the page for an invited user to set the first password."""
-        return Call(str, (token,))
 
     @operation(
         OperationSpec(
@@ -1069,14 +891,12 @@ class Operations:
     )
     def accept_invitation(self, token: str, *, password: str, repeated: str) -> Call[str]:
         """Set the first password of an invited user. The link works once."""
-        return Call(str, (token,), body=omit_unset({"password": password, "repeated": repeated}))
 
     @operation(OperationSpec("GET", "/signIn/openid", answer="text/html", public=True))
     def begin_sign_in(self, *, to: str | None = None) -> Call[str]:
         """Redirect the browser to the OpenID Connect provider to sign in."""
-        return Call(str, query={"to": to})
 
-    @operation(OperationSpec("GET", "/signIn/openid/callback", answer="text/html", public=True))
+    @operation(OperationSpec("GET", "/signIn/openid/callback", answer="text/html", public=True, is_camel=False))
     def finish_sign_in(
         self,
         *,
@@ -1087,34 +907,27 @@ class Operations:
         iss: str | None = None,
     ) -> Call[str]:
         """Complete the sign-in at the provider and show a new refresh token once."""
-        query = {"code": code, "state": state, "error": error, "error_description": error_description, "iss": iss}
-        return Call(str, query=query)
 
     # Health
 
     @operation(OperationSpec("GET", "/health/live", public=True))
     def health_live(self) -> Call[types.Health]:
         """Report that the process is running."""
-        return Call(types.Health)
 
     @operation(OperationSpec("GET", "/health/ready", public=True))
     def health_ready(self) -> Call[types.Health]:
         """Check if the process and its database can answer requests."""
-        return Call(types.Health)
 
     @operation(OperationSpec("GET", "/metrics", answer="text/plain", public=True))
     def read_metrics(self) -> Call[str]:
         """Show the metrics of this process in Prometheus text format."""
-        return Call(str)
 
     # Description
 
     @operation(OperationSpec("GET", "/api/1/openapi.json", public=True))
     def openapi(self) -> Call[dict[str, Any]]:
         """Show the OpenAPI 3.1 document of this API."""
-        return Call(dict[str, Any])
 
     @operation(OperationSpec("GET", "/docs", answer="text/html", public=True))
     def browse_api(self) -> Call[str]:
         """Show this API as a page: calls by resource, parameters, responses, and commands to try."""
-        return Call(str)
