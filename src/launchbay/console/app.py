@@ -94,7 +94,7 @@ def _endpoint(route: PageRoute, deps: ConsoleDeps) -> Callable[[Request], Awaita
         request = PageRequest(http=http, deps=deps)
         try:
             request = await _authorize(route, http, deps)
-            return await route.handler(request)
+            return await route.answer(request)
         except NotAuthenticated as error:
             return _to_sign_in(request, error)
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a page

@@ -17,7 +17,7 @@ from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import Form
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, render
-from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated
 from launchbay.ids import NamedRow
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.organizations import list_organizations
@@ -227,17 +227,30 @@ class PageRequest:
 
 
 Handler = Callable[[PageRequest], Awaitable[Response]]
+FormPage = Callable[[PageRequest, LaunchbayError], Awaitable[Response]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A page, or the target of a form. A public one needs no session."""
+    """A page, or the target of a form. A public one needs no session.
+
+    `again` shows the page of the form again, with the error if it is one of the `refusals`.
+    """
 
     method: Literal["GET", "POST"]
     path: str
     handler: Handler
     public: bool = False
+    again: FormPage | None = None
+    refusals: tuple[type[LaunchbayError], ...] = ()
+
+    async def answer(self, request: PageRequest) -> Response:
+        try:
+            return await self.handler(request)
+        except self.refusals as error:
+            assert self.again is not None, "errors are expected where a page can show them"
+            return await self.again(request, error)
 
 
 class Routes:
@@ -257,14 +270,22 @@ class Routes:
         return iter(self._routes)
 
     def get(self, path: str, *, public: bool = False) -> Callable[[HandlerT], HandlerT]:
-        return self._declare("GET", path, public=public)
+        return self._declare(lambda handler: PageRoute("GET", path, handler, public))
 
-    def post(self, path: str, *, public: bool = False) -> Callable[[HandlerT], HandlerT]:
-        return self._declare("POST", path, public=public)
+    def post(
+        self,
+        path: str,
+        *,
+        public: bool = False,
+        again: FormPage | None = None,
+        refusals: tuple[type[LaunchbayError], ...] = (BadRequest,),
+    ) -> Callable[[HandlerT], HandlerT]:
+        expected = () if again is None else refusals
+        return self._declare(lambda handler: PageRoute("POST", path, handler, public, again, expected))
 
-    def _declare(self, method: Literal["GET", "POST"], path: str, *, public: bool) -> Callable[[HandlerT], HandlerT]:
+    def _declare(self, route: Callable[[Handler], PageRoute]) -> Callable[[HandlerT], HandlerT]:
         def declare(handler: HandlerT) -> HandlerT:
-            self._routes.append(PageRoute(method, path, handler, public))
+            self._routes.append(route(handler))
             return handler
 
         return declare

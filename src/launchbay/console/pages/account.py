@@ -40,19 +40,13 @@ async def change_password(request: PageRequest) -> Response:
     return response
 
 
-@routes.post("/console/sessions/{id}/end")
+@routes.post("/console/sessions/{id}/end", again=show, refusals=(NotFound,))
 async def end_session(request: PageRequest) -> Response:
-    try:
-        await sign_in.close_other_session(request.ctx, request.path("id"))
-    except NotFound as error:
-        return await show(request, error)
+    await sign_in.close_other_session(request.ctx, request.path("id"))
     return request.redirect(f"{HOME}/account", "Session ended.")
 
 
-@routes.post("/console/tokens/{id}/revoke")
+@routes.post("/console/tokens/{id}/revoke", again=show, refusals=(NotFound,))
 async def revoke(request: PageRequest) -> Response:
-    try:
-        await account.revoke_token(request.ctx, request.path("id"))
-    except NotFound as error:
-        return await show(request, error)
+    await account.revoke_token(request.ctx, request.path("id"))
     return request.redirect(f"{HOME}/account", "Token revoked.")

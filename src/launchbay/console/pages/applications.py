@@ -33,13 +33,10 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     )
 
 
-@routes.post("/console/organizations/{id}/applications")
+@routes.post("/console/organizations/{id}/applications", again=list_all)
 async def create(request: PageRequest) -> Response:
     organization_id = request.path("id")
-    try:
-        created = await applications.create_application(request.ctx, organization_id, request.form.text("name"))
-    except BadRequest as error:
-        return await list_all(request, error)
+    created = await applications.create_application(request.ctx, organization_id, request.form.text("name"))
     return request.redirect(f"{HOME}/applications/{created}/manifest", "Application created. Now write its manifest.")
 
 
@@ -73,12 +70,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     )
 
 
-@routes.post("/console/applications/{id}/name")
+@routes.post("/console/applications/{id}/name", again=show)
 async def rename(request: PageRequest) -> Response:
-    try:
-        await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
-    except BadRequest as error:
-        return await show(request, error)
+    await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(_path(request), "Application renamed.")
 
 
@@ -97,34 +91,28 @@ async def delete_page(request: PageRequest, problem: LaunchbayError | None = Non
     )
 
 
-@routes.post("/console/applications/{id}/delete")
+@routes.post("/console/applications/{id}/delete", again=delete_page)
 async def delete(request: PageRequest) -> Response:
     application = await applications.read_application(request.ctx, request.path("id"))
-    try:
-        await applications.delete_application(request.ctx, application.id)
-    except BadRequest as error:
-        return await delete_page(request, error)
+    await applications.delete_application(request.ctx, application.id)
     target = f"{HOME}/organizations/{application.organization_id}/applications"
     return request.redirect(target, f"Application {application.name} deleted.")
 
 
-@routes.post("/console/applications/{id}/revisions")
+@routes.post("/console/applications/{id}/revisions", again=show)
 async def create_revision(page_request: PageRequest) -> Response:
     """Save a version with parameters, or the state of an instance, under a name."""
     form = page_request.form
     instance_id = form.text("instanceId")
-    try:
-        request = RevisionRequest(name=form.text("name"), instance_id=instance_id)
-        if not instance_id:
-            request = RevisionRequest(
-                name=form.text("name"),
-                version=_version(form.text("version")),
-                parameters=parse_object("Parameters", form.text("parameters")),
-                environment_id=form.text("environmentId") or None,
-            )
-        await revisions.create_revision(page_request.ctx, page_request.path("id"), request)
-    except BadRequest as error:
-        return await show(page_request, error)
+    request = RevisionRequest(name=form.text("name"), instance_id=instance_id)
+    if not instance_id:
+        request = RevisionRequest(
+            name=form.text("name"),
+            version=_version(form.text("version")),
+            parameters=parse_object("Parameters", form.text("parameters")),
+            environment_id=form.text("environmentId") or None,
+        )
+    await revisions.create_revision(page_request.ctx, page_request.path("id"), request)
     return page_request.redirect(f"{_path(page_request)}#revisions", "Revision saved.")
 
 

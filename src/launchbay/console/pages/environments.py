@@ -1,6 +1,6 @@
 """Environments: policies, markers, properties, services (manifest-language §8)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -38,12 +38,9 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     )
 
 
-@routes.post("/console/organizations/{id}/environments")
+@routes.post("/console/organizations/{id}/environments", again=list_all)
 async def create(request: PageRequest) -> Response:
-    try:
-        created = await environments.create_environment(request.ctx, request.path("id"), request.form.text("name"))
-    except BadRequest as error:
-        return await list_all(request, error)
+    created = await environments.create_environment(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(f"{HOME}/environments/{created}", "Environment created. It offers no services yet.")
 
 
@@ -76,21 +73,16 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     )
 
 
-@routes.post("/console/environments/{id}/name")
+@routes.post("/console/environments/{id}/name", again=show)
 async def rename(request: PageRequest) -> Response:
-    name = request.form.text("name")
-    return await _changed(
-        request, lambda: environments.rename_environment(request.ctx, request.path("id"), name), "Environment renamed."
-    )
+    await environments.rename_environment(request.ctx, request.path("id"), request.form.text("name"))
+    return request.redirect(_path(request), "Environment renamed.")
 
 
-@routes.post("/console/environments/{id}/clone")
+@routes.post("/console/environments/{id}/clone", again=show)
 async def clone(request: PageRequest) -> Response:
-    try:
-        name = request.form.text("name") or None
-        copy = await environments.clone_environment(request.ctx, request.path("id"), name)
-    except BadRequest as error:
-        return await show(request, error)
+    name = request.form.text("name") or None
+    copy = await environments.clone_environment(request.ctx, request.path("id"), name)
     return request.redirect(f"{HOME}/environments/{copy.id}", "Environment copied. This is the copy.")
 
 
@@ -101,43 +93,35 @@ async def make_default(request: PageRequest) -> Response:
     return request.redirect(_path(request), f"{environment.name} is now the default environment.")
 
 
-@routes.post("/console/environments/{id}/policies")
+@routes.post("/console/environments/{id}/policies", again=show)
 async def replace_policies(request: PageRequest) -> Response:
-    document = request.form.raw("policies")
-    return await _changed(
-        request, lambda: environments.replace_policies(request.ctx, request.path("id"), document), "Policies saved."
-    )
+    await environments.replace_policies(request.ctx, request.path("id"), request.form.raw("policies"))
+    return request.redirect(_path(request), "Policies saved.")
 
 
-@routes.post("/console/environments/{id}/markers")
+@routes.post("/console/environments/{id}/markers", again=show)
 async def replace_markers(request: PageRequest) -> Response:
     """Replace the markers, one per line."""
     lines = [line.strip() for line in request.form.raw("markers").splitlines() if line.strip()]
     markers = [Marker(line) for line in lines]
-    return await _changed(
-        request, lambda: environments.replace_markers(request.ctx, request.path("id"), markers), "Markers saved."
-    )
+    await environments.replace_markers(request.ctx, request.path("id"), markers)
+    return request.redirect(_path(request), "Markers saved.")
 
 
-@routes.post("/console/environments/{id}/properties")
+@routes.post("/console/environments/{id}/properties", again=show)
 async def replace_properties(request: PageRequest) -> Response:
     """Replace the properties, one per row that has a name."""
     before = await environments.read_properties(request.ctx, request.path("id"))
-    try:
-        properties = _sent_properties(request, {entry.name: entry for entry in before})
-        await environments.replace_properties(request.ctx, request.path("id"), properties)
-    except BadRequest as error:
-        return await show(request, error)
+    properties = _sent_properties(request, {entry.name: entry for entry in before})
+    await environments.replace_properties(request.ctx, request.path("id"), properties)
     return request.redirect(f"{_path(request)}#properties", "Properties saved.")
 
 
-@routes.post("/console/environments/{id}/services")
+@routes.post("/console/environments/{id}/services", again=show)
 async def replace_services(request: PageRequest) -> Response:
     """Offer the selected services in the environment, and no other."""
-    chosen = request.form.all("service")
-    return await _changed(
-        request, lambda: environments.replace_services(request.ctx, request.path("id"), chosen), "Services saved."
-    )
+    await environments.replace_services(request.ctx, request.path("id"), request.form.all("service"))
+    return request.redirect(_path(request), "Services saved.")
 
 
 @routes.get("/console/environments/{id}/delete")
@@ -190,14 +174,6 @@ def _value(kind: str, text: str) -> Any:
         return msgspec.json.decode(text.encode())
     except msgspec.MsgspecError:
         return text
-
-
-async def _changed(request: PageRequest, change: Callable[[], Awaitable[object]], message: str) -> Response:
-    try:
-        await change()
-    except BadRequest as error:
-        return await show(request, error)
-    return request.redirect(_path(request), message)
 
 
 def _rows(request: PageRequest, properties: Sequence[Property]) -> list[tuple[str, str, str, bool]]:

@@ -111,16 +111,12 @@ async def list_all(request: PageRequest) -> Response:
 
 
 @routes.get("/console/instances/{id}")
-async def show(request: PageRequest) -> Response:
-    return await show_instance(request, request.path("id"))
-
-
-async def show_instance(
-    request: PageRequest, instance_id: str, problem: LaunchbayError | None = None, refused: Workflow | None = None
+async def show(
+    request: PageRequest, problem: LaunchbayError | None = None, *, refused: Workflow | None = None
 ) -> Response:
-    """Return the page of an instance; `refused` is a workflow whose form has errors."""
+    """Show an instance; `refused` is a workflow whose form has errors."""
     ctx = request.ctx
-    view = await view_instance(request, instance_id)
+    view = await view_instance(request, request.path("id"))
     record = view.record
     lines = await read_log_tail(ctx, record.id, None, LOG_LINES)
     recurring = recurring_runs(view.manifest, request.now()) if not view.is_over else []
@@ -212,7 +208,7 @@ async def run(request: PageRequest) -> Response:
     except (BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.messages)
         problem = error if rest else BadRequest(FIX_FIELDS)
-    return await show_instance(request, instance_id, problem, Workflow(name, fields))
+    return await show(request, problem, refused=Workflow(name, fields))
 
 
 async def _run(request: PageRequest, instance_id: str, name: str, arguments: dict[str, str]) -> str:
@@ -225,38 +221,29 @@ async def _run(request: PageRequest, instance_id: str, name: str, arguments: dic
     return f"{name} started."
 
 
-@routes.post("/console/instances/{id}/reschedule")
+@routes.post("/console/instances/{id}/reschedule", again=show)
 async def reschedule(request: PageRequest) -> Response:
     instance_id, schedule = request.path("id"), request.form.text("schedule")
-    try:
-        cancels = request.form.text("do") == "cancel"
-        interval = 0 if cancels else forms.minutes_ms(request.form.text("minutes"))
-        await workflows.reschedule_workflow(request.ctx, instance_id, schedule, interval, None)
-    except BadRequest as error:
-        return await show_instance(request, instance_id, error)
+    cancels = request.form.text("do") == "cancel"
+    interval = 0 if cancels else forms.minutes_ms(request.form.text("minutes"))
+    await workflows.reschedule_workflow(request.ctx, instance_id, schedule, interval, None)
     return request.redirect(f"{_path(request)}#schedules", "Schedule cancelled." if cancels else "Schedule moved.")
 
 
-@routes.post("/console/instances/{id}/offers")
+@routes.post("/console/instances/{id}/offers", again=show, refusals=(BadRequest, Conflict))
 async def offer(request: PageRequest) -> Response:
     """Offer the instance as a service in the selected environments, and in no other."""
-    try:
-        await environments.replace_offers(request.ctx, request.path("id"), request.form.all("environment"))
-    except (BadRequest, Conflict) as error:
-        return await show_instance(request, request.path("id"), error)
+    await environments.replace_offers(request.ctx, request.path("id"), request.form.all("environment"))
     return request.redirect(f"{_path(request)}#offers", "Environments saved.")
 
 
-@routes.post("/console/instances/{id}/userData")
+@routes.post("/console/instances/{id}/userData", again=show, refusals=(BadRequest, TooLarge))
 async def put_user_data(request: PageRequest) -> Response:
     """Replace the user data. A masked secret that comes back keeps its value."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
-    try:
-        sent = parse_object("User data", request.form.raw("userData"))
-        data = restore_hidden(sent, msgspec.json.decode(record.user_data))
-        await instances.put_user_data(request.ctx, record.id, data)
-    except (BadRequest, TooLarge) as error:
-        return await show_instance(request, record.id, error)
+    sent = parse_object("User data", request.form.raw("userData"))
+    data = restore_hidden(sent, msgspec.json.decode(record.user_data))
+    await instances.put_user_data(request.ctx, record.id, data)
     return request.redirect(f"{_path(request)}#user-data", "User data saved.")
 
 
@@ -276,31 +263,25 @@ async def destroy_page(request: PageRequest, problem: LaunchbayError | None = No
     )
 
 
-@routes.post("/console/instances/{id}/end")
+@routes.post("/console/instances/{id}/end", again=destroy_page, refusals=(BadRequest, Conflict))
 async def destroy(request: PageRequest) -> Response:
     """Run `destroy`, or delete the records; `force` cancels a running job first."""
     form = request.form
-    try:
-        if form.text("do") == "delete":
-            forced = form.has("force")
-            record, _ = await read_instance_record(request.ctx, request.path("id"))
-            await instances.delete_instance(request.ctx, record.id, force=forced)
-            target = f"{HOME}/organizations/{record.organization_id}/instances"
-            return request.redirect(target, f"Deleting {record.name}." if forced else f"{record.name} deleted.")
-        await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {})
-    except (BadRequest, Conflict) as error:
-        return await destroy_page(request, error)
+    if form.text("do") == "delete":
+        forced = form.has("force")
+        record, _ = await read_instance_record(request.ctx, request.path("id"))
+        await instances.delete_instance(request.ctx, record.id, force=forced)
+        target = f"{HOME}/organizations/{record.organization_id}/instances"
+        return request.redirect(target, f"Deleting {record.name}." if forced else f"{record.name} deleted.")
+    await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {})
     return request.redirect(_path(request), "Destruction started.")
 
 
-@routes.post("/console/instances/{id}/lifetime")
+@routes.post("/console/instances/{id}/lifetime", again=destroy_page)
 async def extend(request: PageRequest) -> Response:
-    try:
-        interval = forms.interval_ms(request.form.text("lifetime"), request.form.text("minutes"))
-        at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
-        await instances.set_destroy_at(request.ctx, request.path("id"), at)
-    except BadRequest as error:
-        return await destroy_page(request, error)
+    interval = forms.interval_ms(request.form.text("lifetime"), request.form.text("minutes"))
+    at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
+    await instances.set_destroy_at(request.ctx, request.path("id"), at)
     return request.redirect(_path(request), "Expiration saved.")
 
 
@@ -330,23 +311,17 @@ async def show_job(request: PageRequest, problem: LaunchbayError | None = None) 
     )
 
 
-@routes.post("/console/instances/{id}/jobs/{job}/cancel")
+@routes.post("/console/instances/{id}/jobs/{job}/cancel", again=show_job, refusals=(Conflict,))
 async def cancel(request: PageRequest) -> Response:
     """Cancel a job, which then ends as failed."""
-    try:
-        await jobs.cancel_job(request.ctx, request.path("id"), request.path("job"))
-    except Conflict as error:
-        return await show_job(request, error)
+    await jobs.cancel_job(request.ctx, request.path("id"), request.path("job"))
     return request.redirect(_path(request), "Cancelling the job. It ends when its running steps have stopped.")
 
 
-@routes.post("/console/instances/{id}/jobs/{job}/resume")
+@routes.post("/console/instances/{id}/jobs/{job}/resume", again=show_job, refusals=(BadRequest, Conflict))
 async def resume(request: PageRequest) -> Response:
     """Resume a failed job from its failed step."""
-    try:
-        await jobs.resume_job(request.ctx, request.path("id"), request.path("job"), {})
-    except (BadRequest, Conflict) as error:
-        return await show_job(request, error)
+    await jobs.resume_job(request.ctx, request.path("id"), request.path("job"), {})
     return request.redirect(_path(request), "Resumed from the failed step. Completed steps don't run again.")
 
 

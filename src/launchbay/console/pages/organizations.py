@@ -30,12 +30,9 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     return await request.page("organizations.html", problem=problem, may_create=may_create)
 
 
-@routes.post("/console/organizations")
+@routes.post("/console/organizations", again=list_all, refusals=(LaunchbayError,))
 async def create(request: PageRequest) -> Response:
-    try:
-        created = await organizations.create_organization(request.ctx, request.form.text("name"))
-    except LaunchbayError as error:
-        return await list_all(request, error)
+    created = await organizations.create_organization(request.ctx, request.form.text("name"))
     return request.redirect(f"{HOME}/organizations/{created}", "Organization created. You are its administrator.")
 
 

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.errors import LaunchbayError
 from launchbay.usecases import roles
 from launchbay.usecases.permissions import Explanation, explain
 from launchbay.usecases.users import list_users
@@ -36,13 +36,10 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     )
 
 
-@routes.post("/console/organizations/{id}/roles")
+@routes.post("/console/organizations/{id}/roles", again=list_all)
 async def create(request: PageRequest) -> Response:
     organization_id, form = request.path("id"), request.form
-    try:
-        created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
-    except BadRequest as error:
-        return await list_all(request, error)
+    created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
     return request.redirect(f"{HOME}/roles/{created.id}", "Role created.")
 
 
@@ -70,13 +67,10 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     )
 
 
-@routes.post("/console/roles/{id}")
+@routes.post("/console/roles/{id}", again=show)
 async def update(request: PageRequest) -> Response:
     form = request.form
-    try:
-        await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
-    except BadRequest as error:
-        return await show(request, error)
+    await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
     return request.redirect(f"{HOME}/roles/{request.path('id')}", "Role saved. It applies from the next request.")
 
 

@@ -18,8 +18,27 @@ routes = Routes()
 
 
 @routes.get("/console/organizations/{id}/services")
-async def list_all(request: PageRequest) -> Response:
-    return await _list(request, request.query("type") or "", None, None)
+async def list_all(
+    request: PageRequest, problem: LaunchbayError | None = None, *, fields: Sequence[Field] | None = None
+) -> Response:
+    """Show the services, and the form of the chosen type."""
+    organization_id, type_id = request.path("id"), request.form.text("type") or request.query("type")
+    types = await services.list_service_types(request.ctx, organization_id)
+    chosen = next((kind for kind in types if kind.id == type_id), None)
+    if fields is None:
+        fields = _fields({} if chosen is None else chosen.parameters)
+    return await request.page(
+        "services.html",
+        section="services",
+        organization_id=organization_id,
+        problem=problem,
+        rows=await services.list_services(request.ctx, organization_id),
+        types=types,
+        type_names={kind.id: kind.name for kind in types},
+        chosen=chosen,
+        fields=fields,
+        name=request.form.text("name"),
+    )
 
 
 @routes.post("/console/organizations/{id}/services")
@@ -44,96 +63,18 @@ async def create(request: PageRequest) -> Response:
     except BadRequest as error:
         fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest) if rest else problem
-    return await _list(request, type_id, fields, problem)
+    return await list_all(request, problem, fields=fields)
 
 
 @routes.get("/console/services/{id}")
-async def show(request: PageRequest) -> Response:
-    return await _show(request)
-
-
-@routes.post("/console/services/{id}")
-async def update(request: PageRequest) -> Response:
-    """Change name and parameters. An empty field removes its parameter, but keeps a secret."""
-    view = await services.read_service(request.ctx, request.path("id"))
-    kind = request.app.service_types.find(view.record.type_id)
-    declared = {} if kind is None else kind.parameters
-    fields = fill_fields(_fields(declared, view.parameters), request.form, PARAMETER)
-    problem: LaunchbayError = BadRequest(FIX_FIELDS)
-    try:
-        if not any(field.error for field in fields):
-            changed: dict[str, Any] = dict(values(fields))
-            changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
-            name = request.form.text("name")
-            await services.update_service(request.ctx, view.record.id, name, changed)
-            return request.redirect(f"{HOME}/services/{view.record.id}", "Service saved.")
-    except (BadRequest, Conflict) as error:
-        fields, rest = with_errors(fields, error.messages)
-        problem = BadRequest(*rest) if rest else problem
-    return await _show(request, fields=fields, problem=problem)
-
-
-@routes.post("/console/services/{id}/command")
-async def run(request: PageRequest) -> Response:
-    view = await services.read_service(request.ctx, request.path("id"))
-    name = request.form.text("command")
-    kind = request.app.service_types.find(view.record.type_id)
-    command = None if kind is None else kind.commands.get(name)
-    fields = fill_fields(_fields({} if command is None else command.arguments), request.form, f"{_ARGUMENT}{name}:")
-    problem: LaunchbayError = BadRequest(FIX_FIELDS)
-    try:
-        if not any(field.error for field in fields):
-            results = await services.run_command(
-                request.ctx, view.record.id, name, values(fields), include_intermediate=False
-            )
-            return await _show(request, ran=name, results=results[-1])
-    except (FieldErrors, BadRequest, Conflict) as error:
-        fields, rest = with_errors(fields, error.messages)
-        problem = BadRequest(*rest) if rest else problem
-    return await _show(request, ran=name, arguments=fields, problem=problem)
-
-
-@routes.post("/console/services/{id}/delete")
-async def delete(request: PageRequest) -> Response:
-    view = await services.read_service(request.ctx, request.path("id"))
-    try:
-        await services.delete_service(request.ctx, view.record.id)
-    except (BadRequest, Conflict) as error:
-        return await _show(request, problem=error)
-    target = f"{HOME}/organizations/{view.record.organization_id}/services"
-    return request.redirect(target, f"Service {view.name} deleted.")
-
-
-async def _list(
-    request: PageRequest, type_id: str, fields: Sequence[Field] | None, problem: LaunchbayError | None
-) -> Response:
-    organization_id = request.path("id")
-    types = await services.list_service_types(request.ctx, organization_id)
-    chosen = next((kind for kind in types if kind.id == type_id), None)
-    if fields is None:
-        fields = _fields({} if chosen is None else chosen.parameters)
-    return await request.page(
-        "services.html",
-        section="services",
-        organization_id=organization_id,
-        problem=problem,
-        rows=await services.list_services(request.ctx, organization_id),
-        types=types,
-        type_names={kind.id: kind.name for kind in types},
-        chosen=chosen,
-        fields=fields,
-        name=request.form.text("name"),
-    )
-
-
-async def _show(
+async def show(
     request: PageRequest,
+    problem: LaunchbayError | None = None,
     *,
     fields: Sequence[Field] | None = None,
     ran: str = "",
     results: Mapping[str, Any] | None = None,
     arguments: Sequence[Field] | None = None,
-    problem: LaunchbayError | None = None,
 ) -> Response:
     view = await services.read_service(request.ctx, request.path("id"))
     kind = request.app.service_types.find(view.record.type_id)
@@ -154,6 +95,55 @@ async def _show(
         ran=ran,
         results=results,
     )
+
+
+@routes.post("/console/services/{id}")
+async def update(request: PageRequest) -> Response:
+    """Change name and parameters. An empty field removes its parameter, but keeps a secret."""
+    view = await services.read_service(request.ctx, request.path("id"))
+    kind = request.app.service_types.find(view.record.type_id)
+    declared = {} if kind is None else kind.parameters
+    fields = fill_fields(_fields(declared, view.parameters), request.form, PARAMETER)
+    problem: LaunchbayError = BadRequest(FIX_FIELDS)
+    try:
+        if not any(field.error for field in fields):
+            changed: dict[str, Any] = dict(values(fields))
+            changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
+            name = request.form.text("name")
+            await services.update_service(request.ctx, view.record.id, name, changed)
+            return request.redirect(f"{HOME}/services/{view.record.id}", "Service saved.")
+    except (BadRequest, Conflict) as error:
+        fields, rest = with_errors(fields, error.messages)
+        problem = BadRequest(*rest) if rest else problem
+    return await show(request, problem, fields=fields)
+
+
+@routes.post("/console/services/{id}/command")
+async def run(request: PageRequest) -> Response:
+    view = await services.read_service(request.ctx, request.path("id"))
+    name = request.form.text("command")
+    kind = request.app.service_types.find(view.record.type_id)
+    command = None if kind is None else kind.commands.get(name)
+    fields = fill_fields(_fields({} if command is None else command.arguments), request.form, f"{_ARGUMENT}{name}:")
+    problem: LaunchbayError = BadRequest(FIX_FIELDS)
+    try:
+        if not any(field.error for field in fields):
+            results = await services.run_command(
+                request.ctx, view.record.id, name, values(fields), include_intermediate=False
+            )
+            return await show(request, ran=name, results=results[-1])
+    except (FieldErrors, BadRequest, Conflict) as error:
+        fields, rest = with_errors(fields, error.messages)
+        problem = BadRequest(*rest) if rest else problem
+    return await show(request, problem, ran=name, arguments=fields)
+
+
+@routes.post("/console/services/{id}/delete", again=show, refusals=(BadRequest, Conflict))
+async def delete(request: PageRequest) -> Response:
+    view = await services.read_service(request.ctx, request.path("id"))
+    await services.delete_service(request.ctx, view.record.id)
+    target = f"{HOME}/organizations/{view.record.organization_id}/services"
+    return request.redirect(target, f"Service {view.name} deleted.")
 
 
 def _fields(

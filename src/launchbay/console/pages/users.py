@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.errors import LaunchbayError
 from launchbay.usecases import roles, users
 
 routes = Routes()
@@ -30,21 +30,18 @@ async def list_all(
     )
 
 
-@routes.post("/console/organizations/{id}/users")
+@routes.post("/console/organizations/{id}/users", again=list_all)
 async def add(request: PageRequest) -> Response:
     """Add a user. An invitation link is shown only once, so the response is the page itself."""
     form = request.form
-    try:
-        added = await users.create_user(
-            request.ctx,
-            request.path("id"),
-            email=form.text("email"),
-            name=form.text("name") or form.text("email"),
-            password=form.raw("password") or None,
-            role_names=form.all("role"),
-        )
-    except BadRequest as error:
-        return await list_all(request, error)
+    added = await users.create_user(
+        request.ctx,
+        request.path("id"),
+        email=form.text("email"),
+        name=form.text("name") or form.text("email"),
+        password=form.raw("password") or None,
+        role_names=form.all("role"),
+    )
     if added.invitation is None:
         return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} added.")
     return await list_all(request, None, invited=form.text("email"), link=_link(request, added.invitation.token))
@@ -64,39 +61,30 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     )
 
 
-@routes.post("/console/organizations/{id}/users/{user}/roles")
+@routes.post("/console/organizations/{id}/users/{user}/roles", again=show)
 async def assign(request: PageRequest) -> Response:
     """Assign and revoke roles, so that the user has exactly the selected ones."""
     organization_id, user_id = request.path("id"), request.path("user")
-    try:
-        view = await users.read_user(request.ctx, organization_id, user_id)
-        wanted, held = set(request.form.all("role")), set(view.row.roles)
-        if wanted - held:
-            await roles.assign_roles(request.ctx, organization_id, user_id, sorted(wanted - held))
-        if held - wanted:
-            await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
-    except BadRequest as error:
-        return await show(request, error)
+    view = await users.read_user(request.ctx, organization_id, user_id)
+    wanted, held = set(request.form.all("role")), set(view.row.roles)
+    if wanted - held:
+        await roles.assign_roles(request.ctx, organization_id, user_id, sorted(wanted - held))
+    if held - wanted:
+        await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
     return request.redirect(_path(request), "Roles saved.")
 
 
-@routes.post("/console/organizations/{id}/users/{user}/enabled")
+@routes.post("/console/organizations/{id}/users/{user}/enabled", again=show)
 async def enable(request: PageRequest) -> Response:
     enabled = request.form.text("do") == "enable"
-    try:
-        await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
-    except BadRequest as error:
-        return await show(request, error)
+    await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
     return request.redirect(_path(request), "Account enabled." if enabled else "Account disabled.")
 
 
-@routes.post("/console/organizations/{id}/users/{user}/remove")
+@routes.post("/console/organizations/{id}/users/{user}/remove", again=show)
 async def remove(request: PageRequest) -> Response:
     organization_id = request.path("id")
-    try:
-        await users.remove_user(request.ctx, organization_id, request.path("user"))
-    except BadRequest as error:
-        return await show(request, error)
+    await users.remove_user(request.ctx, organization_id, request.path("user"))
     return request.redirect(f"{HOME}/organizations/{organization_id}/users", "User removed.")
 
 

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, LaunchbayError, NotFound
+from launchbay.errors import LaunchbayError, NotFound
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.webhooks import EVENTS, WebhookRow
 from launchbay.usecases import webhooks
@@ -28,16 +28,13 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None, 
     )
 
 
-@routes.post("/console/organizations/{id}/webhooks")
+@routes.post("/console/organizations/{id}/webhooks", again=list_all)
 async def create(request: PageRequest) -> Response:
     """Create a webhook. A generated secret is shown only once, so the response is the page itself."""
     form = request.form
-    try:
-        _, secret = await webhooks.create_webhook(
-            request.ctx, request.path("id"), form.text("url"), form.all("event"), form.raw("secret") or None
-        )
-    except BadRequest as error:
-        return await list_all(request, error)
+    _, secret = await webhooks.create_webhook(
+        request.ctx, request.path("id"), form.text("url"), form.all("event"), form.raw("secret") or None
+    )
     if secret is None:
         return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook created.")
     return await list_all(request, None, secret=secret)
@@ -62,20 +59,17 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     )
 
 
-@routes.post("/console/organizations/{id}/webhooks/{webhook}")
+@routes.post("/console/organizations/{id}/webhooks/{webhook}", again=show)
 async def update(request: PageRequest) -> Response:
     form = request.form
-    try:
-        await webhooks.update_webhook(
-            request.ctx,
-            request.path("webhook"),
-            url=form.text("url") or None,
-            events=form.all("event"),
-            secret=form.raw("secret") or None,
-            enabled=form.has("enabled"),
-        )
-    except BadRequest as error:
-        return await show(request, error)
+    await webhooks.update_webhook(
+        request.ctx,
+        request.path("webhook"),
+        url=form.text("url") or None,
+        events=form.all("event"),
+        secret=form.raw("secret") or None,
+        enabled=form.has("enabled"),
+    )
     path = f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}"
     return request.redirect(path, "Webhook saved.")
 
