@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.output import REPORTED_CHARS, LiveLog, ProgressReporter, parse_event
 from launchbay.actions.parameters import (
     duration_s,
@@ -103,12 +103,10 @@ _GROUP = re.compile(r"[^A-Za-z0-9_]")
 _INLINE = "launchbay-playbook.yml"
 
 
-class Ansible:
+class Ansible(ActionDefaults):
     """Runs Ansible as a program on this server, with an inventory of the component's roles."""
 
     name = "ansible"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "playbook": ActionParameter("The playbook: a list of plays, YAML text, or a file of the archive in 'url'."),
         "role": ActionParameter("Instead of a playbook: a role of the archive, for all hosts.", type="string"),

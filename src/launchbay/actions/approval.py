@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.parameters import duration_s, flag, optional_text, required_text, whole_number, wrong_parameter
 from launchbay.errors import ActionFailed
 from launchbay.model.job import ApprovalStatus, Question, Verdict
@@ -13,12 +13,10 @@ from launchbay.model.job import ApprovalStatus, Question, Verdict
 _TEXT = "the question for people"
 
 
-class Approval:
+class Approval(ActionDefaults):
     """Waits until enough people have approved. One rejection, or the timeout, fails the step permanently."""
 
     name = "approval"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "text": ActionParameter("The question for people.", type="string", required=True),
         "message": ActionParameter("Another name for text.", type="string"),

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.parameters import (
     flag,
     optional_duration_s,
@@ -25,10 +25,9 @@ from launchbay.actions.parameters import (
 from launchbay.errors import ActionFailed
 
 
-class CommandCall:
+class CommandCall(ActionDefaults):
     """Calls a command by the name of an interface, under two names."""
 
-    aliases: tuple[str, ...] = ()
     pure = True  # the called steps have their own records, and a recovery repeats the call to restore their effects
     parameters: Mapping[str, ActionParameter] = {
         "service": ActionParameter("The interface of the command.", type="string", required=True),
@@ -49,11 +48,10 @@ class CommandCall:
         return {"result": await call.context.call_command(interface, command, arguments, timeout_s)}
 
 
-class GetInstanceContext:
+class GetInstanceContext(ActionDefaults):
     """Returns the instance's ID."""
 
     name = "getInstanceContext"
-    aliases: tuple[str, ...] = ()
     pure = True
     parameters: Mapping[str, ActionParameter] = {}
     outputs: Mapping[str, str] = {"instanceId": "The ID of the instance whose workflow runs."}
@@ -62,10 +60,9 @@ class GetInstanceContext:
         return {"instanceId": call.context.instance_id}
 
 
-class NoOp:
+class NoOp(ActionDefaults):
     """Does nothing except to log that; every step has its own log here."""
 
-    aliases: tuple[str, ...] = ()
     pure = True
     parameters: Mapping[str, ActionParameter] = {}
     outputs: Mapping[str, str] = {}
@@ -83,11 +80,10 @@ LOGGING_ACTIONS = tuple(map(NoOp, ("registerLogPath", "unregisterLogPath", "coll
 _INTERFACES = "a map from interface names to numbers of peers"
 
 
-class WaitPeers:
+class WaitPeers(ActionDefaults):
     """Waits until every named interface has enough peers, then refreshes the signals for `getSignals`."""
 
     name = "waitPeers"
-    aliases: tuple[str, ...] = ()
     pure = True  # a recovery must refresh the signals again
     parameters: Mapping[str, ActionParameter] = {
         "interfaces": ActionParameter("The number of peers by interface.", type="map<string,int>", required=True),
@@ -110,11 +106,10 @@ _NO_FOLDING = 2**31 - 1  # the longest line that the emitter supports
 _FORMATS = "JSON, YAML or CSV"
 
 
-class Serialize:
+class Serialize(ActionDefaults):
     """Writes `input` as JSON, YAML or CSV."""
 
     name = "serialize"
-    aliases: tuple[str, ...] = ()
     pure = True
     parameters: Mapping[str, ActionParameter] = {
         "input": ActionParameter("The data to write.", required=True),
@@ -190,11 +185,10 @@ def _cell(value: Any) -> str:
 _WRITERS = {"JSON": _json, "YAML": _yaml, "CSV": _csv}
 
 
-class GetSignals:
+class GetSignals(ActionDefaults):
     """Returns the consumed signals, as of the workflow's start or the last `waitPeers`."""
 
     name = "getSignals"
-    aliases: tuple[str, ...] = ()
     pure = True
     parameters: Mapping[str, ActionParameter] = {
         "multi": ActionParameter("true: result[interface][peer][signal], for several peers.", type="bool")
@@ -206,11 +200,10 @@ class GetSignals:
         return {"result": view.multi() if flag(call.parameters, "multi", default=False) else view.single()}
 
 
-class GetEnvironmentProperties:
+class GetEnvironmentProperties(ActionDefaults):
     """Returns the environment's markers, properties and services."""
 
     name = "getEnvironmentProperties"
-    aliases: tuple[str, ...] = ()
     pure = True
     parameters: Mapping[str, ActionParameter] = {}
     outputs: Mapping[str, str] = {"result": "The properties by interface and name, as `getSignals` returns them."}
@@ -223,12 +216,10 @@ _REPORTS = 20  # maximum number of progress reports
 _SHORTEST_SLEEP_S = 1.0
 
 
-class Wait:
+class Wait(ActionDefaults):
     """Waits for `delay` from the step's first start: after a crash, only for the rest."""
 
     name = "wait"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "delay": ActionParameter('The duration, in seconds or as a string such as "2 minutes".', required=True)
     }

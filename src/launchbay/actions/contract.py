@@ -275,6 +275,13 @@ class Action(Protocol):
         """
 
 
+class ActionDefaults:
+    """What most actions have in common: one name, and an effect."""
+
+    aliases: tuple[str, ...] = ()
+    pure = False
+
+
 @runtime_checkable
 class ChangesRoles(Protocol):
     """An action that changes the component's machines."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.output import LiveLog, describe_exit, parse_json_output
 from launchbay.actions.parameters import (
     flag,
@@ -47,11 +47,9 @@ async def gather_on_machines(
 _RUN_LIST = "a list of recipes and roles of Chef"
 
 
-class Chef:
+class Chef(ActionDefaults):
     """Runs Chef on every machine of some roles, under two names."""
 
-    aliases: tuple[str, ...] = ()
-    pure = False
     on_machines = True
     parameters: Mapping[str, ActionParameter] = {
         "roles": _ROLES,
@@ -90,12 +88,10 @@ class Chef:
 _COMMAND = "a list of strings: one is a shell line or a script, more are a program and its arguments"
 
 
-class ExecRun:
+class ExecRun(ActionDefaults):
     """Runs a command; an exit code other than 0 fails the step."""
 
     name = "execrun"
-    aliases: tuple[str, ...] = ()
-    pure = False
     on_machines = True
     parameters: Mapping[str, ActionParameter] = {
         "roles": _ROLES,
@@ -172,12 +168,10 @@ def _elements(parameters: Mapping[str, Any]) -> Sequence[str]:
     return found
 
 
-class ContainerRun:
+class ContainerRun(ActionDefaults):
     """Runs a command in a container of this server's engine; an exit code other than 0 fails the step."""
 
     name = "container.run"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "image": ActionParameter("An image that the engine has, such as debian:12.", type="string", required=True),
         "command": ActionParameter(

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.kubernetes_client import KubeAccess, read_access, read_documents
 from launchbay.actions.output import LiveLog, describe_exit, parse_event
 from launchbay.actions.parameters import (
@@ -86,12 +86,10 @@ class _Release(msgspec.Struct, frozen=True):
     release: str
 
 
-class Helm:
+class Helm(ActionDefaults):
     """Installs or upgrades a release with the program `helm`. Uninstalls it with the component or the instance."""
 
     name = "helm"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "cluster": ActionParameter("A kubeconfig, or a map with server, token and ca."),
         "release": ActionParameter("The release's name.", type="string", required=True),

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.kubernetes_client import KubeAccess, KubeApi, ObjectRef, kube_api, read_access, read_documents
 from launchbay.actions.parameters import (
     document_name,
@@ -137,12 +137,10 @@ class _Applied(msgspec.Struct, frozen=True):
     objects: list[ObjectRef]
 
 
-class KubernetesApply:
+class KubernetesApply(ActionDefaults):
     """Applies objects on the server side, deletes those that were removed, and waits until all are ready."""
 
     name = "kubernetes.apply"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "cluster": ActionParameter("A kubeconfig, or a map with server, token and ca.", required=True),
         "documents": ActionParameter("The objects: a list of them, or YAML text with any number of documents."),

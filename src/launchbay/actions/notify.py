@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.parameters import flag, optional_mapping, optional_text, optional_texts, wrong_parameter
 from launchbay.egress.mail import Email, validate_address
 from launchbay.errors import ActionFailed, EgressFailed
@@ -14,12 +14,10 @@ from launchbay.errors import ActionFailed, EgressFailed
 _ADDRESSES = "an email address, or a list of them"
 
 
-class Notify:
+class Notify(ActionDefaults):
     """Sends an email, or the event `notification` to webhooks, or both."""
 
     name = "notify"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "subject": ActionParameter("The subject, one line.", type="string", required=True),
         "text": ActionParameter("The message as plain text.", type="string"),

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter, Documents
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Documents
 from launchbay.actions.output import LiveLog, ProgressReporter, output_tail, parse_event
 from launchbay.actions.parameters import (
     choice,
@@ -257,12 +257,10 @@ _OPERATIONS = ("apply", "plan", "destroy")
 _OF_OPERATOR = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR")  # the source of providers is the operator's choice
 
 
-class OpenTofu:
+class OpenTofu(ActionDefaults):
     """Applies or destroys a module. The state is stored encrypted, and destroyed with the instance."""
 
     name = "opentofu"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "operation": ActionParameter("apply, plan or destroy. Default: apply.", type="string"),
         "module": ActionParameter("The text of main.tf, or a map from file names to texts."),

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter, Roles
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Roles
 from launchbay.actions.parameters import optional_text, optional_texts, whole_number
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines
@@ -24,11 +24,9 @@ _SPEC = {
 _OWN = frozenset(("roleName", "staticIps", "targetQuantity", "quantity", *_SPEC))
 
 
-class Provision:
+class Provision(ActionDefaults):
     """Adds machines to a role, under two names: adopts those in `staticIps`, or creates new ones."""
 
-    aliases: tuple[str, ...] = ()
-    pure = False
     on_machines = True
     parameters: Mapping[str, ActionParameter] = {
         "roleName": ActionParameter(f"The role of the machines. Default: {DEFAULT_ROLE}.", type="string"),
@@ -102,11 +100,9 @@ def _spec(parameters: Mapping[str, Any]) -> MachineSpec:
     return MachineSpec(**texts, settings=settings)
 
 
-class Release:
+class Release(ActionDefaults):
     """Releases machines of the component: all, or those of a role, by number or by address."""
 
-    aliases: tuple[str, ...] = ()
-    pure = False
     on_machines = True
     parameters: Mapping[str, ActionParameter] = {
         "roleName": ActionParameter("The role of the machines.", type="string"),

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.output import decode_output, parse_json_output
 from launchbay.actions.parameters import (
     duration_s,
@@ -32,12 +32,10 @@ _FORM = "application/x-www-form-urlencoded"
 _AUTH = "a map with username and password, or with token"
 
 
-class RestCall:
+class RestCall(ActionDefaults):
     """Sends one request. An unexpected status fails the step."""
 
     name = "restcall"
-    aliases: tuple[str, ...] = ()
-    pure = False
     parameters: Mapping[str, ActionParameter] = {
         "command": ActionParameter("The URL.", type="string", required=True),
         "method": ActionParameter("The HTTP method. Default: GET.", type="string"),
