@@ -209,10 +209,7 @@ class Basic(httpx.Auth):
 class SessionToken(httpx.Auth):
     """A session token that somebody else renews."""
 
-    token: str
-
-    def __repr__(self) -> str:
-        return "SessionToken()"
+    token: str = field(repr=False)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         request.headers["Authorization"] = f"Bearer {self.token}"
@@ -223,11 +220,8 @@ class SessionToken(httpx.Auth):
 class Session:
     """A session token; `expires_at_s` are seconds since the Unix epoch."""
 
-    token: str
+    token: str = field(repr=False)
     expires_at_s: float
-
-    def __repr__(self) -> str:
-        return f"Session(expires_at_s={self.expires_at_s})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +232,9 @@ class RefreshToken:
     session.
     """
 
-    token: str
-    session: Session | None = None
-    renewed: Callable[[Session], None] | None = None
-
-    def __repr__(self) -> str:
-        return "RefreshToken()"
+    token: str = field(repr=False)
+    session: Session | None = field(default=None, repr=False)
+    renewed: Callable[[Session], None] | None = field(default=None, repr=False)
 
 
 Authentication: TypeAlias = Basic | RefreshToken | SessionToken | None
