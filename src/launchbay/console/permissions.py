@@ -4,31 +4,18 @@
 for the operation itself; `tests/console/test_permissions.py` compares the two for every form of every page.
 """
 
-from typing import Protocol
+from typing import TypeAlias
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.ids import new_id
 from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
+from launchbay.store.instances import InstancePageRow, InstanceRecord
 from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.permissions import Permitted, manages_every_user
 
-
-class InstanceRef(Protocol):
-    """An instance, as far as permissions depend on it."""
-
-    @property
-    def id(self) -> str:
-        """Its ID."""
-
-    @property
-    def application_id(self) -> str:
-        """Its application."""
-
-    @property
-    def environment_id(self) -> str:
-        """Its environment."""
+InstanceRef: TypeAlias = InstanceRecord | InstancePageRow
 
 
 class UiPermissions:
