@@ -36,22 +36,10 @@ def _named_in_organization(operation: str) -> Callable[[Connection], Iterable[st
     return names
 
 
-def _instances(connection: Connection) -> Iterable[str]:
-    return (each.name for each in connection.names.instances(None) if each.status != "Destroyed")
-
-
 def _revisions(connection: Connection) -> Iterable[str]:
     for application in connection.client.list_applications(connection.names.organization()):
         for revision in connection.client.list_revisions(application.id):
             yield f"{application.name}/{revision.name}"
-
-
-def _tokens(connection: Connection) -> Iterable[str]:
-    return (each.label for each in connection.client.list_tokens())
-
-
-def _users(connection: Connection) -> Iterable[str]:
-    return (each.email for each in connection.client.list_users(connection.names.organization()))
 
 
 def _workflows(connection: Connection, given: Mapping[str, Any]) -> Iterable[str]:
@@ -63,12 +51,14 @@ def _workflows(connection: Connection, given: Mapping[str, Any]) -> Iterable[str
 _NAMES: Mapping[str, Callable[[Connection], Iterable[str]]] = {
     "application": _named_in_organization("list_applications"),
     "environment": _named_in_organization("list_environments"),
-    "instance": _instances,
+    "instance": lambda connection: (
+        each.name for each in connection.names.instances(None) if each.status != "Destroyed"
+    ),
     "revision": _revisions,
     "role": _named_in_organization("list_roles"),
     "service": _named_in_organization("list_services"),
-    "token": _tokens,
-    "user": _users,
+    "token": lambda connection: (each.label for each in connection.client.list_tokens()),
+    "user": lambda connection: (each.email for each in connection.client.list_users(connection.names.organization())),
 }
 
 
