@@ -25,34 +25,9 @@ routes = Routes()
 
 
 @routes.get("/console/organizations/{id}/approvals")
-async def list_all(request: PageRequest) -> Response:
-    """Show the pending approvals of an organization, oldest first."""
-    return await _list(request, request.path("id"), None)
-
-
-@routes.post("/console/approvals/{id}")
-async def answer(request: PageRequest) -> Response:
-    form = request.form
-    approves = form.text("do") == "approve"
-    try:
-        row = await approvals.answer_approval(
-            request.ctx, request.path("id"), AnswerRequest(approves, form.text("comment"))
-        )
-    except (BadRequest, Conflict) as error:
-        return await _list(request, form.text("organization"), error)
-    message = "Approved." if approves else "Rejected. The step fails."
-    if row.status == "pending":
-        message += " It needs more approvals."
-    return request.redirect(safe_path(form.text("back")), message)
-
-
-def approval_item(row: ApprovalRow) -> ApprovalItem:
-    """Return an approval with its approvers as text and its answers."""
-    role = row.role or ("(deleted)" if row.role_id is not None else None)
-    return ApprovalItem(row, approver_message(permission=row.permission, role=role), read_answers(row.answers))
-
-
-async def _list(request: PageRequest, organization_id: str, problem: LaunchbayError | None) -> Response:
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the pending approvals of an organization, oldest first. The form of an answer names the organization."""
+    organization_id = request.form.text("organization", request.path("id"))
     rows = await approvals.list_pending_approvals(
         request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
     )
@@ -66,3 +41,22 @@ async def _list(request: PageRequest, organization_id: str, problem: LaunchbayEr
         people=await user_names(request, organization_id),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
+
+
+@routes.post("/console/approvals/{id}", again=list_all, refusals=(BadRequest, Conflict))
+async def answer(request: PageRequest) -> Response:
+    form = request.form
+    approves = form.text("do") == "approve"
+    row = await approvals.answer_approval(
+        request.ctx, request.path("id"), AnswerRequest(approves, form.text("comment"))
+    )
+    message = "Approved." if approves else "Rejected. The step fails."
+    if row.status == "pending":
+        message += " It needs more approvals."
+    return request.redirect(safe_path(form.text("back")), message)
+
+
+def approval_item(row: ApprovalRow) -> ApprovalItem:
+    """Return an approval with its approvers as text and its answers."""
+    role = row.role or ("(deleted)" if row.role_id is not None else None)
+    return ApprovalItem(row, approver_message(permission=row.permission, role=role), read_answers(row.answers))
