@@ -57,8 +57,9 @@ class MailServer:
         try:
             return await asyncio.to_thread(self._send, message, recipients)
         except smtplib.SMTPRecipientsRefused as error:
+            refusals = "; ".join(f"{recipient}: {reason}" for recipient, reason in _refused(error.recipients).items())
             raise EgressFailed(
-                f"The mail server refused all recipients: {_describe_refusals(_refused(error.recipients))}",
+                f"The mail server refused all recipients: {refusals}.",
                 retryable=any(code < 500 for code, _ in error.recipients.values()),
             ) from error
         except smtplib.SMTPAuthenticationError as error:
@@ -139,10 +140,6 @@ def validate_address(text: str) -> str:
 
 def _refused(answers: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
     return {recipient: f"{code} {_text(reply)}" for recipient, (code, reply) in answers.items()}
-
-
-def _describe_refusals(refused: Mapping[str, str]) -> str:
-    return "; ".join(f"{recipient}: {reason}" for recipient, reason in refused.items()) + "."
 
 
 def _text(reply: bytes | str) -> str:
