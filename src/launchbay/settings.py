@@ -1,6 +1,7 @@
 """One frozen `Settings`: `LAUNCHBAY_*` variables over a TOML file over the defaults (conformance.md, "Running it")."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -140,9 +141,16 @@ def load(
     values = {} if file is None else _read_file(file)
     if unknown := values.keys() - _FIELDS.keys():
         raise CannotStart(f"{file}: there is no setting {min(unknown)!r}. Settings: {', '.join(sorted(_FIELDS))}.")
-    values |= {name: text for name in _FIELDS if (text := environ.get(f"LAUNCHBAY_{name.upper()}"))}
-    values |= {name: value for name, value in (overrides or {}).items() if value is not None}
-    return Settings(**values)
+    others = {name: text for name in _FIELDS if (text := environ.get(f"LAUNCHBAY_{name.upper()}"))}
+    others |= {name: value for name, value in (overrides or {}).items() if value is not None}
+    try:
+        return Settings(**values | others)
+    except CannotStart as error:
+        written = {f"LAUNCHBAY_{name.upper()}": f"{file}: {name}" for name in values.keys() - others.keys()}
+        messages = (
+            re.sub(r"^LAUNCHBAY_\w+", lambda found: written.get(found[0], found[0]), each) for each in error.messages
+        )
+        raise CannotStart(*messages) from error
 
 
 def _read_file(file: Path) -> dict[str, Any]:

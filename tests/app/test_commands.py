@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -260,6 +261,27 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     both = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--prepare", "--finish"])
     assert both.exit_code == 2
     assert len(KeyFile(tmp_path / FILE_NAME).lines()) == 1
+
+
+@pytest.mark.parametrize("url", ["foo", "postgresql://[a", "postgresql://u:hunter2@h/d?nonsense=1"])
+@pytest.mark.parametrize("command", ["serve", "worker", "migrate", "backup FILE", "restore FILE", "rotate-secret-key"])
+def test_a_malformed_database_url_is_one_line(command: str, url: str, tmp_path: Path) -> None:
+    status, printed, error = launchbay(*command.split(), "--database-url", url, "--data-dir", str(tmp_path / "data"))
+    expected = "Error: --database-url is invalid. Expected: postgresql://user:password@host:5432/database\n"
+    assert (status, printed, error) == (1, "", expected)
+
+
+def test_a_wrong_option_is_named_as_it_was_written() -> None:
+    assert "--port is 99999; it must be a port, 0 to 65535." in launchbay("serve", "--port", "99999")[2]
+
+
+def test_a_busy_port_is_reported_before_anything_is_created(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        status, printed, error = launchbay("serve", "--port", port, "--data-dir", str(tmp_path / "data"))
+    assert (status, printed) == (1, "")
+    assert f"Can't listen on 127.0.0.1:{port}" in error
+    assert not (tmp_path / "data").exists()
 
 
 async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api) -> None:

@@ -66,6 +66,16 @@ def test_a_wrong_value_is_named_with_what_is_valid(given: dict[str, Any], senten
     assert (str(loaded.value), str(constructed.value)) == (sentence, sentence)
 
 
+def test_a_wrong_value_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "launchbay.toml"
+    file.write_text("port = 99999\n")
+    with pytest.raises(CannotStart) as caught:
+        load({}, file)
+    assert str(caught.value) == f"{file}: port is 99999; it must be a port, 0 to 65535."
+    with pytest.raises(CannotStart, match=r"^LAUNCHBAY_PORT is '99998'; "):
+        load({"LAUNCHBAY_PORT": "99998"}, file)
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [("prot = 1\n", "there is no setting 'prot'"), ("port 1\n", "cannot be read"), (None, "No such file")],

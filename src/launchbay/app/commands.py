@@ -18,9 +18,10 @@ from launchbay.postgres.backup import back_up
 from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings, load
-from launchbay.store.database import Database
+from launchbay.store.database import Database, conninfo
 from launchbay.telemetry.logs import configure_logs
 from launchbay.usecases.sealing import Resealed, reseal
+from launchbay.web.server import bind
 from launchbay.web.server import serve as serve_http
 
 config_option = click.option(
@@ -31,11 +32,26 @@ database_option = click.option("--database-url", help="PostgreSQL to use instead
 
 
 def read_settings(config: Path | None, given: dict[str, Any]) -> Settings:
-    """Return the settings. Raises ClickException for invalid ones."""
+    """Return the settings. Raises ClickException, which names wrong options as the user wrote them."""
     try:
-        return load(file=config, overrides=given)
+        settings = load(file=config, overrides=given)
+        if settings.database_url:
+            _check_database_url(settings.database_url)
     except CannotStart as error:
-        raise click.ClickException(str(error)) from error
+        message = str(error)
+        for name in (name for name, value in given.items() if value is not None):
+            message = message.replace(f"LAUNCHBAY_{name.upper()} ", f"--{name.replace('_', '-')} ")
+        raise click.ClickException(message) from error
+    return settings
+
+
+def _check_database_url(url: str) -> None:
+    """Raise CannotStart for an invalid URL, without its parts: one may be a password."""
+    try:
+        conninfo(url)
+    except CannotStart as error:
+        expected = "postgresql://user:password@host:5432/database"
+        raise CannotStart(f"LAUNCHBAY_DATABASE_URL is invalid. Expected: {expected}") from error
 
 
 @contextlib.contextmanager
@@ -196,22 +212,25 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
     settings = read_settings(config, given)
 
     async def run(stop: asyncio.Event) -> None:
-        async with lifespan(settings) as app:
-            await check_secret_key(app, settings)
-            _print_welcome(app)
-            async with asyncio.TaskGroup() as tasks:
-                if not no_engine:
-                    tasks.create_task(app.engine.run(stop), name="engine")
-                tasks.create_task(serve_http(app.app, settings, stop, started=_announce), name="web")
-                tasks.create_task(_end_streams(app, stop), name="end of streams")
+        # The port first: a busy one must not cost the password that is shown only once.
+        with bind(settings.host, settings.port) as listener:
+            async with lifespan(settings) as app:
+                await check_secret_key(app, settings)
+                _print_welcome(app)
+                async with asyncio.TaskGroup() as tasks:
+                    if not no_engine:
+                        tasks.create_task(app.engine.run(stop), name="engine")
+                    web = serve_http(app.app, settings, stop, started=_announce, listener=listener)
+                    tasks.create_task(web, name="web")
+                    tasks.create_task(_end_streams(app, stop), name="end of streams")
 
     _run(settings, run)
 
 
 @click.command()
 @config_option
-@data_option
-@database_option
+@click.option("--data-dir", help="Directory of the secret key. [default: ./data]")
+@click.option("--database-url", help="PostgreSQL of the servers. Required here or as LAUNCHBAY_DATABASE_URL.")
 @click.option("--host", help="Address for health checks and metrics. [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port for health checks and metrics. Default: not served.")
 def worker(config: Path | None, **given: Any) -> None:

@@ -35,14 +35,25 @@ class _EmbeddedServer(Server):
 
 
 async def serve(
-    app: ASGIApp, settings: Settings, stop: asyncio.Event, *, started: Callable[[str, int], None] | None = None
+    app: ASGIApp,
+    settings: Settings,
+    stop: asyncio.Event,
+    *,
+    started: Callable[[str, int], None] | None = None,
+    listener: socket.socket | None = None,
 ) -> None:
     """Serve until `stop` is set, then finish running requests within `stop_grace_s` and close all connections.
 
     Installs no signal handlers: the owner of the event loop sets `stop`. Calls `started(host, port)` when connections
-    are accepted, with the actual port if the setting is 0. Raises CannotStart if the address can't be bound.
+    are accepted, with the actual port if the setting is 0. `listener` is a socket from `bind`. Raises CannotStart if
+    the address can't be bound.
     """
-    listener = _bound(settings.host, settings.port)
+    listener = listener or bind(settings.host, settings.port)
+    try:
+        listener.listen(_BACKLOG)  # another process may have bound the address too, and listen first
+    except OSError as error:
+        listener.close()
+        raise _cannot_listen(settings.host, settings.port, error) from error
     server = _EmbeddedServer(_config(app, settings))
     running = asyncio.create_task(server.run_here(listener))
     accepting = asyncio.create_task(server.accepting.wait())
@@ -83,7 +94,8 @@ def _config(app: ASGIApp, settings: Settings) -> Config:
     )
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
+    """Return a bound socket that doesn't listen yet. Raises CannotStart if that fails."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -97,7 +109,9 @@ def _bound(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise CannotStart(
-            f"Can't listen on {host}:{port}: {error}. Change LAUNCHBAY_HOST or LAUNCHBAY_PORT."
-        ) from error
+        raise _cannot_listen(host, port, error) from error
     return listener
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> CannotStart:
+    return CannotStart(f"Can't listen on {host}:{port}: {error}. Change LAUNCHBAY_HOST or LAUNCHBAY_PORT.")
