@@ -172,7 +172,7 @@ async def test_the_case_of_the_email_address_does_not_matter(world: World) -> No
 @pytest.mark.anyio
 @pytest.mark.parametrize("password", ["", "wrong", PASSWORD.upper(), PASSWORD + " ", pytest.param(HASH, id="hash")])
 async def test_a_wrong_password_is_refused(world: World, password: str) -> None:
-    with pytest.raises(NotAuthenticated, match="e-mail address or the password is wrong"):
+    with pytest.raises(NotAuthenticated, match="email address or the password is wrong"):
         await world.sign_in(password)
 
 

@@ -68,5 +68,5 @@ async def test_a_bad_token_is_refused_even_beside_good_basic_credentials(world: 
 
 
 async def test_a_request_without_credentials_is_told_what_to_send(world: World) -> None:
-    with pytest.raises(NotAuthenticated, match="Send Authorization: Basic or Authorization: Bearer"):
+    with pytest.raises(NotAuthenticated, match="Send an email address with a password"):
         await world.authenticator.authenticate({}, HOME)

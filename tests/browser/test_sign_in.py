@@ -24,7 +24,7 @@ def test_a_wrong_password_is_said_and_the_address_is_kept(stranger: Page) -> Non
     stranger.get_by_label("Email address").fill("nobody@example.org")
     stranger.get_by_label("Password").fill("wrong")
     stranger.get_by_role("button", name="Sign in", exact=True).click()
-    expect(stranger.get_by_role("alert")).to_contain_text("e-mail address or the password is wrong")
+    expect(stranger.get_by_role("alert")).to_contain_text("email address or the password is wrong")
     expect(stranger.get_by_label("Email address")).to_have_value("nobody@example.org")
     expect(stranger.get_by_label("Password")).to_have_value("")
 

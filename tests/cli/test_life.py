@@ -84,6 +84,26 @@ def test_a_log_is_followed_until_the_instance_is_destroyed(cli: Shell, tmp_path:
     assert "'logging' has no effect here" in cli.good("logs", instance, "--follow")
 
 
+def test_a_limit_is_the_number_of_all_lines(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "limited", ASKED)
+    instance = cli.good("launch", "limited").strip()
+    cli.good("instance", "wait", instance)
+    for name in ("Ann", "Bob", "Cem"):
+        cli.good("run", instance, "act.greet", f"name={name}", "--wait")
+    assert len(cli.good("instance", "log", instance, "-o", "json").splitlines()) == 3
+    assert len(cli.good("instance", "log", instance, "--limit", "1", "-o", "json").splitlines()) == 1
+    assert len(cli.good("logs", instance, "--limit", "2", "--follow").splitlines()) == 2
+
+
+def test_a_revision_needs_no_application_where_the_command_names_it(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "named", GREETER)
+    cli.good("revision", "create", "named", "golden", "--version", "2", "-p", "input.who=gold")
+    cli.good("launch", "named", "--revision", "golden", "--name", "coin", "--wait")
+    assert cli.document("instance", "show", "coin")["returnValues"] == {"result.greeting": "Hello, gold!"}
+    assert cli.document("instance", "preview", "coin", "--revision", "golden")["errors"] == []
+    assert "Unknown revision 'gold'" in cli.bad(3, "launch", "named", "--revision", "gold")
+
+
 def test_a_failed_launch_ends_with_1_and_tells_why(cli: Shell, tmp_path: Path) -> None:
     uploaded(cli, tmp_path, "fails", FAILING)
     assert "step 'call' failed" in cli.bad(1, "launch", "fails", "--wait")
@@ -176,6 +196,8 @@ def test_outputs_are_tables_json_and_yaml(cli: Shell) -> None:
         (("instance", "show", "nothing"), 3, "Unknown instance 'nothing'"),
         (("instance", "show", "0" * 24), 3, "request "),
         (("revision", "show", "stable"), 3, "APPLICATION/REVISION"),
+        (("user", "update", "Launchbay"), 2, "Missing option '--enabled"),
+        (("environment", "set-properties", "default", "a=1"), 2, "objects with name, value, type, or @FILE"),
         (("launch", "shown", "-p", "input"), 2, "NAME=STRING"),
         (("launch", "shown", "-p", "a:={"), 2, "isn't valid JSON"),
         (("launch", "shown", "--destroy-interval", "soon"), 2, "1h30m"),

@@ -95,6 +95,21 @@ def test_without_a_server_the_first_step_is_told(shell: Shell) -> None:
     assert "launchbay login https://" in shell.bad(2, "application", "list")
 
 
+def test_a_token_needs_the_right_password_and_no_hint_to_sign_in(shell: Shell, server: Bay) -> None:
+    shell.environ = {"LAUNCHBAY_URL": server.url}
+    told = shell.bad(4, "token", "create", "--email", EMAIL, "--password", "y")
+    assert "The email address or the password is wrong." in told
+    assert "launchbay login" not in told
+
+
+def test_signing_out_without_a_server_names_the_token_to_revoke_later(shell: Shell, server: Bay) -> None:
+    signed_in(shell, server)
+    number = json.loads((shell.config / "credentials.json").read_text("utf-8"))["default"]["token_id"]
+    shell.good("profile", "set", "url", "http://127.0.0.1:9")
+    told = shell.run("logout").stderr
+    assert f"To revoke it, sign in again and run: launchbay token revoke {number}" in told
+
+
 def test_a_server_that_is_away_ends_with_7(shell: Shell) -> None:
     shell.environ = {"LAUNCHBAY_URL": "http://127.0.0.1:9"}
     assert "did not answer" in shell.bad(7, "server", "live")

@@ -1,5 +1,6 @@
 """What a user sees in a real terminal: bars that move, tables that fit, ids that are never cut."""
 
+import json
 import re
 import signal
 import subprocess
@@ -31,6 +32,19 @@ from launchbay.client.errors import Refusal
 from tests.support.service import SLOW
 from tests.support.shell import Shell, interruptible, plain, run_in_terminal
 
+SIZED = """
+application:
+  interfaces:
+    input: { size: bind(main#input.size) }
+  components:
+    main:
+      type: workflow.Instance
+      interfaces:
+        input: { size: configuration(int) }
+      configuration:
+        configuration.workflows:
+          launch: { steps: [] }
+"""
 LONG = "launch:\n  steps:\n    - think: { action: wait, parameters: { delay: 600 } }\n"
 
 
@@ -82,6 +96,34 @@ def test_a_busy_instance_gets_6(cli: Shell, tmp_path: Path) -> None:
     instance = cli.good("launch", "busy").strip()
     assert "launchbay instance wait" in cli.bad(6, "run", instance, "destroy")
     cli.good("instance", "delete", instance, "--force", "--yes")
+
+
+def test_a_job_that_has_ended_is_not_waited_for(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "ended", "launch:\n  steps: []\n")
+    instance = cli.good("launch", "ended", "--wait", "-o", "json")
+    told = cli.bad(6, "job", "cancel", json.loads(instance)["id"], "last")
+    assert "JobEnded" in told
+    assert "launchbay instance wait" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "preview"),
+    [
+        (("launch", "sized"), "launchbay application preview"),
+        (("instance", "reconfigure", "sized"), "launchbay instance preview"),
+        (("service", "create", "s1", "builtin:cloud_account"), ""),
+    ],
+)
+def test_a_missing_parameter_names_the_preview_of_this_command(
+    cli: Shell, tmp_path: Path, words: tuple[str, ...], preview: str
+) -> None:
+    if cli.run("application", "show", "sized").exit_code:
+        made(cli, tmp_path, "sized", SIZED)
+        cli.good("launch", "sized", "--name", "sized", "-p", "input.size=3", "--wait")
+    told = cli.bad(9, *words)
+    assert "Pass values with -p NAME=VALUE." in told
+    assert preview in told
+    assert ("preview" in told) == bool(preview)
 
 
 def test_an_interrupted_wait_gets_130_and_leaves_the_instance_alone(cli: Shell, tmp_path: Path) -> None:

@@ -37,7 +37,12 @@ GOOD = httpx.Response(200, content=b'{"id": "x", "version": 1, "errors": [], "wa
 LOST = httpx.ReadError("cut off", request=REQUEST)
 REFUSED = httpx.ConnectError("no connection", request=REQUEST)
 STATUSES = (400, 404, 409, 429, 500, 503)
-OUTCOMES = [GOOD, LOST, REFUSED, *(httpx.Response(status, content=b"{}", request=REQUEST) for status in STATUSES)]
+OUTCOMES = [
+    GOOD,
+    LOST,
+    REFUSED,
+    *(httpx.Response(status, content=b"{}", headers={"X-Request-ID": "r"}, request=REQUEST) for status in STATUSES),
+]
 # call → may it be done twice
 CALLS: list[tuple[Callable[[], Call[Any]], bool]] = [
     (lambda: Operations.read_role.call(ID).with_returns(Any), True),
@@ -169,6 +174,12 @@ def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
 
 def test_an_answer_of_something_else_is_told_as_such() -> None:
     with scripted(Answer(text="<html>a proxy</html>")) as script, pytest.raises(UnreadableAnswer, match="a proxy"):
+        client(script).read_organization(ID)
+
+
+def test_a_path_that_another_server_lacks_is_no_missing_object() -> None:
+    missing = Answer(404, text="<html>no such page</html>")
+    with scripted(missing) as script, pytest.raises(UnreadableAnswer, match="no such page"):
         client(script).read_organization(ID)
 
 

@@ -77,6 +77,16 @@ def test_waiting_has_a_time_limit(server: Server) -> None:
     assert server.client.wait(instance.id, timeout_s=30).status == "Running"
 
 
+def test_waiting_for_an_unknown_status_is_refused_at_once(server: Server) -> None:
+    with pytest.raises(ValueError, match="unknown status 'Nope'; valid: Requested, "):
+        server.client.wait("0" * 24, until="Nope")
+
+
+def test_a_page_of_the_server_that_reports_an_error_is_the_message(server: Server) -> None:
+    with pytest.raises(NotAuthenticated, match="The email address or the password is wrong"):
+        server.client.generate_token(email="nobody@example.org", password="y")
+
+
 class NoStreams(httpx.HTTPTransport):
     """Connections on which streams of events do not come about."""
 

@@ -32,7 +32,7 @@ from launchbay.store.database import Database
 
 @dataclass(frozen=True, slots=True)
 class BasicCredentials:
-    """E-mail and password as sent; neither is shown by `repr`, so that no log and no traceback has the password."""
+    """Email and password as sent; neither is shown by `repr`, so that no log and no traceback has the password."""
 
     email: str = field(repr=False)
     password: str = field(repr=False)
@@ -52,7 +52,9 @@ def read_authorization(header: str | None) -> BasicCredentials | BearerCredentia
     NotAuthenticated if they are missing or malformed, or if a scheme is repeated.
     """
     if header is None or not header.strip():
-        raise NotAuthenticated("Credentials are missing.", "Send Authorization: Basic or Authorization: Bearer.")
+        raise NotAuthenticated(
+            "Credentials are missing.", "Send an email address with a password (Basic), or a token (Bearer)."
+        )
     if not header.isascii():
         raise _malformed("the header holds only ASCII characters")
     found: dict[str, str] = {}
@@ -68,7 +70,7 @@ def read_authorization(header: str | None) -> BasicCredentials | BearerCredentia
         return BearerCredentials(found["bearer"])
     if "basic" in found:
         return _basic(found["basic"])
-    raise NotAuthenticated("The authentication scheme is not known.", "Send Authorization: Basic or Bearer.")
+    raise NotAuthenticated("The authentication scheme is not known.", "Use Basic or Bearer.")
 
 
 def _basic(encoded: str) -> BasicCredentials:
@@ -83,7 +85,7 @@ def _basic(encoded: str) -> BasicCredentials:
     if not colon or not email:
         raise _malformed("Basic credentials are the base64 of <email>:<password>, with a colon between the two")
     if any(character < " " or character == "\x7f" for character in decoded):
-        raise _malformed("e-mail and password hold no control characters")
+        raise _malformed("email and password hold no control characters")
     return BasicCredentials(email, password)
 
 
@@ -229,7 +231,7 @@ class BasicAuthentication:
         stored = row.password_hash if row is not None and row.enabled else None
         matches = await self._passwords.verify(stored, credentials.password)
         if row is None or stored is None or not matches:
-            raise NotAuthenticated("The e-mail address or the password is wrong.", "Check both and try again.")
+            raise NotAuthenticated("The email address or the password is wrong.", "Check both and try again.")
         if self._passwords.needs_rehash(stored):
             renewed = await self._passwords.hash(credentials.password)
             async with self._database.connection() as connection:

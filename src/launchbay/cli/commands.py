@@ -28,11 +28,15 @@ _LAUNCH, _RECONFIGURE = "launch", "reconfigure"  # names of jobs
 
 @dataclass(frozen=True)
 class Extension:
-    """What a command does beyond its call: `run` replaces showing the result, `columns` are those of its table."""
+    """What a command does beyond its call: `run` replaces showing the result, `columns` are those of its table.
+
+    `note` is a paragraph of its help.
+    """
 
     run: Run | None = None
     options: Sequence[click.Parameter] = ()
     columns: Sequence[str] = ()
+    note: str = ""
 
 
 def sharing_options() -> list[click.Parameter]:
@@ -58,7 +62,14 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
     more = list(extension.options)
     deletes = operation.row.method == "DELETE"
     if deletes:
-        more.append(click.Option(["-y", "--yes"], is_flag=True, help="Skip the confirmation prompt."))
+        more.append(
+            click.Option(
+                ["-y", "--yes"],
+                is_flag=True,
+                help="Skip the confirmation prompt. Without a terminal there is no prompt.",
+            )
+        )
+    note = f"\n\n{extension.note}" if extension.note else ""
     about = " ".join(inspect.cleandoc(operation.__doc__ or "").partition("\n\n")[0].split())
 
     def callback(**given: Any) -> None:
@@ -81,7 +92,7 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         verb,
         params=[*own, *more, *sharing_options()],
         callback=callback,
-        help=about.replace(" Permission: ", "\n\nPermission: "),
+        help=about.replace(" Permission: ", f"{note}\n\nPermission: "),
         short_help=about.partition(" Permission: ")[0],
         context_settings=HELP_OPTIONS,
     )
@@ -101,7 +112,6 @@ def _confirm(operation: AnyOperation, given: dict[str, Any]) -> None:
 
 
 _TOKEN = re.compile(r"lbr_[\w-]+")
-_REASON = re.compile(r'role="alert"[^>]*>(.*?)</', re.DOTALL)
 
 
 def _duration_s(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
@@ -175,13 +185,11 @@ def _create_token(connection: Connection, call: Call[Any], _: Mapping[str, Any])
 
 
 def token_of(page: str) -> str:
-    """Return the refresh token that the page shows. Raises CommandFailed with the page's error message."""
+    """Return the refresh token that the page shows. Raises CommandFailed if it shows none."""
     found = _TOKEN.search(page)
-    if found is not None:
-        return found[0]
-    reason = _REASON.search(page)
-    message = re.sub(r"<[^>]+>|\s+", " ", reason[1]).strip() if reason else "The server returned no token."
-    raise CommandFailed(message, ExitCode.NOT_AUTHENTICATED)
+    if found is None:
+        raise CommandFailed("The server returned no token.", ExitCode.NOT_AUTHENTICATED)
+    return found[0]
 
 
 def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -201,6 +209,10 @@ def _export_organization(connection: Connection, call: Call[Any], options: Mappi
         click.echo(printable(f"Not in the archive: {hole}"), err=True)
 
 
+_PROPERTIES = (
+    'PROPERTY is a JSON or YAML object, such as {"name": "size", "type": "int", "value": 3}. '
+    "@FILE reads one object or a list of objects."
+)
 EXTENSIONS: Mapping[str, Extension] = {
     "openapi": Extension(_openapi),
     "export_organization": Extension(
@@ -223,6 +235,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "generate_token": Extension(_create_token),
     "list_audit_entries": Extension(columns=("at", "actor.email", "operation", "object", "address")),
     "list_jobs": Extension(columns=("id", "name", "status", "startedAt", "finishedAt", "errorMessage")),
+    "replace_properties": Extension(note=_PROPERTIES),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),
 }
 # Verbs that combine several operations.

@@ -1,5 +1,6 @@
 """Wait for jobs and instances while showing their steps, and print logs."""
 
+import itertools
 import sys
 import threading
 import time
@@ -183,19 +184,26 @@ _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 
 
 def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
-    """Print the lines of a `read_log` call; with `follow`, also new lines until the instance is destroyed."""
+    """Print the lines of a `read_log` call; with `follow`, also new lines until the instance is destroyed.
+
+    `limit` is the number of all lines: without it, `each` would fetch page after page.
+    """
+    for line in itertools.islice(_lines(connection.client, call, follow=follow), call.query.get("limit")):
+        _print(connection.output, line)
+
+
+def _lines(client: Client, call: Call[Any], *, follow: bool) -> Iterator[Mapping[str, Any]]:
     last = int(call.query.get("after") or 0)
-    listing = connection.client.read_log
     arguments = {name: value for name, value in call.query.items() if value is not None}
-    for line in listing.each(call.path[0], **arguments):
+    for line in client.read_log.each(call.path[0], **arguments):
         last = line.id
-        _print(connection.output, _document(line))
+        yield _document(line)
     if not follow:
         return
     wanted = {name: arguments[name] for name in ("job", "step") if name in arguments}
-    for event in connection.client.watch_instance(call.path[0], after=last):
+    for event in client.watch_instance(call.path[0], after=last):
         if event.name == "log" and all(event.data.get(name) == value for name, value in wanted.items()):
-            _print(connection.output, event.data)
+            yield event.data
         if event.name == "status" and event.data.get("status") == "Destroyed":
             return
 

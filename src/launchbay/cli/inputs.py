@@ -23,6 +23,7 @@ from launchbay.cli.verbs import AnyOperation
 from launchbay.client import ClientError, Retries
 from launchbay.client.types import Marker
 from launchbay.errors import InvalidManifest
+from launchbay.ids import is_id
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 
@@ -191,6 +192,7 @@ Read = Callable[[Any, Connection, Mapping[str, Any]], Any]
 _NAMED = {"application", "environment", "instance", "revision", "role", "service", "token", "user", "webhook", "zone"}
 _LISTS = {"environments": "environment", "services": "service"}
 _MAPPINGS = {"parameters", "arguments", "user_data"}
+_METAVARS = {"properties": "PROPERTY..."}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
 _FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}
@@ -267,7 +269,7 @@ def _argument(name: str, argument: inspect.Parameter) -> click.Parameter:
     shown = name.removesuffix("_id").upper().replace("_", "-")
     if get_origin(_unwrapped(argument.annotation)) in {Sequence, Mapping} or name in _LISTS:
         is_needed = argument.default is inspect.Parameter.empty and name not in _LISTS and name not in _MAPPINGS
-        metavar = "[NAME=VALUE]..." if name in _MAPPINGS else f"{shown.rstrip('S')}..."
+        metavar = "[NAME=VALUE]..." if name in _MAPPINGS else _METAVARS.get(name, f"{shown.rstrip('S')}...")
         suggestions = completion_for(_LISTS.get(name, ""))
         return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar, **suggestions)
     return click.Argument([name], metavar=shown, **completion_for(name.removesuffix("_id")))
@@ -288,7 +290,9 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         return click.Option(["--force"], is_flag=True, help=about)
     if kind is bool:
         flag = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
-        return click.Option([flag], default=None, required=not is_optional, help=about)
+        # With a default, even None, click wouldn't require it.
+        default: dict[str, Any] = {"default": None} if is_optional else {}
+        return click.Option([flag], required=not is_optional, help=about, **default)
     hint, metavar = _hint(name, kind)
     multiple = get_origin(kind) in {Sequence, Mapping}
     short = ["-p"] if name in _MAPPINGS and multiple else ["--name"] if name == "instance_name" else []
@@ -321,6 +325,8 @@ def _reader(name: str, annotation: Any) -> Read:
     read: Read = _as_given
     if name == "job_id":
         read = _job
+    elif name == "revision_id":
+        read = _revision
     elif noun in _NAMED and (name.endswith("_id") or name == "user"):
         read = partial(_named, noun)
     elif name in _LISTS:
@@ -344,6 +350,19 @@ def _formed(form: Callable[[Any], Any], given: Any, *_: Any) -> Any:
 
 def _job(given: str, connection: Connection, before: Mapping[str, Any]) -> str:
     return connection.names.job(given, before["instance_id"])
+
+
+def _revision(given: str | None, connection: Connection, before: Mapping[str, Any]) -> str | None:
+    """Return the ID of a revision.
+
+    Its name is enough if the command names the application or an instance of it.
+    """
+    if given is None or is_id(given) or "/" in given:
+        return given and connection.names.revision(given)
+    application_id = before.get("application_id")
+    if "instance_id" in before:
+        application_id = connection.client.read_instance(before["instance_id"]).application_id
+    return connection.names.revision(given, application_id=application_id)
 
 
 def _named(noun: str, given: str | None, connection: Connection, _: Mapping[str, Any]) -> str | None:
@@ -375,7 +394,9 @@ def _items(inner: Any, given: Sequence[str]) -> Any:
     try:
         return msgspec.convert(found, list[inner])
     except msgspec.ValidationError as error:
-        raise click.UsageError(f"Invalid value: {error}.") from error
+        keys = ", ".join(each.encode_name for each in msgspec.structs.fields(inner))
+        message = f"Invalid value: {' '.join(given)}. Use JSON or YAML objects with {keys}, or @FILE."
+        raise click.UsageError(message) from error
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -81,7 +81,7 @@ NOUNS: Mapping[str, str] = {
     "job": "Show, cancel and resume jobs of instances.",
     "manifest": "Upload and show manifests of applications, by version.",
     "organization": "Manage organizations.",
-    "page": "Print pages of the server as text.",
+    "page": "Print web pages of the server as HTML.",
     "permission": "Explain why a user has a permission or not.",
     "revision": "Manage named revisions of applications.",
     "role": "Manage roles and their permissions.",

@@ -121,7 +121,7 @@ def logout(profile: str | None) -> None:
         click.echo("Signed out.", err=True)
     else:
         click.echo(f"Signed out on this machine. Can't revoke the token: {problem}", err=True)
-        click.echo("Revoke it with: launchbay token revoke", err=True)
+        click.echo(f"To revoke it, sign in again and run: launchbay token revoke {secrets.token_id}", err=True)
 
 
 def _revoke(url: str, secrets: Secrets) -> ClientError | None:

@@ -64,14 +64,15 @@ class Names:
         webhooks = self._client.list_webhooks(self.organization())
         return _chosen("webhook", text, [(each.url, each.id) for each in webhooks])
 
-    def revision(self, text: str) -> str:
-        """Return the id of a revision, by `APPLICATION/REVISION`."""
+    def revision(self, text: str, *, application_id: str | None = None) -> str:
+        """Return the ID of a revision, by `APPLICATION/REVISION` or by its name in this application."""
         if is_id(text):
             return text
         application, slash, name = text.rpartition("/")
-        if not slash:
+        if slash:
+            application_id = self.application(application)
+        if application_id is None:
             raise ObjectNotFound(f"Unknown revision '{text}'. Use APPLICATION/REVISION, or the revision's ID.")
-        application_id = self.application(application)
         return _one("revision", name, lambda: self._client.list_revisions(application_id))
 
     def instance(self, text: str) -> str:

@@ -116,14 +116,19 @@ _CODES: tuple[tuple[type[ClientError], ExitCode], ...] = (
     (ServerFailed, ExitCode.FAILED),
     (ApiError, ExitCode.REFUSED),
 )
+_SIGN_IN = ("launchbay login", "token create")  # commands that ask for a password
 _REMEDIES_OF_CODES = {
-    "InvalidParameters": "Pass values with -p NAME=VALUE. To preview a launch, run: launchbay application preview",
+    "InstanceActive": "To delete it anyway, add --force.",
+    "InstanceBusy": "Wait for the running job: launchbay instance wait INSTANCE",
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
+}
+_PREVIEWS = {
+    "launch": "To preview a launch, run: launchbay application preview",
+    "reconfigure": "To preview a reconfiguration, run: launchbay instance preview",
 }
 _REMEDIES = {
     ExitCode.NOT_AUTHENTICATED: "Sign in: launchbay login",
     ExitCode.NOT_ALLOWED: "To see what your roles grant, run: launchbay permission explain --help",
-    ExitCode.CONFLICT: "Wait for the running job: launchbay instance wait INSTANCE",
 }
 
 
@@ -147,7 +152,7 @@ class RemoteCommand(click.Command):
         try:
             return super().invoke(ctx)
         except ClientError as error:
-            raise CommandFailed(printable("\n".join(lines(error, ctx.info_name))), exit_code_of(error)) from error
+            raise CommandFailed(printable("\n".join(lines(error, ctx))), exit_code_of(error)) from error
         except LaunchbayError as error:
             raise CommandFailed("\n".join(error.messages), ExitCode.FAILED) from error
         except KeyboardInterrupt:
@@ -163,14 +168,23 @@ def exit_code_of(error: ClientError) -> ExitCode:
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
 
 
-def lines(error: ClientError, command: str | None = None) -> Iterator[str]:
+def _remedy_of_parameters(context: click.Context) -> str:
+    """Return how to pass parameters to this command, and which command previews their effects."""
+    accepts_pairs = any("-p" in parameter.opts for parameter in context.command.params)
+    parts = ("Pass values with -p NAME=VALUE." if accepts_pairs else "", _PREVIEWS.get(context.info_name or "", ""))
+    return " ".join(part for part in parts if part)
+
+
+def lines(error: ClientError, context: click.Context | None = None) -> Iterator[str]:
     """Yield the messages of an error, the fix if one is known, and the error's code."""
     if not isinstance(error, ApiError):
         yield str(error)
         return
     yield from error.messages or (str(error),)
     remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(exit_code_of(error))
-    if remedy and command != "login":
+    if context is not None and error.code == "InvalidParameters":
+        remedy = _remedy_of_parameters(context)
+    if remedy and (context is None or not context.command_path.endswith(_SIGN_IN)):
         yield remedy
     reference = ", ".join(part for part in (error.code, error.request_id and f"request {error.request_id}") if part)
     if reference:

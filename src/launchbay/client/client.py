@@ -16,6 +16,7 @@ from launchbay.client.operations import Operations
 from launchbay.client.streams import SILENCE_S, EventParser
 from launchbay.client.types import InstanceDocument
 from launchbay.clock import Backoff
+from launchbay.model.instance import InstanceStatus
 
 T = TypeVar("T")
 
@@ -34,9 +35,11 @@ def _waiting(
     """Wait until the instance has one of these statuses and return it; `timeout_s` None waits as long as it takes.
 
     Raises InstanceFailed when it is Failed or Destroyed and that was not waited for, WaitTimedOut, and what every
-    call raises.
+    call raises; ValueError if `until` isn't a status of an instance.
     """
     wanted = {until} if isinstance(until, str) else set(until)
+    if unknown := wanted - set(InstanceStatus):
+        raise ValueError(f"unknown status {min(unknown)!r}; valid: {', '.join(InstanceStatus)}")
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     questions, delays = 0, _POLL.delays()
     while True:

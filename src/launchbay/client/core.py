@@ -188,7 +188,7 @@ def read() -> Steps[bytes | httpx.TransportError]:
 
 @dataclass(frozen=True, slots=True)
 class Basic(httpx.Auth):
-    """E-mail address and password, with each request."""
+    """Email address and password, with each request."""
 
     email: str
     password: str
@@ -420,9 +420,11 @@ class Core:
                 f"{self.base_url} did not answer: {reason(outcome)}. Is the server up, and the address right?",
                 may_have_arrived=not isinstance(outcome, _NOT_SENT),
             )
-        if 200 < outcome.status_code < 400:
-            return unreadable(outcome, outcome.content, "not a success in the form of this API")
-        return api_error(outcome)
+        error = api_error(outcome)
+        # Other servers answer 404 to paths that they don't have. Every response of ours has a request ID.
+        if 200 < outcome.status_code < 400 or (outcome.status_code == 404 and not error.request_id):
+            return unreadable(outcome, outcome.content, "it is not in the form of this API")
+        return error
 
 
 def _timeout(seconds: float) -> httpx.Timeout:

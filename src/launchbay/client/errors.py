@@ -16,12 +16,18 @@ ClientError
     └── ServerFailed      500 and above, with `retry_after_s` where the server says so
 """
 
+import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 import msgspec
+
+_COMMAND = "commandname"  # the field of an unknown command, which its message names
+_ALERT = re.compile(r'<div role="alert">(.*?)</div>', re.DOTALL)
+_PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 
 
 class ClientError(Exception):
@@ -142,8 +148,16 @@ def api_error(response: httpx.Response) -> ApiError:
         document = None
     if isinstance(document, dict):
         refusal = _told(refusal, document)
+    elif headers.get("content-type", "").startswith("text/html"):
+        refusal = replace(refusal, messages=_alerts(response.text))
     kind = ServerFailed if refusal.status >= 500 else _BY_STATUS.get(refusal.status, ApiError)
     return kind(refusal)
+
+
+def _alerts(page: str) -> list[str]:
+    """Return the error messages that a page of the server shows."""
+    found = _ALERT.search(page)
+    return [html.unescape(text).strip() for text in _PARAGRAPH.findall(found[1])] if found else []
 
 
 def _told(refusal: Refusal, document: dict[str, Any]) -> Refusal:
@@ -158,7 +172,10 @@ def _told(refusal: Refusal, document: dict[str, Any]) -> Refusal:
     # Field name → messages; what belongs to no field stands under `errors`.
     fields = {name: _sentences(messages) for name, messages in document.items()}
     general = fields.pop("errors", [])
-    messages = [*general, *(f"{name}: {message}" for name, found in fields.items() for message in found)]
+    messages = [
+        *general,
+        *(message if name == _COMMAND else f"{name}: {message}" for name, found in fields.items() for message in found),
+    ]
     return replace(refusal, messages=messages, fields=fields)
 
 

@@ -339,8 +339,8 @@ class Operations:
         environment_id: str | UnsetType | None = UNSET,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Change the fields of a revision that the body names. Permission: EditApplication on its application; Read
-        on the instance or environment named.
+        """Change a revision. Omitted fields stay unchanged. Permission: EditApplication on its application; Read on
+        the instance or environment named.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/revisions/{revId}"))
@@ -407,7 +407,9 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/properties", media_type=JSON))
     def replace_properties(self, environment_id: str, *, properties: Sequence[types.Property]) -> Call[None]:
-        """Replace the properties of an environment. Permission: EditEnvironment."""
+        """Replace the properties of an environment. Each has a name, a type such as `list<string>`, and a value.
+        Permission: EditEnvironment.
+        """
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/properties"))
     def read_properties(self, environment_id: str) -> Call[types.Properties]:
@@ -562,7 +564,7 @@ class Operations:
         """Delete a destroyed instance. With force, destroy an active instance and then delete it. Permission:
         DeleteInstance.
 
-        `force`: 1 also deletes an active instance, after destroying it.
+        `force`: Also delete an active instance, after destroying it.
         """
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/userData", media_type=JSON))
@@ -722,7 +724,7 @@ class Operations:
         """Stream the events of an instance as server-sent events: status, job, step, log, signal, approval.
         Permission: Read.
 
-        `after`: Same as the header Last-Event-ID, which takes precedence.
+        `after`: ID of the last event that you have. The header Last-Event-ID takes precedence.
         """
 
     # Approvals

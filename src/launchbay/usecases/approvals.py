@@ -140,6 +140,4 @@ def _may_read(lookup: Lookup, row: ApprovalRow) -> bool:
 
 
 def _unknown(approval_id: str) -> NotFound:
-    return NotFound(
-        f"There is no approval {approval_id[:80]!r}.", "GET /api/1/organizations/{id}/approvals lists those that wait."
-    )
+    return NotFound(f"Unknown approval {approval_id[:80]!r}.", "List the pending approvals of the organization.")

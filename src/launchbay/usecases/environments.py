@@ -303,7 +303,7 @@ def _refuse_unknown(noun: str, ids: set[str]) -> None:
         shown = ", ".join(repr(object_id[:40]) for object_id in sorted(ids)[:20])
         raise BadRequest(
             f"The organization has no {noun} with the id {shown}.",
-            f"GET organizations/{{id}}/{noun}s lists those that it has.",
+            f"List the {noun}s of the organization.",
             code="UnknownId",
         )
 

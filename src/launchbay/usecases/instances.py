@@ -76,7 +76,8 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Non
             await store.delete(work.connection, instance_id=record.id)
         elif not force:
             raise BadRequest(
-                f"Can't delete an instance in status {status}. Destroy it first, or use force=1.", code="InstanceActive"
+                f"Can't delete an instance in status {status}. Destroy it first, or force the deletion.",
+                code="InstanceActive",
             )
         elif locked.plan is None or not read_plan(locked.plan).deletes_instance:
             await _destroy_and_delete(work, record, status, locked.job_id)

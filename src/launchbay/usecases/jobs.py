@@ -144,7 +144,7 @@ async def _not_found(work: Work, instance_id: str, job_id: str) -> NotFound:
     """Return the error for a job that is not there, after the caller and the instance were looked at."""
     with suppress(NotAllowed):  # 404 comes before 403 (conformance.md, "Wire" 6)
         await work.lookup.instance(instance_id, Permission.READ)
-    return NotFound(f"The instance has no job {job_id!r}; GET …/jobs lists those that it has.")
+    return NotFound(f"The instance has no job {job_id!r}. List its jobs.")
 
 
 def _check_resumable(job: ControlRow, plan: Plan, status: InstanceStatus) -> None:

@@ -138,7 +138,7 @@ async def _with_revision(work: Work, application: Application, request: LaunchRe
     )
     if revision is None:
         raise BadRequest(
-            f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists those that it has.",
+            f"The application has no revision {request.revision_id[:40]!r}. List its revisions.",
             code="UnknownRevision",
         )
     return with_revision(request, revision)

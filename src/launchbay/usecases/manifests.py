@@ -100,7 +100,7 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
     if sealed is None:
         raise BadRequest(
             "The manifest of this application is uploaded; there is no source to load it from.",
-            "Set one with PUT …/manifestSource.",
+            "Set the source of the manifest first.",
             code="NoManifestSource",
         )
     text = await _load(

@@ -126,7 +126,7 @@ async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequ
         )
         if revision is None:
             raise BadRequest(
-                f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists them.",
+                f"The application has no revision {request.revision_id[:40]!r}. List its revisions.",
                 code="UnknownRevision",
             )
         target = _Target(

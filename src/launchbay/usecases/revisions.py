@@ -46,7 +46,7 @@ async def create_revision(ctx: Context, application_id: str, request: RevisionRe
         assert request.name is not None, "the body of a creation has one"
         name = validate_name(request.name)
         if request.instance_id is None and request.version is None:
-            raise BadRequest("Give instanceId, or version with what goes with it.", code="NoRevisionContent")
+            raise BadRequest("Name an instance to copy, or a manifest version.", code="NoRevisionContent")
         content = await _content(work, application, request, None)
         with unique_violation_as(*name_taken("a revision", name)), foreign_key_violation_as(_VANISHED):
             await store.insert_revision(

@@ -136,7 +136,7 @@ async def roles_named(work: Work, organization_id: str, names: Iterable[str]) ->
         more = f" and {len(unknown) - _UNKNOWN_SHOWN} more" if len(unknown) > _UNKNOWN_SHOWN else ""
         raise BadRequest(
             f"The organization has no role named {shown}{more}.",
-            "GET organizations/{orgId}/roles lists those that it has.",
+            "List the roles of the organization.",
             code="UnknownRole",
         )
     return [known[name] for name in sorted(wanted)]

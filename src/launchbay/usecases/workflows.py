@@ -173,7 +173,7 @@ def _only(fitting: list[ScheduleRow], wanted: str) -> ScheduleRow:
     if not fitting:
         what = "id" if is_id(wanted) else "name"
         raise BadRequest(
-            f"There is no pending schedule with the {what} {wanted[:100]!r}; GET …/schedules lists them.",
+            f"The instance has no schedule with the {what} {wanted[:100]!r}. List its schedules.",
             code="UnknownSchedule",
         )
     if len(fitting) > 1:

@@ -153,7 +153,7 @@ async def read_markers(request: Request[None, None]) -> Markers:
 
 @routes.put("/environments/{id}/properties", permission="EditEnvironment", body=JsonBody(example=_PROPERTIES))
 async def replace_properties(request: Request[Properties, None]) -> None:
-    """Replace the properties of an environment."""
+    """Replace the properties of an environment. Each has a name, a type such as `list<string>`, and a value."""
     await environments.replace_properties(request.ctx, request.path["id"], request.body.properties)
 
 

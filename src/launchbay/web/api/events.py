@@ -47,7 +47,8 @@ class EventsQuery(msgspec.Struct, frozen=True):
     """Where to resume, for clients that can't send Last-Event-ID with their first request."""
 
     after: Annotated[
-        _NUMBER | None, msgspec.Meta(description="Same as the header Last-Event-ID, which takes precedence.")
+        _NUMBER | None,
+        msgspec.Meta(description="ID of the last event that you have. The header Last-Event-ID takes precedence."),
     ] = None
 
 

@@ -165,7 +165,7 @@ class ForceQuery(msgspec.Struct, frozen=True):
     """Whether to delete an active instance."""
 
     force: Annotated[
-        int, msgspec.Meta(ge=0, le=1, description="1 also deletes an active instance, after destroying it.")
+        int, msgspec.Meta(ge=0, le=1, description="Also delete an active instance, after destroying it.")
     ] = 0
 
 

@@ -86,7 +86,7 @@ async def read_revision(request: Request[None, None]) -> RevisionDocument:
     extension=True,
 )
 async def change_revision(request: Request[RevisionRequest, None]) -> None:
-    """Change the fields of a revision that the body names."""
+    """Change a revision. Omitted fields stay unchanged."""
     await revisions.change_revision(request.ctx, request.path["revId"], request.body)
 
 
