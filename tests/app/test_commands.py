@@ -278,7 +278,7 @@ def test_a_wrong_option_is_named_as_it_was_written() -> None:
 def test_a_busy_port_is_reported_before_anything_is_created(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = str(busy.getsockname()[1])
-        status, printed, error = launchbay("serve", "--port", port, "--data-dir", str(tmp_path / "data"))
+        status, printed, error = launchbay_process("serve", "--port", port, "--data-dir", str(tmp_path / "data"))
     assert (status, printed) == (1, "")
     assert f"Can't listen on 127.0.0.1:{port}" in error
     assert not (tmp_path / "data").exists()
