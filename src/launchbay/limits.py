@@ -33,6 +33,8 @@ PATH_SEGMENT_CHARS = 512
 # Headers and slow clients.
 HEADER_BYTES = 32 * KIB
 HEADER_LINES = 100
+COOKIES_CHARS = 24 * KIB  # of all cookies of a request; other applications on the same host have theirs
+COOKIE_CHARS = 4 * KIB  # of one of ours; browsers keep no longer ones
 HEADER_READ_S = 10.0
 BODY_READ_S = 30.0
 RESPONSE_STALL_S = 30.0  # a client that reads less than RESPONSE_STALL_BYTES in this time is disconnected
