@@ -16,10 +16,11 @@ from launchbay.errors import CannotStart
 _PROGRAMS = ("ansible", "helm", "opentofu")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
-Count = Annotated[int, Meta(ge=1, description="a whole number, at least 1")]
-Rate = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
-Amount = Annotated[float, Meta(ge=0, description="a number, 0 or more")]
-Duration = Annotated[float, Meta(gt=0, description="a number above 0")]
+# The upper bounds keep times and sizes in the range of the database and of the clock; NaN and infinity are outside.
+Count = Annotated[int, Meta(ge=1, le=1_000_000, description="a whole number, 1 to 1000000")]
+Rate = Annotated[int, Meta(ge=0, le=1_000_000_000, description="a whole number, 0 to 1000000000")]
+Amount = Annotated[float, Meta(ge=0, le=1_000_000, description="a number, 0 to 1000000")]
+Duration = Annotated[float, Meta(gt=0, le=1_000_000, description="a number above 0, at most 1000000")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,9 @@ class Settings:
     organization: str = "Default"
     outgoing_allow: str = ""
     secret_key_file: str = ""
-    session_lifetime_s: int = 36_000
+    session_lifetime_s: Annotated[
+        int, Meta(ge=1, le=315_360_000, description="a whole number, 1 to 315360000 (ten years)")
+    ] = 36_000
     oidc_issuer: str = ""
     oidc_client_id: str = ""
     oidc_client_secret: str = field(default="", repr=False)
@@ -59,17 +62,19 @@ class Settings:
     otlp_endpoint: str = ""
     otlp_service: str = "launchbay"
     metrics_token: str = field(default="", repr=False)
-    log_level: str = "info"
+    log_level: Annotated[
+        str, Meta(pattern=r"(?i)^(debug|info|warn(ing)?|error|critical)\Z", description="debug, info, warning or error")
+    ] = "info"
     log_format: Literal["console", "json"] = "console"
     engine_concurrency: Count = 100
     queue_limit: Count = 10_000
-    database_connections: Count = 20
+    database_connections: Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1 to 10000")] = 20
     heartbeat_interval_s: Duration = 1.0
     stalled_after_s: Duration = 4.0
-    stop_grace_s: float = 5.0
+    stop_grace_s: Amount = 5.0
     stager_interval_ms: Count = 100
     step_retry_first_s: Duration = 1.0
-    step_retry_longest_s: float = 30.0
+    step_retry_longest_s: Duration = 30.0
     destroy_timeout_s: Duration = 1800.0
     retention_days: Amount = 30.0
     history_retention_days: Amount = 365.0
@@ -79,13 +84,13 @@ class Settings:
     local_environments: str = ""
     dry_run_answers: str = ""
     machines_sweep: Literal["remove", "report", "off"] = "remove"
-    machines_sweep_interval_s: float = 300.0
-    machines_sweep_grace_s: float = 1800.0
+    machines_sweep_interval_s: Duration = 300.0
+    machines_sweep_grace_s: Amount = 1800.0
     container_socket: str = ""
     container_environments: str = ""
     container_networks: str = "bridge"
-    container_memory_mb: int = 1024
-    container_cpus: float = 1.0
+    container_memory_mb: Count = 1024
+    container_cpus: Duration = 1.0
 
     def __post_init__(self) -> None:
         """Convert each value to its field's type, and reject what would fail later."""
@@ -117,14 +122,25 @@ class Settings:
             raise CannotStart("LAUNCHBAY_SMTP_SECURITY is 'none'; a password is sent only over tls or starttls.")
 
     def _check_openid(self) -> None:
-        issuer = urlsplit(self.oidc_issuer)
-        if not issuer.hostname or (issuer.scheme != "https" and issuer.hostname not in _LOCAL):
+        if not _is_secure_url(self.oidc_issuer):
             raise CannotStart(f"LAUNCHBAY_OIDC_ISSUER is {self.oidc_issuer!r}; it must be an https:// address.")
         for name in ("oidc_client_id", "base_url"):
             if not getattr(self, name):
                 raise CannotStart(f"LAUNCHBAY_{name.upper()} is empty; a server with LAUNCHBAY_OIDC_ISSUER needs it.")
         if "openid" not in self.oidc_scopes.replace(",", " ").split():
             raise CannotStart(f"LAUNCHBAY_OIDC_SCOPES is {self.oidc_scopes!r}; openid must be among them.")
+
+
+def _is_secure_url(url: str) -> bool:
+    """Return whether this is an https:// address, or an http:// one of this machine."""
+    try:
+        parts = urlsplit(url)
+        has_valid_port = parts.port is None or parts.port > 0
+    except ValueError:  # an open bracket, or a port above 65535
+        return False
+    if not has_valid_port or not parts.hostname:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
 
 
 _FIELDS = {each.name: each for each in fields(Settings)}
@@ -163,7 +179,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 def _converted(name: str, value: Any, kind: Any) -> Any:
     """Return the value in the field's type; also a number for text, and `5_000` or blanks around a number."""
     if isinstance(_FIELDS[name].default, str | Path):
-        value = str(value) if isinstance(value, int | float) else value
+        value = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
     elif isinstance(value, str):
         value = value.strip().replace("_", "")
     try:

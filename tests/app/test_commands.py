@@ -98,6 +98,15 @@ def test_a_newer_backup_is_refused(databases: Databases, newer_url: str, tmp_pat
     databases.drop(empty)
 
 
+def test_a_file_that_is_no_backup_leaves_no_data_directory(tmp_path: Path) -> None:
+    file = tmp_path / "b.yaml"
+    file.write_text("a: 1\n")
+    status, printed, error = launchbay("restore", str(file), "--data-dir", str(tmp_path / "data"))
+    assert (status, printed) == (1, "")
+    assert "cannot be read as a backup" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["b.yaml"]
+
+
 SHOWN_ONCE = re.compile(r"Password \(shown only once\): (\S+)")
 
 

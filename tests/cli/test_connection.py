@@ -82,3 +82,12 @@ def test_what_cannot_be_read_counts_as_nothing(memory: Memory) -> None:
     assert KeyringStore(keyring).get("default") is None
     KeyringStore(keyring).put("default", Secrets("lbr_x"))
     assert KeyringStore(keyring).get("default") == Secrets("lbr_x")
+
+
+def test_a_member_of_several_organizations_must_choose_one(shell: Shell, server: Bay) -> None:
+    cli = Shell.of(server, shell.config)
+    cli.good("organization", "create", "Another")
+    del cli.environ["LAUNCHBAY_ORGANIZATION"]
+    told = cli.bad(2, "application", "list")
+    assert "several organizations: 'Another', 'Default'. Choose one with --organization." in " ".join(told.split())
+    assert cli.document("application", "list", "--organization", "Another") == []

@@ -193,6 +193,8 @@ def test_outputs_are_tables_json_and_yaml(cli: Shell) -> None:
     ("words", "code", "told"),
     [
         (("application", "show", "shwn"), 3, "Did you mean 'shown'"),
+        (("application", "show", ""), 2, "use a non-empty string"),
+        (("instance", "run", "0" * 24, ".."), 2, "use a non-empty string"),
         (("instance", "show", "nothing"), 3, "Unknown instance 'nothing'"),
         (("instance", "show", "0" * 24), 3, "request "),
         (("revision", "show", "stable"), 3, "APPLICATION/REVISION"),

@@ -91,6 +91,13 @@ def test_variables_win_over_profiles(shell: Shell, server: Bay) -> None:
     assert shell.bad(4, "organization", "list")
 
 
+def test_a_token_that_no_header_can_hold_is_refused_and_not_shown(shell: Shell, server: Bay) -> None:
+    shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_TOKEN": "s3cr3t\nb"}
+    told = shell.bad(4, "organization", "list")
+    assert "LAUNCHBAY_TOKEN isn't a token" in told
+    assert "s3cr3t" not in told
+
+
 def test_without_a_server_the_first_step_is_told(shell: Shell) -> None:
     assert "launchbay login https://" in shell.bad(2, "application", "list")
 

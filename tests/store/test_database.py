@@ -1,5 +1,6 @@
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
@@ -7,7 +8,14 @@ import pytest
 from psycopg import errors
 
 from launchbay.errors import CannotStart, Unavailable
-from launchbay.store.database import Database, OutcomeUnknown, check_version, conninfo, redacted_url
+from launchbay.store.database import (
+    Database,
+    OutcomeUnknown,
+    check_version,
+    connection_parameters,
+    conninfo,
+    redacted_url,
+)
 
 INSERT = "INSERT INTO organizations (id, name) VALUES ('a', 'Acme')"
 
@@ -279,6 +287,25 @@ async def test_a_connection_whose_server_has_become_a_standby_is_replaced(databa
 
 def test_the_shown_form_of_a_url_has_no_user_and_no_password() -> None:
     assert redacted_url("postgresql://ann:s3cret@db.example:5433/prod") == "db.example:5433/prod"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres:/u:s3cr3t@127.0.0.1/db",
+        "postgresql://u:s3cr3t%zz@127.0.0.1/db",
+        "host=127.0.0.1 password=s3cr3t foo",
+        "postgresql://u:s3cr3t/x@127.0.0.1/db",
+        "postgresql://u:1/s3cr3t@127.0.0.1/db",
+        "postgresql://u:x@s3cr3t@127.0.0.1/db",
+    ],
+)
+@pytest.mark.parametrize("use", [conninfo, redacted_url, connection_parameters])
+def test_an_invalid_url_is_refused_without_any_part_of_it(use: Callable[[str], object], url: str) -> None:
+    with pytest.raises(CannotStart, match="LAUNCHBAY_DATABASE_URL isn't a valid connection string") as caught:
+        use(url)
+    assert "s3cr3t" not in str(caught.value.messages)
+    assert caught.value.__context__ is None  # libpq's error, which a traceback would show
 
 
 async def test_a_table_that_an_upgrade_changed_costs_one_answer_of_unavailability(database_url: str) -> None:

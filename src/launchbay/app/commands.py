@@ -14,7 +14,7 @@ import uvloop
 from launchbay.app.build import App, check_secret_key, lifespan, upgrade_database
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.errors import CannotStart
-from launchbay.postgres.backup import back_up
+from launchbay.postgres.backup import back_up, checked_revision
 from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings, load
@@ -119,6 +119,7 @@ def _restore(settings: Settings, file: Path) -> None:
     if settings.database_url:
         _fill(settings.database_url, file)
     else:
+        checked_revision(file)  # before it creates the data directory
         with EmbeddedPostgres.start(settings.data_dir) as embedded:
             _fill(embedded.url, file)
     key = settings.key_file()

@@ -83,6 +83,10 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
                 value = (*value, *given.pop(entry.also.name or ""))
             arguments[entry.name] = entry.read(value, connection, arguments)
         call = operation.call(**{name: value for name, value in arguments.items() if value is not None})
+        try:
+            call.target()
+        except ValueError as error:  # an empty name, or one of `.` and `..`
+            raise click.UsageError(f"{error}.") from error
         if extension.run is not None:
             extension.run(connection, call, given)
         else:

@@ -13,6 +13,7 @@ import msgspec
 import platformdirs
 
 from launchbay.cli.names import Names
+from launchbay.cli.output import CommandFailed, ExitCode
 from launchbay.client import Basic, Client, RefreshToken, Retries, Session, SessionToken
 from launchbay.client.core import Authentication
 
@@ -201,7 +202,10 @@ def _authentication(profile: str) -> Authentication:
     environ = os.environ
     if environ.get("LAUNCHBAY_TOKEN"):
         token = environ["LAUNCHBAY_TOKEN"]
-        return RefreshToken(token) if token.startswith("lbr_") else SessionToken(token)
+        try:
+            return RefreshToken(token) if token.startswith("lbr_") else SessionToken(token)
+        except ValueError as error:
+            raise CommandFailed(f"LAUNCHBAY_TOKEN isn't a token. {error}.", ExitCode.NOT_AUTHENTICATED) from error
     if environ.get("LAUNCHBAY_EMAIL") and environ.get("LAUNCHBAY_PASSWORD"):
         return Basic(environ["LAUNCHBAY_EMAIL"], environ["LAUNCHBAY_PASSWORD"])
     secrets_store = store()

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+import click
+
 from launchbay.cli.lazy import unknown_name
 from launchbay.cli.output import ObjectNotFound
 from launchbay.client import Client
@@ -14,7 +16,10 @@ LAST = "last"
 
 
 class Names:
-    """Finds ids by name. Methods raise ObjectNotFound if no object, or more than one, has the name."""
+    """Finds ids by name. Methods raise ObjectNotFound if no object, or more than one, has the name.
+
+    They raise UsageError if the user has to choose an organization first.
+    """
 
     def __init__(self, client: Client, organization: str) -> None:
         self._client = client
@@ -110,7 +115,7 @@ class Names:
         if not pairs:
             raise ObjectNotFound("You aren't a member of any organization. Ask an administrator to add you to one.")
         names = ", ".join(repr(name) for name, _ in pairs)
-        raise ObjectNotFound(f"You are a member of several organizations: {names}. Choose one with --organization.")
+        raise click.UsageError(f"You are a member of several organizations: {names}. Choose one with --organization.")
 
 
 def _one(kind: str, text: str, listing: Callable[[], Sequence[T]]) -> str:

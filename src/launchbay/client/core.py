@@ -7,6 +7,7 @@ gets its outcome back from the `yield`; one of the two drivers carries it out. C
 import base64
 import itertools
 import random
+import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -210,6 +211,11 @@ class SessionToken(httpx.Auth):
     """A session token that somebody else renews."""
 
     token: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a token that headers can't hold. httpx's error would contain it."""
+        if not re.fullmatch(r"[!-~]+", self.token):
+            raise ValueError("A session token consists of visible ASCII characters, without blanks and line breaks")
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         request.headers["Authorization"] = f"Bearer {self.token}"

@@ -111,7 +111,7 @@ class Allowlist:
         try:
             return cls(tuple(_entry(part.strip()) for part in text.split(",") if part.strip()))
         except ValueError as error:
-            raise CannotStart(f"OUTGOING_ALLOW: {error}") from None
+            raise CannotStart(f"LAUNCHBAY_OUTGOING_ALLOW: {error}") from None
 
     def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES

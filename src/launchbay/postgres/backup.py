@@ -31,14 +31,18 @@ _FOREIGN = re.compile(rb"SET transaction_timeout = 0;|ALTER TABLE ONLY \S+ ALTER
 def run(database_url: str, arguments: list[str], failed: str) -> str:
     """Run a program on a database and return what it prints. Raises CannotStart, with `failed` before the reason."""
     with _variables(database_url) as variables:
-        done = subprocess.run(  # noqa: S603 - PostgreSQL's programs with our own arguments
-            [_program(arguments[0]), *arguments[1:]],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            umask=0o077,
-            env=variables,
-        )
+        return _run(arguments, variables, failed)
+
+
+def _run(arguments: list[str], variables: dict[str, str], failed: str) -> str:
+    done = subprocess.run(  # noqa: S603 - PostgreSQL's programs with our own arguments
+        [_program(arguments[0]), *arguments[1:]],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        umask=0o077,
+        env=variables,
+    )
     if done.returncode != 0:
         raise _failure(failed, done.stderr)
     return done.stdout.decode("utf-8", "replace")
@@ -76,7 +80,7 @@ def _tell(archive: Path, section: str, script: IO[bytes], failed: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=minimal_environment(path=os.defpath, LC_ALL="C"),
+            env=_without_database(),
         ) as told:
             assert told.stdout is not None
             for chunk in _statements(told.stdout):
@@ -103,6 +107,10 @@ def _program(name: str) -> Path:
 
 def _failure(failed: str, errors: bytes) -> CannotStart:
     return CannotStart(failed, *errors.decode("utf-8", "replace").strip().splitlines()[-_REPORTED_LINES:])
+
+
+def _without_database() -> dict[str, str]:
+    return minimal_environment(path=os.defpath, LC_ALL="C")
 
 
 @contextmanager
@@ -150,16 +158,25 @@ def restore(database_url: str, file: Path) -> str:
 
     Raises CannotStart if the file isn't a backup or comes from a newer version, or if the database isn't empty.
     """
-    revision = _revision(database_url, file)
-    check_known(revision, f"The backup {file}", _version(database_url, file))
+    revision = checked_revision(file)
     _check_empty(database_url)
     run_archive(database_url, file, f"{file} could not be restored:")
     return revision
 
 
-def _revision(database_url: str, file: Path) -> str:
+def checked_revision(file: Path) -> str:
+    """Return the schema revision of a backup. Needs no database.
+
+    Raises CannotStart if the file isn't a backup or comes from a newer version.
+    """
+    revision = _revision(file)
+    check_known(revision, f"The backup {file}", _version(file))
+    return revision
+
+
+def _revision(file: Path) -> str:
     arguments = ["pg_restore", "--data-only", "--table", _REVISION_TABLE, "--file", "-", str(file)]
-    text = run(database_url, arguments, f"{file} cannot be read as a backup:")
+    text = _run(arguments, _without_database(), f"{file} cannot be read as a backup:")
     lines = text.splitlines()
     for place, line in enumerate(lines[:-1]):
         if line.startswith("COPY ") and _REVISION_TABLE in line:
@@ -167,9 +184,10 @@ def _revision(database_url: str, file: Path) -> str:
     raise CannotStart(f"{file} is a PostgreSQL dump, but of no database of Launchbay.", "Choose another file.")
 
 
-def _version(database_url: str, file: Path) -> str | None:
+def _version(file: Path) -> str | None:
     """Return which version of the product the backup's schema is of, where it says so."""
-    text = run(database_url, ["pg_restore", "--schema-only", "--file", "-", str(file)], f"{file} cannot be read:")
+    arguments = ["pg_restore", "--schema-only", "--file", "-", str(file)]
+    text = _run(arguments, _without_database(), f"{file} cannot be read:")
     found = _VERSION.search(text)
     return None if found is None else found[1]
 

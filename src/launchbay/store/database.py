@@ -306,7 +306,7 @@ class _Transaction(_Borrowed):
 
 def connection_parameters(url: str) -> dict[str, Any]:
     """Return the parameters of libpq with our timeouts. Raises CannotStart for an invalid connection string."""
-    return dict(conninfo_to_dict(conninfo(url)))
+    return _parsed(conninfo(url))
 
 
 def conninfo(url: str) -> str:
@@ -314,13 +314,7 @@ def conninfo(url: str) -> str:
 
     Raises CannotStart for an invalid connection string.
     """
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise CannotStart(
-            f"Invalid LAUNCHBAY_DATABASE_URL: {str(error).strip()}",
-            "Expected: postgresql://user:password@host:5432/database",
-        ) from error
+    given = _parsed(url)
     options = (
         f"-c statement_timeout={STATEMENT_S}s -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s"
         f" -c timezone=UTC {given.pop('options', None) or ''}"
@@ -341,9 +335,40 @@ def conninfo(url: str) -> str:
 
 
 def redacted_url(url: str) -> str:
-    """Return the host and database of a connection string, without user and password (promise 10)."""
-    parts = conninfo_to_dict(url)
+    """Return the host and database of a connection string, without user and password (promise 10).
+
+    Raises CannotStart for an invalid connection string.
+    """
+    parts = _parsed(url)
     return f"{parts.get('host', 'local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    """Return the parameters of a connection string. Raises CannotStart without any part of an invalid one.
+
+    libpq's own message repeats parts of the string, which may be the password.
+    """
+    try:
+        parts: dict[str, Any] | None = dict(conninfo_to_dict(url))
+    except psycopg.Error:
+        parts = None
+    if parts is None or _has_misplaced_password(parts):
+        raise CannotStart(
+            "LAUNCHBAY_DATABASE_URL isn't a valid connection string.",
+            "Expected: postgresql://user:password@host:5432/database. In the password, write %2F for a slash, %40 for @"
+            " and %25 for %.",
+        )
+    return parts
+
+
+def _has_misplaced_password(parts: dict[str, Any]) -> bool:
+    """Return whether an unescaped slash or @ moved the password into other parameters."""
+    ports = str(parts.get("port") or "").split(",")
+    return (
+        any(port and not (port.isascii() and port.isdigit()) for port in ports)
+        or "@" in str(parts.get("host") or "")[1:]  # the first character can be the @ of an abstract socket
+        or ("@" in str(parts.get("dbname") or "") and "user" not in parts)
+    )
 
 
 def refused(url: str, error: Exception) -> CannotStart:
