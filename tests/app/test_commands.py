@@ -272,12 +272,16 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     assert len(KeyFile(tmp_path / FILE_NAME).lines()) == 1
 
 
-@pytest.mark.parametrize("url", ["foo", "postgresql://[a", "postgresql://u:hunter2@h/d?nonsense=1"])
+@pytest.mark.parametrize(
+    "url", ["foo", "postgresql://[a", "postgresql://u:hunter2@h/d?nonsense=1", "postgresql://u:1/hunter2@h/d"]
+)
 @pytest.mark.parametrize("command", ["serve", "worker", "migrate", "backup FILE", "restore FILE", "rotate-secret-key"])
 def test_a_malformed_database_url_is_one_line(command: str, url: str, tmp_path: Path) -> None:
     status, printed, error = launchbay(*command.split(), "--database-url", url, "--data-dir", str(tmp_path / "data"))
-    expected = "Error: --database-url is invalid. Expected: postgresql://user:password@host:5432/database\n"
-    assert (status, printed, error) == (1, "", expected)
+    expected = "Error: --database-url is invalid. Expected: postgresql://user:password@host:5432/database. "
+    assert (status, printed, error.count("\n")) == (1, "", 1)
+    assert error.startswith(expected)
+    assert "hunter2" not in error
 
 
 def test_a_wrong_option_is_named_as_it_was_written() -> None:

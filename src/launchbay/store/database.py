@@ -354,9 +354,8 @@ def _parsed(url: str) -> dict[str, Any]:
         parts = None
     if parts is None or _has_misplaced_password(parts):
         raise CannotStart(
-            "LAUNCHBAY_DATABASE_URL isn't a valid connection string.",
-            "Expected: postgresql://user:password@host:5432/database. In the password, write %2F for a slash, %40 for @"
-            " and %25 for %.",
+            "LAUNCHBAY_DATABASE_URL is invalid. Expected: postgresql://user:password@host:5432/database. In a password,"
+            " write %2F for a slash, %40 for @ and %25 for a percent sign."
         )
     return parts
 
