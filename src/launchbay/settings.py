@@ -15,6 +15,7 @@ from launchbay.errors import CannotStart
 
 _PROGRAMS = ("ansible", "helm", "opentofu")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 # The upper bounds keep times and sizes in the range of the database and of the clock; NaN and infinity are outside.
 Count = Annotated[int, Meta(ge=1, le=1_000_000, description="a whole number, 1 to 1000000")]
@@ -32,6 +33,7 @@ class Settings:
     data_dir: Path = Path("data")
     database_url: str = field(default="", repr=False)
     base_url: str = ""
+    allowed_hosts: str = ""
     admin_email: Annotated[str, Meta(pattern="@", description="an email address")] = "admin@launchbay.local"
     admin_password: str = field(default="", repr=False)
     organization: str = "Default"
@@ -102,6 +104,7 @@ class Settings:
             raise CannotStart(
                 f"LAUNCHBAY_SERVER_PROGRAMS names {', '.join(unknown)}; it may name {', '.join(_PROGRAMS)}."
             )
+        self._check_addresses()
         if self.oidc_issuer:
             self._check_openid()
         if self.smtp_host:
@@ -111,9 +114,30 @@ class Settings:
         """Return the path of the secret key."""
         return Path(self.secret_key_file or self.data_dir / "secret.key")
 
+    def accepted_hosts(self) -> frozenset[str] | None:
+        """Return the names that a request's Host can have, or None for every name.
+
+        With a base URL, responses have no links to the Host, and a proxy may send its own name for this server.
+        """
+        if self.base_url and not self.allowed_hosts:
+            return None
+        listed = self.allowed_hosts.replace(",", " ").lower().split()
+        own = (self.host.lower(), (urlsplit(self.base_url).hostname or "") if self.base_url else "")
+        return frozenset({*listed, *own} - {"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+
     def programs(self) -> list[str]:
         """Return the programs that actions can start on this server."""
         return self.server_programs.replace(",", " ").split()
+
+    def _check_addresses(self) -> None:
+        if self.base_url and not _is_base_url(self.base_url):
+            raise CannotStart(f"LAUNCHBAY_BASE_URL is {self.base_url!r}; it must be an http:// or https:// address.")
+        for name in self.allowed_hosts.replace(",", " ").split():
+            if not _HOST_NAME.fullmatch(name):
+                raise CannotStart(
+                    f"LAUNCHBAY_ALLOWED_HOSTS names {name!r}; it may have names like bay.example.org and addresses,"
+                    " without a port."
+                )
 
     def _check_mail(self) -> None:
         if "@" not in self.smtp_sender or not self.smtp_sender.isprintable():
@@ -167,6 +191,14 @@ def load(
             re.sub(r"^LAUNCHBAY_\w+", lambda found: written.get(found[0], found[0]), each) for each in error.messages
         )
         raise CannotStart(*messages) from error
+
+
+def _is_base_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
 def _read_file(file: Path) -> dict[str, Any]:

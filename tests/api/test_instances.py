@@ -429,7 +429,9 @@ async def test_a_long_list_is_whole_in_order_and_in_exactly_the_fields_of_the_re
 async def test_a_long_list_comes_in_pieces(port: int, api: Api, many: Many) -> None:
     wire = await Wire.open(port)
     authorization = api.client.headers["authorization"]
-    request = f"GET /api/1/{many.paths['applications']} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
+    request = (
+        f"GET /api/1/{many.paths['applications']} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n\r\n"
+    )
     await wire.send(request.encode())
     head = (await wire.reader.readuntil(b"\r\n\r\n")).lower()
     assert b"transfer-encoding: chunked" in head
@@ -557,7 +559,9 @@ async def test_head_has_the_status_of_get(api: Api, many: Many, kind: str) -> No
 
 async def test_a_client_that_goes_away_frees_the_connection_to_the_database(port: int, api: Api, many: Many) -> None:
     authorization = api.client.headers["authorization"]
-    request = f"GET /api/1/{many.paths['applications']} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
+    request = (
+        f"GET /api/1/{many.paths['applications']} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n\r\n"
+    )
     for _ in range(2 * api.settings.database_connections):
         wire = await Wire.open(port)
         await wire.send(request.encode())

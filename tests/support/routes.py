@@ -195,5 +195,5 @@ class Readiness:
 def sample_app(ready: Readiness | None = None) -> ASGIApp:
     # The samples reach nothing but the readiness, whatever else the product's families ask for.
     reached: dict[str, Any] = {field.name: None for field in dataclasses.fields(ApiDeps)}
-    services = ApiDeps(**{**reached, "ready": ready or Readiness()})
+    services = ApiDeps(**{**reached, "ready": ready or Readiness(), "base_url": ""})
     return create_app((*SAMPLES, *ENDPOINTS), SampleAuthenticator(), services)

@@ -191,7 +191,7 @@ class Connection:
         """Write a request; `path` is relative to `/api/1/`."""
         data = b"" if body is None else json.dumps(body).encode()
         kind = "" if body is None else "Content-Type: application/json\r\n"
-        head = f"{method} /api/1/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: {self._authorization}\r\n{kind}"
+        head = f"{method} /api/1/{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {self._authorization}\r\n{kind}"
         self._writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
 
     async def receive(self) -> Answer:

@@ -263,6 +263,7 @@ async def running_api(
             "step_retry_first_s": 0.05,
             "stop_grace_s": 1.0,
             "port": 0,
+            "allowed_hosts": "launchbay",  # which clients on a socket send
             **settings,
         }
         async with lifespan(Settings(**chosen), clock, QUICK_HASHES) as parts:

@@ -127,7 +127,8 @@ RUDE = {
     "a header that is too large": (head(b"X: " + b"a" * 5 * MIB), 431),
     "a body that is too large": (RUN + b"Connection: close\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000, 413),
     "a body that nobody wants": (
-        b"GET /health/live HTTP/1.1\r\nConnection: close\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000,
+        b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5000000\r\n\r\n"
+        + b"x" * 5_000_000,
         200,
     ),
     "broken HTTP and much after it": (b"\0" * 5 * MIB, 400),

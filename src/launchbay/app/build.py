@@ -298,7 +298,8 @@ def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | No
 
 def _web_app(settings: Settings, api: ApiDeps, rows: tuple[Endpoint, ...], pages: Mount | None = None) -> ASGIApp:
     authenticator = Authenticator(api.app.sign_in, api.app.sessions)
-    return create_app(rows, authenticator, api, _rate_limits(settings, api.app.clock), pages)
+    limits = _rate_limits(settings, api.app.clock)
+    return create_app(rows, authenticator, api, limits, pages, settings.accepted_hosts())
 
 
 def _rate_limits(settings: Settings, clock: Clock) -> RateLimits:

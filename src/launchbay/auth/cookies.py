@@ -44,6 +44,7 @@ def _host(url: str) -> str:
 
 
 NAME = "launchbay_session"
+_PREFIX = "__Host-"
 PATH = "/"
 _PURPOSE = b"launchbay form"
 _TOKEN_CHARS = 32
@@ -51,19 +52,33 @@ _TOKEN_CHARS = 32
 
 def session_cookie(token: str, seconds: int, *, secure: bool) -> str:
     """Return the value of a Set-Cookie header; an empty token with 0 seconds ends the session in this browser."""
+    return set_cookie(NAME, token, seconds, path=PATH, secure=secure)
+
+
+def set_cookie(name: str, value: str, seconds: int, *, path: str, secure: bool) -> str:
+    """Return the value of a Set-Cookie header.
+
+    With `secure` the name gets the prefix `__Host-`, for which browsers require the path `/` (RFC 6265bis §4.1.3.2):
+    no subdomain and nobody on an unencrypted connection can plant such a cookie.
+    """
     # Lax: a link in a mail or a chat, and the redirect of an identity provider, find the session; foreign forms do not.
-    return f"{NAME}={token}; Path={PATH}; Max-Age={seconds}; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
+    common = f"Max-Age={seconds}; HttpOnly; SameSite=Lax"
+    if secure:
+        return f"{_PREFIX}{name}={value}; Path=/; {common}; Secure"
+    return f"{name}={value}; Path={path}; {common}"
 
 
 # What our cookies consist of: tokens, and base64 for addresses.
 _VALUE = re.compile(r"[A-Za-z0-9._~+/=-]*", re.ASCII)
 
 
-def sent_cookie(header: str, name: str = NAME) -> str:
-    """Return a cookie's value from the Cookie header, "" if it isn't there or can't be ours.
+def sent_cookie(header: str, name: str = NAME, *, secure: bool) -> str:
+    """Return the value of a cookie from the Cookie header, or "".
 
-    The last of several counts. Anybody can send this header: `http.cookies` takes quadratic time for quoted values, which ours never are.
+    "" also if it can't be ours. The last of several counts. With `secure` only the prefixed cookie counts: anybody could have planted the other one.
+    Anybody can send this header, and `http.cookies` takes quadratic time for quoted values, which ours never are.
     """
+    name = f"{_PREFIX}{name}" if secure else name
     if len(header) > limits.COOKIES_CHARS:
         return ""
     found = ""

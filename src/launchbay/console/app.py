@@ -114,7 +114,7 @@ async def _authorize(route: PageRoute, http: Request, deps: ConsoleDeps) -> Page
         form = await read_form(http)
     if route.public:
         return PageRequest(http=http, deps=deps, form=form)
-    session = sent_cookie(http.headers.get("cookie", ""))
+    session = sent_cookie(http.headers.get("cookie", ""), secure=deps.is_secure)
     if not session:
         raise NotAuthenticated("Sign in first.")
     actor = await authenticate_session(deps.app, session, address)
@@ -141,7 +141,7 @@ def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:
         response = Response(str(error), 401)
     else:
         response = RedirectResponse(target, 303, HEADERS)
-    if sent_cookie(http.headers.get("cookie", "")):
+    if sent_cookie(http.headers.get("cookie", ""), secure=request.is_secure):
         response.headers.append("Set-Cookie", session_cookie("", 0, secure=request.is_secure))
     return response
 

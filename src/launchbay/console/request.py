@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from launchbay.auth.cookies import form_token, sent_cookie
+from launchbay.auth.cookies import form_token, sent_cookie, set_cookie
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import Form
@@ -53,8 +53,7 @@ def flash_cookie(session: str, message: str | None, *, secure: bool) -> str:
     if message is not None:
         payload = urlsafe_b64encode(msgspec.json.encode(message[:_FLASH_CHARS]))
         value, seconds = f"{payload.decode()}.{_signature(session, payload)}", _FLASH_S
-    attributes = f"Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
-    return f"{FLASH_COOKIE}={value}; {attributes}"
+    return set_cookie(FLASH_COOKIE, value, seconds, path=HOME, secure=secure)
 
 
 def read_flash(session: str, value: str) -> str | None:
@@ -84,6 +83,11 @@ class ConsoleDeps:
     log_failure: Callable[[str, Exception, str], None]
     limits: RateLimits | None = None
     sign_in_links: tuple[SignInLink, ...] = ()
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach this server only through TLS."""
+        return self.base_url.startswith("https://")
 
 
 def safe_path(path: str) -> str:
@@ -120,8 +124,7 @@ class PageRequest:
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers reach this server only through TLS."""
-        return self.deps.base_url.startswith("https://")
+        return self.deps.is_secure
 
     def path(self, name: str) -> str:
         return str(self.http.path_params[name])
@@ -147,10 +150,11 @@ class PageRequest:
         if status is None:
             status = 200 if problem is None else self.deps.status_of(problem)
         cookies = self.http.headers.get("cookie", "")
-        flash = read_flash(self.session, sent_cookie(cookies, FLASH_COOKIE)) if self.session else None
+        secure = self.is_secure
+        flash = read_flash(self.session, sent_cookie(cookies, FLASH_COOKIE, secure=secure)) if self.session else None
         organizations = await self._organizations()
         current = next((row for row in organizations if row.id == organization_id), None)
-        theme = sent_cookie(cookies, THEME_COOKIE)
+        theme = sent_cookie(cookies, THEME_COOKIE, secure=secure)
         text = render(
             template,
             {
@@ -171,7 +175,7 @@ class PageRequest:
         )
         response = HTMLResponse(text, status, HEADERS)
         if flash is not None:
-            response.headers.append("Set-Cookie", flash_cookie(self.session, None, secure=self.is_secure))
+            response.headers.append("Set-Cookie", flash_cookie(self.session, None, secure=secure))
         return response
 
     async def permissions(self, organization_id: str) -> UiPermissions:

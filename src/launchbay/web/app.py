@@ -21,7 +21,7 @@ from launchbay.ids import is_id
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.web import responses
-from launchbay.web.middleware import AccessLog, RequestId, SecurityHeaders, Tracing
+from launchbay.web.middleware import AcceptedHosts, AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.requests import (
     JSON,
@@ -96,15 +96,17 @@ def create_app(
     services: ApiDeps,
     limits: RateLimits | None = None,
     mount: Mount | None = None,
+    hosts: frozenset[str] | None = None,
 ) -> ASGIApp:
-    """Return the endpoints and the mounted application, inside the middleware."""
+    """Return the endpoints and the mounted application, inside the middleware. `hosts` is for AcceptedHosts."""
     dispatcher = Dispatcher(endpoints, authenticator, services, limits)
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
         await app(scope, receive, send)
 
-    return RequestId(Tracing(AccessLog(SecurityHeaders(route))))
+    secured = SecurityHeaders(AcceptedHosts(route, hosts), encrypted_only=services.is_secure)
+    return RequestId(Tracing(AccessLog(secured)))
 
 
 class Dispatcher:

@@ -269,6 +269,11 @@ class ApiDeps:
     sign_in_links: tuple[SignInLink, ...] = ()  # in addition to the local password
     openid: OpenIdSignIn | None = None
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach this server only through TLS."""
+        return self.base_url.startswith("https://")
+
 
 BodyT = TypeVar("BodyT")
 QueryT = TypeVar("QueryT")

@@ -297,7 +297,7 @@ class ServiceItem(msgspec.Struct):
 def absolute_url(request: Request[Any, Any], path: str) -> str:
     """Return the URL of a path: below the configured base URL, else on the Host of the request.
 
-    The response goes to the same caller, so a forged Host fools no one else.
+    `AcceptedHosts` has checked that the Host is a name of this server.
     """
     base = request.deps.base_url.rstrip("/") or f"http://{request.headers.get('host', 'localhost')}"
     return base + path

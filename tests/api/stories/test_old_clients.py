@@ -248,7 +248,9 @@ async def test_a_form_is_never_taken_for_json(port: int, api: Api, library: Libr
 )
 async def test_the_address_may_be_written_in_several_ways(port: int, target: str) -> None:
     wire = await Wire.open(port)
-    await wire.send(f"GET {target} HTTP/1.1\r\nHost: x\r\nAuthorization: {basic(EMAIL, PASSWORD)}\r\n\r\n".encode())
+    await wire.send(
+        f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {basic(EMAIL, PASSWORD)}\r\n\r\n".encode()
+    )
     answer = await wire.answer()
     assert (answer.status, [row["name"] for row in answer.json()]) == (200, ["Default"])
     wire.close()
@@ -266,6 +268,8 @@ async def test_ruby_sends_nested_query_brackets_and_they_are_ignored(port: int, 
     application = await api.application()
     wire = await Wire.open(port)
     target = f"/api/1/applications/{application}/instances?filter[status]=Running&ids[]=1"
-    await wire.send(f"GET {target} HTTP/1.1\r\nHost: x\r\nAuthorization: {basic(EMAIL, PASSWORD)}\r\n\r\n".encode())
+    await wire.send(
+        f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {basic(EMAIL, PASSWORD)}\r\n\r\n".encode()
+    )
     assert (await wire.answer()).json() == []
     wire.close()

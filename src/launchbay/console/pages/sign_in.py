@@ -3,9 +3,9 @@
 from starlette.responses import RedirectResponse, Response
 
 from launchbay.auth.authentication import BasicCredentials
-from launchbay.auth.cookies import session_cookie
+from launchbay.auth.cookies import session_cookie, set_cookie
 from launchbay.console.rendering import HEADERS
-from launchbay.console.request import SIGN_IN, THEME_COOKIE, THEMES, PageRequest, Routes, safe_path
+from launchbay.console.request import HOME, SIGN_IN, THEME_COOKIE, THEMES, PageRequest, Routes, safe_path
 from launchbay.errors import LaunchbayError
 from launchbay.usecases.context import Context
 from launchbay.usecases.sign_in import close_session, open_session
@@ -58,8 +58,6 @@ async def choose_theme(request: PageRequest) -> Response:
     theme = request.form.text("theme")
     response = RedirectResponse(safe_path(request.form.text("back")), 303, HEADERS)
     chosen = theme if theme in THEMES else "auto"
-    secure = "; Secure" if request.is_secure else ""
-    response.headers.append(
-        "Set-Cookie", f"{THEME_COOKIE}={chosen}; Path=/console; Max-Age={_YEAR_S}; HttpOnly; SameSite=Lax{secure}"
-    )
+    cookie = set_cookie(THEME_COOKIE, chosen, _YEAR_S, path=HOME, secure=request.is_secure)
+    response.headers.append("Set-Cookie", cookie)
     return response

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from launchbay.auth.authentication import BasicCredentials
-from launchbay.auth.cookies import sent_cookie, session_cookie
+from launchbay.auth.cookies import sent_cookie, session_cookie, set_cookie
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S, REFRESH_TOKEN_LABEL_CHARS
 from launchbay.usecases import account, sign_in
@@ -167,9 +167,10 @@ async def finish_sign_in(request: Request[None, CallbackQuery]) -> Response:
         openid = _configured(request)
         brought = {name: value for name, value in msgspec.structs.asdict(request.query).items() if value is not None}
         cookies = request.headers.get("cookie", "")
-        identity = await openid.provider.finish(sent_cookie(cookies, _COOKIE), brought)
+        secure = request.deps.is_secure
+        identity = await openid.provider.finish(sent_cookie(cookies, _COOKIE, secure=secure), brought)
         actor = await sign_in.sign_in_with_identity(app, openid.account_policy, identity, request.address)
-        is_for_console = sent_cookie(cookies, _TO_COOKIE) == CONSOLE
+        is_for_console = sent_cookie(cookies, _TO_COOKIE, secure=secure) == CONSOLE
         ctx = Context(app, actor)
         shown = await (_opened_console(request, ctx) if is_for_console else show_new_token(ctx, ""))
     except LaunchbayError as error:
@@ -182,7 +183,7 @@ async def finish_sign_in(request: Request[None, CallbackQuery]) -> Response:
 
 async def _opened_console(request: Request[None, CallbackQuery], ctx: Context) -> Response:
     session = await sign_in.open_session(ctx)
-    cookie = session_cookie(session.token, session.expires_in_s, secure=request.deps.base_url.startswith("https://"))
+    cookie = session_cookie(session.token, session.expires_in_s, secure=request.deps.is_secure)
     return HTMLResponse("", 303, (("Location", "/console"), ("Set-Cookie", cookie)))
 
 
@@ -193,6 +194,4 @@ def _configured(request: Request[Any, Any]) -> OpenIdSignIn:
 
 
 def _cookie(request: Request[Any, Any], value: str, seconds: int, name: str = _COOKIE) -> tuple[str, str]:
-    secure = "; Secure" if request.deps.base_url.startswith("https://") else ""
-    # Lax: the provider's redirect comes from another site and must send the cookie.
-    return "Set-Cookie", f"{name}={value}; Path={START}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+    return "Set-Cookie", set_cookie(name, value, seconds, path=START, secure=request.deps.is_secure)
