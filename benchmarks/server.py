@@ -57,6 +57,10 @@ class Server:
         """Return the CPU time of the server and of its PostgreSQL, in seconds."""
         return sum(_cpu_s(pid) for pid in (self.pid, *_postgres_pids(self.data_dir)))
 
+    def own_cpu_s(self) -> float:
+        """Return the CPU time of the server without PostgreSQL, in seconds."""
+        return _cpu_s(self.pid)
+
     def memory_mb(self) -> float:
         """Return the resident memory of the server process, in MB."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
@@ -66,11 +70,16 @@ class Server:
 
 
 @contextmanager
-def running(data_dir: Path | None = None, *options: str, **settings: str) -> Iterator[Server]:
-    """Start the server on a data directory (a fresh one by default), and stop it at the end."""
+def running(
+    data_dir: Path | None = None, *options: str, python: str = sys.executable, **settings: str
+) -> Iterator[Server]:
+    """Start the server on a data directory (a fresh one by default), and stop it at the end.
+
+    `python` is the interpreter that finds the product to measure.
+    """
     directory = data_dir or Path(tempfile.mkdtemp(prefix="launchbay-bench-"))
     began = time.perf_counter()
-    process = _launchbay("serve", "--data-dir", str(directory), "--port", "0", *options, **settings)
+    process = _launchbay(python, "serve", "--data-dir", str(directory), "--port", "0", *options, **settings)
     try:
         port = int(_told(process, r"http://127\.0\.0\.1:(\d+)"))
         asyncio.run(_first_answer(port))
@@ -84,18 +93,23 @@ def running(data_dir: Path | None = None, *options: str, **settings: str) -> Ite
 @contextmanager
 def working(server: Server, url: str, count: int, **settings: str) -> Iterator[None]:
     """Start so many workers beside a server, on its database, and stop them at the end."""
-    shared = ("--data-dir", str(server.data_dir), "--database-url", url)
-    workers = [_launchbay("worker", *shared, **settings) for _ in range(count)]
+    workers: list[subprocess.Popen[str]] = []
     try:
-        for worker in workers:
-            _told(worker, "(runs jobs)")
+        workers.extend(start_worker(server, url, **settings) for _ in range(count))
         yield
     finally:
         for worker in workers:
             _end(worker)
 
 
-def _launchbay(*command: str, **settings: str) -> "subprocess.Popen[str]":
+def start_worker(server: Server, url: str, python: str = sys.executable, **settings: str) -> "subprocess.Popen[str]":
+    """Start a worker and wait until it says that it is there."""
+    worker = _launchbay(python, "worker", "--data-dir", str(server.data_dir), "--database-url", url, **settings)
+    _told(worker, "(Launchbay worker)")
+    return worker
+
+
+def _launchbay(python: str, *command: str, **settings: str) -> "subprocess.Popen[str]":
     environment = {
         **os.environ,
         "LAUNCHBAY_ADMIN_PASSWORD": PASSWORD,
@@ -103,7 +117,7 @@ def _launchbay(*command: str, **settings: str) -> "subprocess.Popen[str]":
         "LAUNCHBAY_LOG_FORMAT": "json",
         **{f"LAUNCHBAY_{name.upper()}": value for name, value in settings.items()},
     }
-    program = [sys.executable, "-m", "launchbay.cli.main", *command]
+    program = [python, "-m", "launchbay.cli.main", *command]
     return subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment)
 
 
