@@ -22,7 +22,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel bench soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel bench bench-dispatch soak lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -86,6 +86,9 @@ wheel: $(PACKAGE) ## build the package, console and all, in ./dist
 
 bench: $(DEV) ## measure the speed promises
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-dispatch: $(DEV) ## measure launches as users make them, on disks of several speeds
+	$(BIN)/python -m benchmarks.dispatch $(ARGS)
 
 soak: $(DEV) ## half an hour of load and kills: does anything grow?
 	$(BIN)/python -m benchmarks.soak $(ARGS)

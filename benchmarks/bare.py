@@ -1,6 +1,7 @@
 """The limit for reads: a bare ASGI application with one indexed query, under the product's own server and pool.
 
-`python -m benchmarks.bare URL INSTANCE` serves it on a free port of 127.0.0.1, and prints the port.
+`python -m benchmarks.bare URL INSTANCE` serves it on a free port of 127.0.0.1, and prints the port. The path `/empty`
+answers without the query.
 """
 
 import socket
@@ -21,8 +22,10 @@ async def serve(url: str, instance: str) -> None:
         async def app(scope: dict[str, Any], _receive: Any, send: Any) -> None:
             if scope["type"] != "http":
                 return
-            async with database.connection() as connection:
-                row = await (await connection.execute(QUERY, {"id": instance})).fetchone()
+            row: Any = ()
+            if scope["path"] != "/empty":
+                async with database.connection() as connection:
+                    row = await (await connection.execute(QUERY, {"id": instance})).fetchone()
             assert row is not None
             body = ("{" + ",".join(f'"{n}":"{str(value)[:200]}"' for n, value in enumerate(row)) + "}").encode()
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

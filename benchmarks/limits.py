@@ -1,9 +1,12 @@
 """What the machine itself can do, measured in the same run: the figures that the product's are compared with."""
 
 import asyncio
+import math
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +16,7 @@ from psycopg import sql
 
 from benchmarks.http_client import Client
 from benchmarks.reads import hammer
+from launchbay.postgres.cluster import binaries
 from launchbay.store.database import conninfo
 
 LISTENS_WITHIN_S = 30.0
@@ -42,11 +46,14 @@ def _await_listening(port: int) -> None:
         time.sleep(0.05)
 
 
-def bare_reads(url: str, instance: str, clients: int, seconds: float) -> tuple[float, float]:
-    """Return requests per second and the 99th percentile in ms of a bare endpoint with one indexed query."""
+def bare_reads(url: str, instance: str, clients: int, seconds: float, path: str = "/") -> tuple[float, float]:
+    """Return requests per second and the 99th percentile in ms of a bare endpoint with one indexed query.
+
+    The path `/empty` is one without it.
+    """
     with bare_application(url, instance) as port:
         _await_listening(port)
-        return asyncio.run(hammer(lambda: Client("127.0.0.1", port, ""), "/", clients, seconds))
+        return asyncio.run(hammer(lambda: Client("127.0.0.1", port, ""), path, clients, seconds))
 
 
 def commits_per_s(url: str, seconds: float = 2.0) -> float:
@@ -59,6 +66,21 @@ def commits_per_s(url: str, seconds: float = 2.0) -> float:
             count += 1
         connection.execute("DROP TABLE benchmark_commits")
     return count / seconds
+
+
+def pgbench_commits_per_s(url: str, clients: int, seconds: float) -> float:
+    """Return how many single-row INSERT + COMMIT so many clients make in a second, by PostgreSQL's own pgbench."""
+    with psycopg.connect(conninfo(url), autocommit=True) as connection, tempfile.NamedTemporaryFile("w") as script:
+        connection.execute("CREATE TABLE IF NOT EXISTS benchmark_commits (id bigserial PRIMARY KEY, text text)")
+        script.write("INSERT INTO benchmark_commits (text) VALUES ('x');\n")
+        script.flush()
+        command = [str(binaries() / "pgbench"), "-n", "-M", "prepared", "-f", script.name]
+        extent = ["-T", str(math.ceil(seconds)), "-c", str(clients), "-j", str(min(clients, 2))]
+        told = subprocess.check_output([*command, *extent, url], text=True)
+        connection.execute("DROP TABLE benchmark_commits")
+    found = re.search(r"tps = ([\d.]+)", told)
+    assert found, told
+    return float(found[1])
 
 
 def copied_s(url: str, instance: str) -> float:

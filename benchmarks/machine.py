@@ -32,3 +32,9 @@ def write(path: Path, result: dict[str, Any]) -> None:
     """Write a result where it is asked for, as the pages of evidence read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a result again."""
+    result: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return result

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evidence.dispatch import dispatch
 from benchmarks.evidence.faults import faults
 from benchmarks.evidence.growth import growth
 from benchmarks.evidence.power import power
@@ -18,12 +19,14 @@ EVIDENCE = ROOT / "docs" / "evidence"
 COMMANDS = {
     "speed": "make bench ARGS='--json docs/evidence/data/speed.json'",
     "schedules": "python -m benchmarks.schedules --json docs/evidence/data/schedules.json",
+    "dispatch": "make bench-dispatch ARGS='--json docs/evidence/data/dispatch.json'",
     "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",
     "soak": "make soak ARGS='--json docs/evidence/data/soak.json'",
     "retention": "python -m benchmarks.retention --json docs/evidence/data/retention.json",
 }
 TITLES = {
     "speed.md": "the speed table",
+    "dispatch.md": "launches as users make them, on disks of several speeds",
     "growth.md": "growth with instances, schedules and workers",
     "soak.md": "half an hour of load and kills: does anything grow?",
     "retention.md": "throwing away the history of many jobs",
@@ -55,6 +58,8 @@ def write(data: dict[str, Any], directory: Path) -> list[Path]:
 def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
     if "speed" in data or "schedules" in data:
         yield "speed.md", speed(data)
+    if "dispatch" in data:
+        yield "dispatch.md", dispatch(data["dispatch"])
     if "growth" in data:
         yield "growth.md", growth(data, directory)
     if "soak" in data:
@@ -89,6 +94,9 @@ def index(data: dict[str, Any]) -> str:
         "\n".join(f"- [{name.removesuffix('.md').capitalize()}]({name}): {TITLES[name]}" for name in there),
         "## Runs",
         table(("result", "when", "cores", "memory", "Python", "PostgreSQL", "load before", "again"), runs),
+        "`make bench-dispatch` measures launches as users make them: over HTTP, polled until they run, on disks of"
+        " several speeds, with what each launch costs. `python -m benchmarks.dispatch --help` says how to compare two"
+        " versions. Slower disks need a C compiler.",
         "`python -m benchmarks.evidence` writes these pages and their plots from the results. Client, server and"
         " PostgreSQL"
         " share the machine in all runs. Why it is done so: [decision"
