@@ -568,3 +568,17 @@ async def test_a_client_that_goes_away_frees_the_connection_to_the_database(port
         await wire.reader.readuntil(b"\r\n\r\n")
         wire.close()
     assert len(accepted(await api.get(many.paths["applications"], limit=1))) == 1
+
+
+async def test_a_reader_of_one_instance_sees_no_other_in_any_list(api: Api) -> None:
+    first = await api.running(PAUSING)
+    application = (await api.document(first))["applicationId"]
+    other = await api.launch(application)
+    await api.settled(other)
+    reader = await api.member(f"Read: [/applications/{application}/instances/{first}]")
+    assert accepted(await reader.get(f"instances/{first}"))["id"] == first
+    refused(await reader.get(f"instances/{other}"), 403, "NotAllowed")
+    for path in (f"applications/{application}/instances", f"environments/{api.environment}/instances"):
+        answer = await reader.get(path)
+        refused(answer, 403, "NotAllowed")
+        assert other not in answer.text

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
+from launchbay.errors import Unavailable
+from launchbay.store import jobs
 from tests.support.applications import RELAY, SIZED_CHILD, child_of, parent, parent_and_child
 from tests.support.databases import Databases
 from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
@@ -19,6 +21,22 @@ async def test_a_parent_launches_its_child_and_shows_its_signals(api: Api) -> No
     assert child["status"] == "Running"
     assert child["returnValues"] == {"result.size": 7, "result.note": "size 7"}
     assert [job["name"] for job in child["workflowHistory"]] == ["launch"]
+
+
+async def test_a_parent_waits_out_a_database_that_is_away_when_it_begins_to_wait_for_its_child(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_held, failures = jobs.is_held, []
+
+    async def away_at_first(*given: Any, **values: Any) -> Any:
+        if len(failures) < 2:
+            failures.append(1)
+            raise Unavailable("The database is away.")
+        return await is_held(*given, **values)
+
+    monkeypatch.setattr(jobs, "is_held", away_at_first)
+    document = await api.settled(await api.launch(await parent_and_child(api)))
+    assert (document["status"], document["errorMessage"], len(failures)) == ("Running", None, 2)
 
 
 async def test_signals_and_results_of_a_child_have_the_types_that_the_parent_declares(api: Api) -> None:

@@ -141,8 +141,7 @@ class ChildJobs:
 
         No other worker runs them, and their instances would stay busy until the parent ends.
         """
-        async with self._database.connection() as connection:
-            running = await jobs.list_running_children(connection, parent_job_id=parent.job_id)
+        running = await run_until_available(self._database, jobs.list_running_children, parent_job_id=parent.job_id)
         for job_id in running:
             if job_id not in self._awaited:
                 await self._cancel(job_id)
@@ -153,8 +152,8 @@ class ChildJobs:
 
     async def _resume(self, parent: JobRun, job_id: str) -> None:
         """Continue a child job. Raises Fenced if another worker has taken the parent job over."""
-        async with self._database.connection() as connection:
-            held = await jobs.is_held(connection, job_id=parent.claimed_id or parent.job_id, fence=parent.fence)
+        holder_id = parent.claimed_id or parent.job_id
+        held = await run_until_available(self._database, jobs.is_held, job_id=holder_id, fence=parent.fence)
         if not held:
             # This worker must not take the child job from the one that continues both (guarantee 7).
             raise Fenced("Another worker has taken the parent job over.")
@@ -169,8 +168,9 @@ class ChildJobs:
 
         Otherwise, jobs that wait for each other's instances could occupy all slots while the awaited jobs stay queued.
         """
-        async with self._database.connection() as connection:
-            waiting = await jobs.get_unclaimed(connection, instance_id=instance_id, after_s=STALLED_AFTER_S)
+        waiting = await run_until_available(
+            self._database, jobs.get_unclaimed, instance_id=instance_id, after_s=STALLED_AFTER_S
+        )
         if waiting is not None:
             await self._run_job(waiting)
 

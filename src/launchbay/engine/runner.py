@@ -166,8 +166,7 @@ class Runner:
             return records, await jobs.get_cancellation(connection, job_id=job_id)
 
     async def _cancel_child(self, reason: str, job_id: str) -> None:
-        async with self._database.connection() as connection:
-            await jobs.cancel_child(connection, job_id=job_id, reason=reason)
+        await run_until_available(self._database, jobs.cancel_child, job_id=job_id, reason=reason)
 
     async def _run_claimed(
         self,
