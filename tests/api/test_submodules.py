@@ -26,7 +26,8 @@ async def test_a_parent_launches_its_child_and_shows_its_signals(api: Api) -> No
 async def test_a_parent_waits_out_a_database_that_is_away_when_it_begins_to_wait_for_its_child(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_held, failures = jobs.is_held, []
+    is_held = jobs.is_held
+    failures: list[int] = []
 
     async def away_at_first(*given: Any, **values: Any) -> Any:
         if len(failures) < 2:

@@ -75,7 +75,8 @@ _VALUE = re.compile(r"[A-Za-z0-9._~+/=-]*", re.ASCII)
 def sent_cookie(header: str, name: str = NAME, *, secure: bool) -> str:
     """Return the value of a cookie from the Cookie header, or "".
 
-    "" also if it can't be ours. The last of several counts. With `secure` only the prefixed cookie counts: anybody could have planted the other one.
+    "" also if it can't be ours. The last of several counts. With `secure` only the prefixed cookie counts: anybody
+    could have planted the other one.
     Anybody can send this header, and `http.cookies` takes quadratic time for quoted values, which ours never are.
     """
     name = f"{_PREFIX}{name}" if secure else name

@@ -344,9 +344,9 @@ def redacted_url(url: str) -> str:
 
 
 def _parsed(url: str) -> dict[str, Any]:
-    """Return the parameters of a connection string. Raises CannotStart without any part of an invalid one.
+    """Return the parameters of a connection string. Raises CannotStart.
 
-    libpq's own message repeats parts of the string, which may be the password.
+    libpq's own message repeats parts of the string, which may be the password, so it isn't shown.
     """
     try:
         parts: dict[str, Any] | None = dict(conninfo_to_dict(url))
