@@ -24,12 +24,12 @@ DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.tx
 
 .PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel bench bench-dispatch soak lock clean
 
-help: ## list the targets
+help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
-setup: $(PACKAGE) ## make .venv with the locked packages and the product
+setup: $(PACKAGE) ## create .venv with the locked packages and Launchbay
 
-check: $(DEV) ## lint, formatting, types, import contracts, rules of style, English
+check: $(DEV) ## run the linter, formatter, type checker, import rules, style rules and prose checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -38,7 +38,7 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style, Engl
 	frontend/check
 	$(PYTEST) -q tests/style/test_style.py tests/style/test_imports.py
 
-generate: $(DEV) debian ## write the client, reference pages and golden files again after a change of the API
+generate: $(DEV) debian ## regenerate the client, reference pages and golden files after an API change
 	$(BIN)/python -m generators
 	$(BIN)/python -m generators # the pages of the commands read the client that was just written
 	LAUNCHBAY_GOLDEN=write $(PYTEST) -q tests/golden tests/matrix
@@ -46,16 +46,16 @@ generate: $(DEV) debian ## write the client, reference pages and golden files ag
 prose: $(DEV) ## check the English of documentation, messages and docstrings
 	$(BIN)/python -m tests.style.prose $(ARGS)
 
-test: $(DEV) debian moto axe ## every test that is quick enough for each change
+test: $(DEV) debian moto axe ## run the quick tests
 	$(PYTEST) $(PARALLEL) --durations=25 -m "not slow and not faults and not load" $(ARGS)
 
-test-slow: $(DEV) debian moto axe ## tests with real programs that take their time
+test-slow: $(DEV) debian moto axe ## run the tests that start real programs
 	$(PYTEST) $(PARALLEL) --durations=25 -m "slow and not faults and not load" $(ARGS)
 
-test-random: $(DEV) debian moto ## tests of properties, with many random examples
+test-random: $(DEV) debian moto ## run the tests of properties with many random examples
 	HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) --timeout=600 -m "hypothesis and not slow and not faults and not load" $(ARGS)
 
-test-faults: $(DEV) debian moto ## the slow suites that kill, cut and stop things
+test-faults: $(DEV) debian moto ## run the tests that kill, pause and disconnect processes
 	$(PYTEST) -m faults $(ARGS)
 
 axe: # what looks at pages for people who cannot see them well
@@ -78,26 +78,26 @@ docs: $(DEV) ## build the documentation as a site, and serve it
 serve: $(PACKAGE) ## run the server in ./data
 	$(BIN)/launchbay serve $(ARGS)
 
-demo: $(PACKAGE) ## run the server with something to look at
+demo: $(PACKAGE) ## run the server with a sample application
 	$(BIN)/launchbay demo $(ARGS)
 
-wheel: $(PACKAGE) ## build the package, console and all, in ./dist
+wheel: $(PACKAGE) ## build the package with the console in ./dist
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
-bench: $(DEV) ## measure the speed promises
+bench: $(DEV) ## measure the guaranteed speeds
 	$(BIN)/python -m benchmarks $(ARGS)
 
 bench-dispatch: $(DEV) ## measure launches as users make them, on disks of several speeds
 	$(BIN)/python -m benchmarks.dispatch $(ARGS)
 
-soak: $(DEV) ## half an hour of load and kills: does anything grow?
+soak: $(DEV) ## check for growth during 30 minutes of load and kills
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
-lock: ## write the lock files again after a change of dependencies (needs uv)
+lock: ## regenerate the lock files after a change of dependencies (requires uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: see https://docs.astral.sh/uv/" >&2; exit 1; }
 	requirements/lock
 
-clean: ## remove .venv and what the tools left
+clean: ## remove .venv and the files of the tools
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
 # An environment made from another lock file is made anew, so that nothing of the old list stays behind.
