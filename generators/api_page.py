@@ -32,7 +32,7 @@ def _operation(operation: Operation) -> Iterator[str]:
     yield ""
     yield f"`{operation.method} {operation.path}`"
     yield ""
-    marks = ["An addition to the reference."] if entry.get("x-addition") else []
+    marks = ["Extension."] if entry.get("x-addition") else []
     marks += ["Without credentials."] if entry.get("security") == [] else []
     needs = entry.get("description", "")
     yield " ".join([entry["summary"], *([f"{needs.rstrip('.')}."] if needs else []), *marks])
@@ -58,7 +58,7 @@ def _parameters(entry: Mapping[str, Any]) -> Iterator[str]:
 def _body(operation: Operation) -> Iterator[str]:
     content = operation.document.get("requestBody", {}).get("content", {})
     for media_type, entry in content.items():
-        optional = "" if operation.document["requestBody"]["required"] else ", may be left out"
+        optional = "" if operation.document["requestBody"]["required"] else ", optional"
         kind = "" if media_type != JSON else f": {_shown(entry['schema'])}"
         yield f"Body `{media_type}`{kind}{optional}."
         yield ""
@@ -78,16 +78,16 @@ def _answer(operation: Operation) -> Iterator[str]:
     if kind == "None":
         shown = "`{}`"
     about = answer["description"] if answer["description"] != "Success." else ""
-    told = " ".join(part for part in (f"Answers `{media_type}`", shown and f"{shown}") if part)
+    told = " ".join(part for part in (f"Returns `{media_type}`", shown and f"{shown}") if part)
     yield f"{told}. {about}".strip()
     yield ""
     if "example" in content:
         yield from _example(media_type, content["example"])
     refusals = [status for status in operation.document["responses"] if status not in _ALWAYS]
     if refusals:
-        yield f"Refusals: {', '.join(refusals)}."
+        yield f"Error statuses: {', '.join(refusals)}."
     else:
-        yield "Refuses nothing by itself."
+        yield "No error statuses of its own."
 
 
 def _example(media_type: str, example: Any) -> Iterator[str]:

@@ -261,7 +261,7 @@ async def test_a_prepared_key_opens_everywhere_before_anybody_seals_with_it(api:
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     runner = CliRunner()
     missing = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path)])
-    assert (missing.exit_code, "cannot be read" in missing.output) == (1, True)
+    assert (missing.exit_code, "can't be read" in missing.output) == (1, True)
     read_secret_key(tmp_path / FILE_NAME)
     nothing = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--finish"])
     assert (nothing.exit_code, "no former key" in nothing.output) == (1, True)

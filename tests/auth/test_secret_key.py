@@ -86,7 +86,7 @@ def test_a_key_that_everybody_may_read_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_place_of_the_file_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match="cannot be read"):
+    with pytest.raises(CannotStart, match="can't be read"):
         read_secret_key(tmp_path)
 
 

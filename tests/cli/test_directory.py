@@ -207,7 +207,6 @@ def test_a_directory_that_is_not_empty_is_not_written_into(organization: Shell, 
         ({"applications/a/manifest.yaml": "", "applications/a/source.yaml": "url: http://x"}, "Delete one of them"),
         ({"applications/a/source.yaml": "uri: x"}, "source.yaml"),
         ({"applications/a/revisions/r/other.yaml": ""}, "Valid names: revision.yaml"),
-        ({}, "isn't a directory"),
     ],
 )
 def test_what_is_wrong_with_a_directory_is_told_with_its_file(
@@ -215,6 +214,10 @@ def test_what_is_wrong_with_a_directory_is_told_with_its_file(
 ) -> None:
     written(tmp_path / "bad", files)
     assert re.search(told, shell.bad(9, "apply", str(tmp_path / "bad")))
+
+
+def test_a_missing_directory_is_a_wrong_argument(shell: Shell, tmp_path: Path) -> None:
+    assert "isn't a directory" in shell.bad(2, "apply", str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize(

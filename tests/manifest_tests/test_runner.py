@@ -49,11 +49,11 @@ def test_a_failure_ends_with_1_and_is_told_with_file_and_line(folder: Path) -> N
     result = run(folder / "app.test.yml")
     assert result.exit_code == 1
     assert f"{folder}/app.test.yml:4: expected x to be 2, found 1." in result.output
-    assert "1 tests, 1 failed" in result.output
+    assert "1 test, 1 failed" in result.output
 
 
 def test_names_choose_tests(folder: Path) -> None:
-    assert "1 tests" in run(folder / "app.test.yml", "-k", "too").output
+    assert "1 test, " in run(folder / "app.test.yml", "-k", "too").output
     assert "0 tests, all succeeded" in run(folder / "app.test.yml", "-k", "nothing").output
 
 

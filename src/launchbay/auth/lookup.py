@@ -217,7 +217,7 @@ class Lookup:
         row = await query(self._connection, caller_id=self._actor.user_id, id=_id(object_id), **more)
         row = self._checked(row)
         if row.found is None:
-            raise NotFound(f"There is no {query.noun} {object_id[:80]!r}.", "Look the id up in the list it came from.")
+            raise NotFound(f"There is no {query.noun} {object_id[:80]!r}.", f"List the {query.noun}s to find the ID.")
         return row.found, row.organization_stamp
 
     def _checked(self, row: LookupRow[T] | None) -> LookupRow[T]:

@@ -55,7 +55,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A caller whose credentials were verified. E-mail and name are labels; every decision rests on `user_id`.
+    """A caller whose credentials were verified. Email and name are labels; every decision rests on `user_id`.
 
     `stamp` is the user's `access_stamp` under which the credentials were verified, or None where they do not depend on
     the password. The lookup compares it with the stored one in the query that it makes anyway, so a verification kept

@@ -118,7 +118,7 @@ def _read_line(line: str) -> tuple[str, bytes] | None:
 
 def _unreadable(file: Path, error: Exception) -> CannotStart:
     return CannotStart(
-        f"The secret key file {file} cannot be read or made: {error}",
+        f"The secret key file {file} can't be read or created: {error}",
         "Set LAUNCHBAY_SECRET_KEY_FILE to a file that the server may read.",
     )
 

@@ -154,7 +154,7 @@ def _refuse_early_attempt(wait_s: float) -> None:
 
 
 def _keys(account: str, address: str) -> tuple[bytes, bytes]:
-    """Return keys of a fixed size, so that a long e-mail address costs no memory."""
+    """Return keys of a fixed size, so that a long email address costs no memory."""
     block = address_block(address)
     return _digest(f"{block}\0{account.lower()}"), _digest(block)
 

@@ -225,4 +225,4 @@ def _no_server(name: str, configuration: Configuration) -> str:
     if configuration.profiles:
         known = ", ".join(sorted(configuration.profiles))
         return f"Unknown profile '{name}'. Profiles: {known}. To add it, run: launchbay login URL --profile {name}"
-    return "No server is configured. Log in first: launchbay login https://launchbay.example.org"
+    return "No server is configured. Sign in first: launchbay login https://launchbay.example.org"

@@ -73,7 +73,10 @@ MEANINGS = {
         "A launch, job, test or manifest check failed, or the server had an internal error.",
         "Read the message. For a job, run `launchbay job show` and `launchbay instance log`.",
     ),
-    ExitCode.USAGE: ("The command line is invalid, or no server is configured.", "See `--help`."),
+    ExitCode.USAGE: (
+        "The command line is invalid, it names a missing file, or no server is configured.",
+        "See `--help`.",
+    ),
     ExitCode.NOT_FOUND: ("No object has this name or ID.", "List the objects of that kind."),
     ExitCode.NOT_AUTHENTICATED: ("The credentials are missing, wrong, expired or revoked.", "Run `launchbay login`."),
     ExitCode.NOT_ALLOWED: (
@@ -86,7 +89,10 @@ MEANINGS = {
     ),
     ExitCode.UNAVAILABLE: ("The server doesn't respond, or is temporarily unavailable.", "Retry later."),
     ExitCode.TIMED_OUT: ("The time of `--timeout` is over. The job keeps running.", "Wait again."),
-    ExitCode.REFUSED: ("The server rejected the request as invalid.", "Change what the message names."),
+    ExitCode.REFUSED: (
+        "The server rejected the request as invalid, or the files for `launchbay apply` are invalid.",
+        "Change what the message names.",
+    ),
     ExitCode.INTERRUPTED: ("You interrupted the command with Ctrl-C. Jobs on the server keep running.", "Nothing."),
 }
 

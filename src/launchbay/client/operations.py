@@ -497,7 +497,10 @@ class Operations:
         arguments: Mapping[str, Any] | None = None,
         include_intermediate: bool | None = None,
     ) -> Call[list[dict[str, Any]]]:
-        """Run a command on a service and return its results, the final one last. Permission: RunServiceCommand."""
+        """Run a command on a service and return its results, the final one last. Permission: RunServiceCommand.
+
+        `include_intermediate`: Return the intermediate results before the final one.
+        """
 
     # Instances
 
@@ -582,8 +585,8 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Reconfigure an instance. The change takes effect after the response. Permission: EditInstance;
-        CreateInstance on applications of new submodules.
+        """Reconfigure an instance. Replaces all parameters: an omitted one gets its default. The change takes effect
+        after the response. Permission: EditInstance; CreateInstance on applications of new submodules.
 
         `instance_name`: The new name. Default: unchanged.
         `manifest_version`: The new manifest version. Overrides the revision's.
@@ -603,8 +606,8 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[types.Preview]:
-        """Preview a reconfiguration without changing anything. Permission: EditInstance; CreateInstance on
-        applications of new submodules.
+        """Preview a reconfiguration without changing anything. An omitted parameter gets its default. Permission:
+        EditInstance; CreateInstance on applications of new submodules.
 
         `instance_name`: The new name. Default: unchanged.
         `manifest_version`: The new manifest version. Overrides the revision's.
@@ -753,7 +756,10 @@ class Operations:
     def approve(
         self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
     ) -> Call[types.Approval]:
-        """Approve a step. Permission: ApproveInstanceWorkflow, and the permission or role that the step requires."""
+        """Approve a step. Permission: ApproveInstanceWorkflow, and the permission or role that the step requires.
+
+        `comment`: Comment for the others who decide, and for the log.
+        """
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/reject", media_type=JSON, keyed=True))
     def reject(
@@ -761,6 +767,8 @@ class Operations:
     ) -> Call[types.Approval]:
         """Reject a step. The step fails and is not retried. Permission: ApproveInstanceWorkflow, and the permission
         or role that the step requires.
+
+        `comment`: Comment for the others who decide, and for the log.
         """
 
     # Audit
@@ -876,7 +884,10 @@ class Operations:
         )
     )
     def generate_token(self, *, email: str, password: str, label: str | None = None) -> Call[str]:
-        """Sign in and show a new refresh token once."""
+        """Sign in and show a new refresh token once.
+
+        `label`: Label of the token, such as the program that uses it.
+        """
 
     @operation(OperationSpec("GET", "/invitation/{token}", answer="text/html", public=True))
     def invitation_page(self, token: str) -> Call[str]:

@@ -239,7 +239,7 @@ def test(files: Sequence[Path], pattern: str, log: bool) -> None:  # noqa: FBT00
         except OSError as error:
             _refuse(f"{error.filename or path}: {error.strerror}.")
     outcomes = "all succeeded" if not failed else f"{failed} failed"
-    click.echo(f"{ran} tests, {outcomes}, {round(seconds * 1000)} ms")
+    click.echo(f"{ran} {'test' if ran == 1 else 'tests'}, {outcomes}, {round(seconds * 1000)} ms")
     if failed:
         sys.exit(1)
 

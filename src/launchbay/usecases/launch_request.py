@@ -96,9 +96,9 @@ def _destroy_interval(given: Mapping[str, Any]) -> int:
 
 
 class RevisionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A new revision, or what changes in one: the state of an instance, or a version with what goes with it.
+    """A new revision or a change of one: the state of an instance, or a manifest version with its settings.
 
-    In a change, what is left out stays as it is; `environmentId: null` takes the environment away.
+    In a change, omitted fields stay unchanged; `environmentId: null` removes the environment.
     """
 
     name: str | None = None

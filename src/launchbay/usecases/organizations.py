@@ -29,7 +29,7 @@ async def read_audit_entries(
 ) -> AsyncIterator[list[AuditRow]]:
     """Stream the entries of an organization in chunks, oldest first: by an actor, about an object.
 
-    `by` is a user's id or e-mail address. `about` is an object's id, or a path, which stands for what is below it too.
+    `by` is a user's id or email address. `about` is an object's id, or a path, which stands for what is below it too.
     Whoever views it sees all of it, so the permission is for anything at all. Raises BadRequest for another `about`.
     """
     async with ctx.begin() as work:

@@ -89,7 +89,7 @@ async def _organization_of(work: Work, resource: Resource) -> str:
     object_id = resource.segments[1]
     found = await store.organization_of[resource.kind](work.connection, id=object_id) if is_id(object_id) else None
     if found is None:
-        raise NotFound(f"There is nothing at {str(resource)[:200]!r}.", "Look the id up in the list it came from.")
+        raise NotFound(f"There is nothing at {str(resource)[:200]!r}.", "List the objects to find the ID.")
     return found
 
 

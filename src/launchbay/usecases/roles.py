@@ -171,7 +171,7 @@ async def _for_change(work: Work, role_id: str) -> Role:
 
 def _built_in(role: Role) -> NotAllowed:
     return NotAllowed(
-        f"The role {role.name!r} comes with the organization and stays as it is.",
-        "Create a role of your own instead.",
+        f"The role {role.name!r} can't be changed.",
+        "Create your own role instead.",
         code="BuiltInRole",
     )

@@ -114,7 +114,7 @@ async def sign_in_with_identity(
 ) -> Actor:
     """Return the caller who has signed in at the provider, with the account of theirs.
 
-    That is the account that the identity was linked with, else the one with its verified e-mail address, which is
+    That is the account that the identity was linked with, else the one with its verified email address, which is
     linked now, else a new one, if those are made. Raises NotAllowed for who may not come in, NotAuthenticated for a
     disabled account.
     """
@@ -195,7 +195,7 @@ def _check_domain(domains: Sequence[str], email: str) -> None:
     """Refuse addresses of other domains; with domains set, who has no verified address is of none of them."""
     if domains and email.rpartition("@")[2].lower() not in domains:
         raise NotAllowed(
-            "Accounts of your e-mail domain may not sign in here.",
+            "Accounts of your email domain can't sign in here.",
             f"Use one of {', '.join(domains)}.",
             code="NotAllowed",
         )

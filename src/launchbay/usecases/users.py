@@ -70,7 +70,7 @@ async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserVie
 async def create_user(
     ctx: Context, organization_id: str, *, email: str, name: str, password: str | None, role_names: Sequence[str]
 ) -> CreatedUser:
-    """Add a user to an organization: a new account, or the existing one with this e-mail address.
+    """Add a user to an organization: a new account, or the existing one with this email address.
 
     A new account without a password gets an invitation. Raises BadRequest for what is wrong with the fields, for roles
     that do not exist, for a member, and for a password given for an account that exists: it is not ours to change.

@@ -116,7 +116,7 @@ async def _found(work: Work, webhook_id: str) -> WebhookRow:
     row = await store.get(work.connection, webhook_id=webhook_id)
     if row is None:
         await work.lookup.caller()  # whose account has ended must hear that first
-        raise NotFound(f"There is no webhook {webhook_id!r}.", "Look the id up in the list of the organization.")
+        raise NotFound(f"There is no webhook {webhook_id!r}.", "List the webhooks of the organization to find the ID.")
     await work.lookup.organization(row.organization_id, *_everything())
     return row
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+import click
 import msgspec
 import yaml
 
@@ -73,11 +74,14 @@ _KINDS = ("applications", "environments", "roles")
 
 
 def read_directory(root: Path) -> Contents:
-    """Return the contents of a directory. Raises CommandFailed with all problems."""
+    """Return the contents of a directory.
+
+    Raises UsageError if it is missing, CommandFailed with all problems.
+    """
     reader = _Reader()
     contents = Contents()
     if not root.is_dir():
-        raise CommandFailed(f"{root} isn't a directory.", ExitCode.REFUSED)
+        raise click.UsageError(f"{root} isn't a directory.")
     for path in _visible(root):
         if path.name not in _KINDS:
             reader.problems.append(f"{path}: unexpected name. Valid names: {', '.join(_KINDS)}.")

@@ -1,6 +1,6 @@
 """Approvals that workflows wait for (an addition; docs/decisions/0059-approvals.md)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -21,7 +21,7 @@ _PERMISSION = "ApproveInstanceWorkflow, and the permission or role that the step
 class AnswerBody(msgspec.Struct):
     """An optional comment on the decision."""
 
-    comment: str = ""
+    comment: Annotated[str, msgspec.Meta(description="Comment for the others who decide, and for the log.")] = ""
 
 
 class GivenAnswer(msgspec.Struct):

@@ -55,7 +55,9 @@ ConfigurationBody = Annotated[
     statuses=(409,),
 )
 async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> None:
-    """Reconfigure an instance. The change takes effect after the response."""
+    """Reconfigure an instance. Replaces all parameters: an omitted one gets its default.
+    The change takes effect after the response.
+    """
     await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)
 
 
@@ -68,7 +70,7 @@ async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> Non
     extension=True,
 )
 async def preview_configuration(request: Request[dict[str, Any], None]) -> Preview:
-    """Preview a reconfiguration without changing anything."""
+    """Preview a reconfiguration without changing anything. An omitted parameter gets its default."""
     return await preview.preview_configuration(request.ctx, request.path["id"], request.body)
 
 

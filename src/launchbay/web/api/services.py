@@ -1,7 +1,7 @@
 """Service instances, their types and zones (reference §4, Service instances; conformance.md)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -60,7 +60,9 @@ class CommandBody(msgspec.Struct):
     """The arguments of a command, and whether to return its intermediate results."""
 
     arguments: dict[str, Any] | None = None
-    includeIntermediate: bool = False
+    includeIntermediate: Annotated[
+        bool, msgspec.Meta(description="Return the intermediate results before the final one.")
+    ] = False
 
 
 class TypedName(msgspec.Struct):

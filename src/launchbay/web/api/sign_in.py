@@ -4,7 +4,7 @@ Sign-in with OpenID Connect ends with a new refresh token, or with a console ses
 A provider knows one callback address, so a cookie stores which of the two it is.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -31,7 +31,7 @@ class SignInForm(msgspec.Struct):
 
     email: str
     password: str
-    label: str = ""
+    label: Annotated[str, msgspec.Meta(description="Label of the token, such as the program that uses it.")] = ""
 
 
 class PasswordForm(msgspec.Struct):
