@@ -70,7 +70,7 @@ class Names:
         return _chosen("webhook", text, [(each.url, each.id) for each in webhooks])
 
     def revision(self, text: str, *, application_id: str | None = None) -> str:
-        """Return the ID of a revision, by `APPLICATION/REVISION` or by its name in this application."""
+        """Return the ID of a revision, by `APPLICATION/REVISION` or by its name."""
         if is_id(text):
             return text
         application, slash, name = text.rpartition("/")
