@@ -34,6 +34,8 @@ class Settings:
     database_url: str = field(default="", repr=False)
     base_url: str = ""
     allowed_hosts: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
     admin_email: Annotated[str, Meta(pattern="@", description="an email address")] = "admin@launchbay.local"
     admin_password: str = field(default="", repr=False)
     organization: str = "Default"
@@ -129,7 +131,14 @@ class Settings:
         """Return the programs that actions can start on this server."""
         return self.server_programs.replace(",", " ").split()
 
+    def is_secure(self) -> bool:
+        """Whether clients reach this server only through TLS."""
+        return self.base_url.startswith("https://") if self.base_url else bool(self.tls_certificate)
+
     def _check_addresses(self) -> None:
+        for given, missing in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
+            if getattr(self, given) and not getattr(self, missing):
+                raise CannotStart(f"LAUNCHBAY_{missing.upper()} is empty; LAUNCHBAY_{given.upper()} needs it.")
         if self.base_url and not _is_base_url(self.base_url):
             raise CannotStart(f"LAUNCHBAY_BASE_URL is {self.base_url!r}; it must be an http:// or https:// address.")
         for name in self.allowed_hosts.replace(",", " ").split():

@@ -74,6 +74,7 @@ def console_pages(settings: Settings, api: ApiDeps, actions: Registry) -> Mount:
         ConsoleDeps(
             app=context,
             base_url=settings.base_url,
+            is_secure=settings.is_secure(),
             known_actions=tuple(sorted(actions.names())),
             known_types=tuple(sorted(context.runnable_types)),
             status_of=status_of,
@@ -291,6 +292,7 @@ def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | No
         metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
         base_url=settings.base_url,
+        is_secure=settings.is_secure(),
         sign_in_links=() if openid is None else (SignInLink(settings.oidc_name, START),),
         openid=openid,
     )

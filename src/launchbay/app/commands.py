@@ -5,6 +5,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,8 @@ async def _reseal(database_url: str, file: Path) -> Resealed:
 @config_option
 @click.option("--host", help="Address to listen on. [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on; 0 uses a free one. [default: 8080]")
+@click.option("--tls-certificate", help="PEM file with the server's certificate and its chain. Default: no TLS.")
+@click.option("--tls-key", help="PEM file with the private key of the certificate.")
 @data_option
 @database_option
 @click.option("--no-engine", is_flag=True, help="Serve requests only. Workers run the jobs.")
@@ -212,7 +215,7 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
                 async with asyncio.TaskGroup() as tasks:
                     if not no_engine:
                         tasks.create_task(app.engine.run(stop), name="engine")
-                    web = serve_http(app.app, settings, stop, started=_announce, listener=listener)
+                    web = serve_http(app.app, settings, stop, started=partial(_announce, settings), listener=listener)
                     tasks.create_task(web, name="web")
                     tasks.create_task(_end_streams(app, stop), name="end of streams")
 
@@ -241,7 +244,8 @@ def worker(config: Path | None, **given: Any) -> None:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(app.engine.run(stop), name="engine")
                 if is_watched:
-                    tasks.create_task(serve_http(app.monitoring_app, settings, stop, started=_announce), name="web")
+                    web = serve_http(app.monitoring_app, settings, stop, started=partial(_announce, settings))
+                    tasks.create_task(web, name="web")
 
     _run(settings, run)
 
@@ -295,6 +299,6 @@ def _print_welcome(app: App) -> None:
         click.echo(f"Password (shown only once): {administrator.password}")
 
 
-def _announce(host: str, port: int) -> None:
+def _announce(settings: Settings, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
-    click.echo(f"Launchbay is listening at http://{shown}:{port}")
+    click.echo(f"Launchbay is listening at {'https' if settings.tls_certificate else 'http'}://{shown}:{port}")

@@ -83,11 +83,7 @@ class ConsoleDeps:
     log_failure: Callable[[str, Exception, str], None]
     limits: RateLimits | None = None
     sign_in_links: tuple[SignInLink, ...] = ()
-
-    @property
-    def is_secure(self) -> bool:
-        """Whether browsers reach this server only through TLS."""
-        return self.base_url.startswith("https://")
+    is_secure: bool = False  # browsers reach this server only through TLS
 
 
 def safe_path(path: str) -> str:

@@ -268,11 +268,7 @@ class ApiDeps:
     base_url: str  # the address of this server for clients; "" uses the Host of their requests
     sign_in_links: tuple[SignInLink, ...] = ()  # in addition to the local password
     openid: OpenIdSignIn | None = None
-
-    @property
-    def is_secure(self) -> bool:
-        """Whether browsers reach this server only through TLS."""
-        return self.base_url.startswith("https://")
+    is_secure: bool = False  # browsers reach this server only through TLS
 
 
 BodyT = TypeVar("BodyT")

@@ -299,5 +299,6 @@ def absolute_url(request: Request[Any, Any], path: str) -> str:
 
     `AcceptedHosts` has checked that the Host is a name of this server.
     """
-    base = request.deps.base_url.rstrip("/") or f"http://{request.headers.get('host', 'localhost')}"
+    scheme = "https" if request.deps.is_secure else "http"
+    base = request.deps.base_url.rstrip("/") or f"{scheme}://{request.headers.get('host', 'localhost')}"
     return base + path

@@ -4,6 +4,7 @@ import asyncio
 import math
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 from starlette.types import ASGIApp
@@ -13,6 +14,7 @@ from launchbay.errors import CannotStart
 from launchbay.limits import KEEP_ALIVE_IDLE_S
 from launchbay.settings import Settings
 from launchbay.web.protocol import BoundedHttpProtocol
+from launchbay.web.tls import Certificate
 
 _log = structlog.get_logger("launchbay.web")
 _BACKLOG = 2048
@@ -48,13 +50,15 @@ async def serve(
     are accepted, with the actual port if the setting is 0. `listener` is a socket from `bind`. Raises CannotStart if
     the address can't be bound.
     """
+    certificate = _certificate(settings)
     listener = listener or bind(settings.host, settings.port)
     try:
         listener.listen(_BACKLOG)  # another process may have bound the address too, and listen first
     except OSError as error:
         listener.close()
         raise _cannot_listen(settings.host, settings.port, error) from error
-    server = _EmbeddedServer(_config(app, settings))
+    server = _EmbeddedServer(_config(app, settings, certificate))
+    reloading = asyncio.create_task(certificate.keep_current()) if certificate is not None else None
     running = asyncio.create_task(server.run_here(listener))
     accepting = asyncio.create_task(server.accepting.wait())
     stopping = asyncio.create_task(stop.wait())
@@ -65,8 +69,9 @@ async def serve(
             started(host, port)
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        accepting.cancel()
-        stopping.cancel()
+        for helper in (accepting, stopping, reloading):
+            if helper is not None:
+                helper.cancel()
         server.should_exit = True
         await running
         for connection in list(server.server_state.connections):
@@ -75,7 +80,13 @@ async def serve(
     _log.info("server.stopped")
 
 
-def _config(app: ASGIApp, settings: Settings) -> Config:
+def _certificate(settings: Settings) -> Certificate | None:
+    if not settings.tls_certificate:
+        return None
+    return Certificate(Path(settings.tls_certificate), Path(settings.tls_key))
+
+
+def _config(app: ASGIApp, settings: Settings, certificate: Certificate | None) -> Config:
     return Config(
         app,
         http=BoundedHttpProtocol,
@@ -91,6 +102,7 @@ def _config(app: ASGIApp, settings: Settings) -> Config:
         timeout_keep_alive=KEEP_ALIVE_IDLE_S,
         timeout_graceful_shutdown=math.ceil(settings.stop_grace_s),
         backlog=_BACKLOG,
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
     )
 
 
