@@ -50,6 +50,7 @@ def launch_with_field_errors(page: Page) -> None:
     page.get_by_role("button", name="Launch").click()
     expect(page.get_by_label("input.times")).to_have_attribute("aria-invalid", "true")
     expect(page.locator(".field-error")).to_contain_text("Missing required parameter")
+    expect(page.get_by_role("alert")).to_contain_text("Fix the highlighted fields.")
     page.get_by_label("input.times").fill("many")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator(".field-error").first).to_contain_text("Expected")
@@ -60,6 +61,7 @@ def launch_with_field_errors(page: Page) -> None:
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text("Preview")
     expect(page.locator("#preview")).to_contain_text("greeter#launch")
+    expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_role("button", name="Launch").click()
     page.wait_for_url("**/console/instances/*")
 
