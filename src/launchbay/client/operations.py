@@ -60,6 +60,9 @@ class Operations:
     ) -> Call[types.ImportedOrganization]:
         """Create an organization from an archive, all of it or nothing. The caller becomes its administrator.
         Permission: ManageUsers for all users of at least one organization.
+
+        `name`: Name to use instead of the one in the archive.
+        `plan`: Only return the plan; create nothing.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/hostKeys"))
@@ -104,6 +107,8 @@ class Operations:
     ) -> Call[types.AddedUser]:
         """Add a user to an organization: a new account, or the existing account with this email address. Permission:
         ManageUsers; ManageRoles too if roles are given.
+
+        `password`: First password. Default: an invitation link for the user to set one.
         """
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/users/{userId}"))
@@ -114,6 +119,8 @@ class Operations:
     def update_user(self, organization_id: str, user_id: str, *, enabled: bool) -> Call[None]:
         """Disable or enable a user's account. Permission: ManageUsers on the user, in every organization that the
         account belongs to.
+
+        `enabled`: Whether the account can sign in.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}"))
@@ -818,6 +825,7 @@ class Operations:
         ManageUsers for all users of the organization.
 
         `events`: Any of status, job, signal, approval, notification.
+        `secret`: Key of the signatures. Default: generated.
         """
 
     @operation(OperationSpec("PUT", "/api/1/webhooks/{webhookId}", media_type=JSON))
@@ -833,6 +841,8 @@ class Operations:
         """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization.
 
         `events`: Any of status, job, signal, approval, notification.
+        `secret`: New key of the signatures.
+        `enabled`: Whether the webhook sends events.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/webhooks/{webhookId}"))

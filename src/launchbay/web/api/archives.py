@@ -1,6 +1,6 @@
 """Export and import of organizations (docs/howto/move-an-organization.md)."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -33,8 +33,8 @@ class ArchiveImport(msgspec.Struct):
     """An archive, a name to use instead of its own, and whether to only plan the import."""
 
     archive: dict[str, Any]
-    name: str | None = None
-    plan: bool = False
+    name: Annotated[str | None, msgspec.Meta(description="Name to use instead of the one in the archive.")] = None
+    plan: Annotated[bool, msgspec.Meta(description="Only return the plan; create nothing.")] = False
 
 
 class InvitedUser(msgspec.Struct, rename="camel"):

@@ -1,5 +1,7 @@
 """The users of an organization (reference §2 and §4; conformance.md, "Beyond the reference")."""
 
+from typing import Annotated
+
 import msgspec
 
 from launchbay.clock import to_ms
@@ -46,7 +48,9 @@ class NewUser(msgspec.Struct):
 
     email: str
     name: str
-    password: str | None = None
+    password: Annotated[
+        str | None, msgspec.Meta(description="First password. Default: an invitation link for the user to set one.")
+    ] = None
     roles: list[str] = []
 
 
@@ -61,7 +65,7 @@ class AddedUser(msgspec.Struct, omit_defaults=True):
 class UserChange(msgspec.Struct):
     """Whether the account is enabled."""
 
-    enabled: bool
+    enabled: Annotated[bool, msgspec.Meta(description="Whether the account can sign in.")]
 
 
 @routes.get(

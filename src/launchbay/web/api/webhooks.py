@@ -22,7 +22,7 @@ class WebhookBody(msgspec.Struct):
 
     url: str
     events: _EVENTS
-    secret: str | None = None
+    secret: Annotated[str | None, msgspec.Meta(description="Key of the signatures. Default: generated.")] = None
 
 
 class WebhookChange(msgspec.Struct):
@@ -30,8 +30,8 @@ class WebhookChange(msgspec.Struct):
 
     url: str | None = None
     events: _EVENTS | None = None
-    secret: str | None = None
-    enabled: bool | None = None
+    secret: Annotated[str | None, msgspec.Meta(description="New key of the signatures.")] = None
+    enabled: Annotated[bool | None, msgspec.Meta(description="Whether the webhook sends events.")] = None
 
 
 class CreatedWebhook(msgspec.Struct, omit_defaults=True):
