@@ -12,10 +12,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.errors import CannotStart, Unavailable
-from launchbay.postgres import cluster
+from launchbay.postgres import cluster, server
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import Database
 
@@ -349,6 +350,46 @@ async def test_a_killed_database_is_unavailable_and_comes_back_without_a_restart
 
 
 @pytest.mark.slow
+async def test_a_database_that_runs_but_refuses_connections_is_restarted(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_READY_WITHIN_S", 1.0)
+    monkeypatch.setattr(server, "_STUCK_AFTER_S", 0.5)
+    monkeypatch.setattr(server, "_PING_EVERY_S", 0.5)
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        refusing = embedded.pid
+        assert refusing is not None
+        with psycopg.connect(embedded.url):
+            os.kill(refusing, signal.SIGTERM)  # it accepts no one, and waits for the end of this session
+            watch = asyncio.create_task(embedded.keep_running())
+            async with asyncio.timeout(60):
+                while embedded.pid in {refusing, None}:
+                    await asyncio.sleep(0.05)
+                while pq.PGconn.ping(embedded.url.encode()) != pq.Ping.OK:
+                    await asyncio.sleep(0.05)
+            watch.cancel()
+        assert _ask(embedded.url, "SELECT 1") == 1
+
+
+@pytest.mark.slow
+def test_a_stop_does_not_wait_for_a_database_that_refuses_connections(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres.start(data_dir)
+    assert embedded.pid is not None
+    with psycopg.connect(embedded.url), ThreadPoolExecutor(1) as threads:
+        os.kill(embedded.pid, signal.SIGTERM)
+        while embedded._alive():
+            time.sleep(0.01)
+        waiting = threads.submit(embedded.ensure_running)
+        while not embedded._in_use.locked():
+            time.sleep(0.01)
+        began = time.monotonic()
+        embedded.stop()
+        assert time.monotonic() - began < 20, "not the time that PostgreSQL has to become ready"
+        assert isinstance(waiting.exception(), CannotStart)
+    assert cluster.running(data_dir / "postgres") is None
+
+
+@pytest.mark.slow
 def test_many_users_who_find_the_database_dead_start_it_once(data_dir: Path) -> None:
     users = [EmbeddedPostgres.start(data_dir, serving=False) for _ in range(4)]
     first = users[0].pid
@@ -381,3 +422,19 @@ def test_a_cluster_with_a_process_that_outlived_its_postmaster_keeps_its_lock_fi
     process.wait()
     cluster.clear_stale_locks(cluster_dir, cluster_dir)
     assert not pid_file.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize(
+    ("process", "recovers"), [("startup recovering 000000010000000000000001", True), ("checkpointer", False)]
+)
+def test_only_a_startup_process_is_a_recovery(process: str, recovers: bool, tmp_path: Path) -> None:
+    title = f"postgres: {cluster._command_marker(tmp_path)}: {process}"
+    running = subprocess.Popen(["bash", "-c", f"exec -a {title!r} sleep 60"])
+    deadline = time.monotonic() + 5
+    while not cluster._has_processes(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert cluster.is_recovering(tmp_path) == recovers
+    running.kill()
+    running.wait()
+    assert not cluster.is_recovering(tmp_path)

@@ -310,6 +310,16 @@ def running(cluster: Path) -> Postmaster | None:
     return Postmaster(pid, int(lines[3]), Path(lines[4]), ready=lines[7].strip() == "ready")
 
 
+def is_recovering(cluster: Path) -> bool:
+    """Return whether a startup process replays the log. Without /proc, assume so."""
+    if sys.platform != "linux":
+        return True
+    titled = f"postgres: {_command_marker(cluster)}: startup".encode()
+    return any(
+        _command_line(int(entry.name)).startswith(titled) for entry in Path("/proc").iterdir() if entry.name.isdigit()
+    )
+
+
 def clear_stale_locks(cluster: Path, sockets: Path) -> None:
     """Remove the lock files of a stopped PostgreSQL whose process ID now belongs to another process.
 

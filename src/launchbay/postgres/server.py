@@ -22,6 +22,7 @@ from typing import IO, Self
 from urllib.parse import quote
 
 import structlog
+from psycopg import pq
 
 from launchbay.errors import CannotStart
 from launchbay.postgres import cluster
@@ -33,6 +34,10 @@ _STOP_WITHIN_S = 30.0
 _LOCK_WITHIN_S = 150.0  # longer than a start or a stop
 _POLL_S = 0.01
 _WATCH_EVERY_S = 1.0
+_PING_EVERY_S = 5.0
+_STUCK_AFTER_S = 60.0  # refusing connections without recovering; a crash takes it there for less than a second
+_STOP = ((signal.SIGINT, _STOP_WITHIN_S), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
+_STOP_STUCK = _STOP[1:]  # it would not come to a clean end
 
 
 class EmbeddedPostgres:
@@ -43,6 +48,8 @@ class EmbeddedPostgres:
         self._directory = data_dir / "postgres"
         self._overrides = overrides
         self._log_file = data_dir / "postgres.log"
+        self._leaving = threading.Event()  # ends waits, so that `stop` takes a bounded time
+        self._refusing_since_s: float | None = None
         self._in_use = threading.Lock()  # `stop` does not cross a start that runs in a thread
         self._locks: list[IO[bytes]] = []
         self._child: subprocess.Popen[bytes] | None = None
@@ -94,11 +101,35 @@ class EmbeddedPostgres:
                 return False
             return self._start_server()
 
+    def end_if_stuck(self) -> bool:
+        """Kill a PostgreSQL that is stuck; return whether this call did.
+
+        It is stuck if it has refused connections for _STUCK_AFTER_S without recovering. After a crash of several of its
+        processes, PostgreSQL can wait forever for the rest of them.
+        """
+        with self._in_use:
+            if not self._locks or not self._refuses():
+                self._refusing_since_s = None
+                return False
+            now_s = time.monotonic()
+            if self._refusing_since_s is None:
+                self._refusing_since_s = now_s
+            if now_s - self._refusing_since_s < _STUCK_AFTER_S:
+                return False
+            self._refusing_since_s = None
+            self._shut_down()
+            return True
+
     async def keep_running(self) -> None:
-        """Watch over PostgreSQL until cancelled: one that was killed is started again (promise 12)."""
+        """Restart PostgreSQL when it was killed or is stuck, until cancelled (promise 12)."""
+        pinged_s = time.monotonic()
         while True:
             await asyncio.sleep(_WATCH_EVERY_S)
             try:
+                if time.monotonic() - pinged_s >= _PING_EVERY_S:
+                    pinged_s = time.monotonic()
+                    if await asyncio.to_thread(self.end_if_stuck):
+                        log.error("postgres.stuck")
                 if await asyncio.to_thread(self.ensure_running):
                     log.warning("postgres.restarted")
             except (CannotStart, OSError) as error:
@@ -106,6 +137,7 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Give up the use of PostgreSQL, and stop it unless another process uses it. Harmless when called twice."""
+        self._leaving.set()
         with self._in_use:
             if not self._locks:
                 return
@@ -143,7 +175,7 @@ class EmbeddedPostgres:
             try:
                 fcntl.flock(lock, kind | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or self._leaving.is_set():
                     lock.close()
                     raise CannotStart(*refusal) from None
                 time.sleep(_POLL_S)
@@ -171,6 +203,8 @@ class EmbeddedPostgres:
             cluster.create(self._directory, binaries, self._account)
             self._await_ready_or_exit()
             found = cluster.running(self._directory)
+            if self._leaving.is_set():
+                raise CannotStart(f"The server stops, and so does the PostgreSQL in {self._directory}.")
             postmaster = found or self._launch(binaries)
         finally:
             self._locks.pop().close()
@@ -181,7 +215,7 @@ class EmbeddedPostgres:
     def _await_ready_or_exit(self) -> None:
         """Wait while PostgreSQL is there without being ready: on its way down, or up for somebody who was killed."""
         deadline = time.monotonic() + _READY_WITHIN_S
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._leaving.is_set():
             postmaster = cluster.running(self._directory)
             if postmaster is None or postmaster.ready:
                 return
@@ -208,7 +242,7 @@ class EmbeddedPostgres:
 
     def _await_ready(self, child: subprocess.Popen[bytes]) -> cluster.Postmaster:
         deadline = time.monotonic() + _READY_WITHIN_S
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._leaving.is_set():
             postmaster = cluster.running(self._directory)
             if postmaster is not None and postmaster.ready:
                 return postmaster
@@ -228,9 +262,15 @@ class EmbeddedPostgres:
         postmaster = cluster.running(self._directory)
         return postmaster is not None and postmaster.ready
 
+    def _refuses(self) -> bool:
+        """Return whether PostgreSQL runs and refuses connections without replaying its log."""
+        if not self.url or pq.PGconn.ping(f"{self.url}&connect_timeout=5".encode()) != pq.Ping.REJECT:
+            return False
+        return cluster.running(self._directory) is not None and not cluster.is_recovering(self._directory)
+
     def _shut_down(self) -> None:
         """Stop PostgreSQL cleanly, within a time; what does not stop then recovers from its log at the next start."""
-        for order, wait_s in ((signal.SIGINT, _STOP_WITHIN_S), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
+        for order, wait_s in _STOP_STUCK if self._refuses() else _STOP:
             postmaster = cluster.running(self._directory)
             if postmaster is None:
                 return
