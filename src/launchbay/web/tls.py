@@ -17,7 +17,8 @@ _FileState = tuple[tuple[int, int, int], ...]
 class Certificate:
     """A certificate chain and its private key, both PEM files.
 
-    Raises CannotStart if they can't be used. `context` is what new connections use. Existing connections keep the certificate that they began with.
+    Raises CannotStart if they can't be used. `context` is what new connections use. Existing connections keep the
+    certificate that they began with.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
