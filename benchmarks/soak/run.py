@@ -23,6 +23,7 @@ from tests.support.servers import Process, join_postgres, remove_postgres
 from tests.support.verdict import Kill, Records
 
 SAMPLE_S = 5.0
+_METRICS_TOKEN = "metrics of the soak"
 UP_S = (5.0, 40.0)
 DOWN_S = (0.0, 6.0)
 DAY_S = 86_400.0
@@ -76,6 +77,7 @@ class Soak:
         kept = str(self.kept_s / DAY_S)
         settings = {
             "LAUNCHBAY_LOG_LEVEL": "warning",
+            "LAUNCHBAY_METRICS_TOKEN": _METRICS_TOKEN,
             **{f"LAUNCHBAY_{name}RETENTION_DAYS": kept for name in ("", "HISTORY_", "LOG_", "AUDIT_")},
         }
         shared = ["--data-dir", str(self.directory), "--database-url", postgres.url]
@@ -150,7 +152,8 @@ class Soak:
         if process.port is not None:
             with suppress(httpx.HTTPError):
                 async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
-                    text = (await http.get(f"http://127.0.0.1:{process.port}/metrics")).text
+                    sent = {"Authorization": f"Bearer {_METRICS_TOKEN}"}
+                    text = (await http.get(f"http://127.0.0.1:{process.port}/metrics", headers=sent)).text
         return look_at(process.pid, process.port, text)
 
 

@@ -25,7 +25,7 @@ from tests.support.canaries import Canaries, Planted, Planter
 from tests.support.fuzzing import noun_of
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.servers import PASSWORD, Process
-from tests.support.service import EMAIL, basic
+from tests.support.service import EMAIL, METRICS_TOKEN, basic
 
 AT_LEAST = 64
 # What these answers are for is to show what was given; who may read the object may see it (reference §2).
@@ -67,6 +67,7 @@ async def world(anyio_backend: object, request: pytest.FixtureRequest) -> AsyncI
     directory.chmod(0o711)
     settings = {
         "LAUNCHBAY_LOG_LEVEL": "debug",
+        "LAUNCHBAY_METRICS_TOKEN": METRICS_TOKEN,
         "LAUNCHBAY_LOG_FORMAT": request.param,
         "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.1",
     }
@@ -172,7 +173,9 @@ async def test_none_is_in_what_others_are_shown(world: World, who: str) -> None:
 
 async def test_none_is_on_a_public_page_or_in_the_metrics(world: World) -> None:
     async with client(world.port, None) as anybody:
-        texts = [(path, (await anybody.get(httpx.URL(anybody.base_url).join(path))).text) for path in PUBLIC]
+        answers = {path: await anybody.get(httpx.URL(anybody.base_url).join(path), headers=METRICS) for path in PUBLIC}
+    assert "launchbay_http_request_seconds" in answers["/metrics"].text
+    texts = [(path, answer.text) for path, answer in answers.items()]
     assert leaks(world.canaries, iter(texts)) == []
 
 
@@ -180,6 +183,7 @@ NOUNS = {"job": "jobs", "user": "users", "webhook": "webhooks"}
 STREAMS = {"/console/instances/{id}/events"}
 SURELY_VISITED = {"/console/instances/{id}", "/console/instances/{id}/jobs/{job}", "/console/applications/{id}"}
 PUBLIC = ["/", "/refreshToken", "/health/live", "/health/ready", "/metrics", "/docs", "/api/1/openapi.json"]
+METRICS = {"Authorization": f"Bearer {METRICS_TOKEN}"}
 
 
 async def test_none_is_on_a_page_of_the_console(world: World) -> None:

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from launchbay.settings import Settings
 from tests.support.databases import Databases
-from tests.support.service import Api, Caller, accepted, refused, running_api
+from tests.support.service import METRICS_TOKEN, Api, Caller, accepted, refused, running_api
 
 TOKEN = "a token of sorts"
 WORK = """
@@ -24,7 +24,7 @@ async def ask(caller: Caller) -> httpx.Response:
 
 async def seen(api: Api) -> dict[tuple[str, ...], float]:
     """Return the samples by name and labels' values."""
-    answer = await ask(api.caller(None))
+    answer = await ask(api.caller(f"Bearer {METRICS_TOKEN}"))
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     return {
@@ -82,6 +82,14 @@ async def test_the_load_of_the_database_is_sampled(api: Api) -> None:
     assert sampled["launchbay_database_pool_connections", "idle"] + sampled[
         "launchbay_database_pool_connections", "used"
     ] == sum(value for key, value in sampled.items() if key[0] == "launchbay_database_pool_connections")
+
+
+async def test_without_a_token_nobody_reads_the_metrics(databases: Databases) -> None:
+    async with running_api(databases.create(), engine=False, metrics_token="") as api:
+        for authorization in (None, "Bearer ", "Bearer", api.client.headers["authorization"]):
+            answer = await ask(api.caller(authorization))
+            refused(answer, 401, "NotAuthenticated")
+            assert "LAUNCHBAY_METRICS_TOKEN" in answer.json()["errors"][0]
 
 
 async def test_a_token_closes_the_metrics_to_others(databases: Databases) -> None:

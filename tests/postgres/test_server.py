@@ -120,6 +120,41 @@ def test_a_commit_waits_for_the_disk_and_nothing_listens_on_the_network(running:
         assert _ask(running.url, f"SHOW {name}") == value
 
 
+def test_other_accounts_neither_read_the_directory_nor_hold_its_locks(running: EmbeddedPostgres, served: Path) -> None:
+    assert running.pid is not None
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in served.glob("*.lock")}
+    assert modes.keys() >= {"server.lock", "postgres.lock", "postgres.start.lock"}
+    assert set(modes.values()) == {0o600}
+    assert served.stat().st_mode & (stat.S_IRWXO | stat.S_IRGRP | stat.S_IWGRP) == 0
+
+
+@pytest.mark.slow
+def test_a_directory_of_an_earlier_version_is_closed_to_others(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o755)
+    (data_dir / "server.lock").touch(mode=0o644)
+    with EmbeddedPostgres.start(data_dir):
+        hba = data_dir / "postgres" / "pg_hba.conf"
+        rules = hba.read_text("utf-8")
+    hba.write_text(rules.replace(" scram-sha-256\n", " trust\n"), "utf-8")
+    data_dir.chmod(0o755)
+    with EmbeddedPostgres.start(data_dir, overrides={"listen_addresses": "'127.0.0.1'"}) as embedded:
+        assert hba.read_text("utf-8") == rules
+        assert (data_dir / "server.lock").stat().st_mode & 0o077 == 0
+        assert data_dir.stat().st_mode & 0o066 == 0
+        assert _ask(embedded.url, "SELECT 1") == 1
+        local = conninfo_to_dict(embedded.url)
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(host="127.0.0.1", port=str(local["port"]), user="postgres", dbname="postgres")
+
+
+def test_a_directory_with_files_of_others_keeps_its_permissions(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").touch()
+    tmp_path.chmod(0o755)
+    server._make_private(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
 def test_the_product_is_no_superuser_in_its_own_database(running: EmbeddedPostgres) -> None:
     assert _ask(running.url, "SHOW is_superuser") == "off"
 

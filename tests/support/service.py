@@ -33,6 +33,7 @@ from tests.support.manifests import WORKFLOWS
 
 EMAIL = "admin@launchbay.local"
 PASSWORD = "correct horse battery staple"
+METRICS_TOKEN = "metrics of tests"
 JSON = {"Content-Type": "application/json"}
 YAML = {"Content-Type": "application/x-yaml"}
 UNKNOWN = "00" * 12
@@ -263,6 +264,7 @@ async def running_api(
             "step_retry_first_s": 0.05,
             "stop_grace_s": 1.0,
             "port": 0,
+            "metrics_token": METRICS_TOKEN,
             "allowed_hosts": "launchbay",  # which clients on a socket send
             **settings,
         }

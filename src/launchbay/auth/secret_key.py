@@ -125,7 +125,7 @@ def _unreadable(file: Path, error: Exception) -> CannotStart:
 
 def _create(file: Path) -> None:
     """Write the key to a draft, then link it into place: no one sees half a key, and only one server wins."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = _draft(file, b64encode(new_key()).decode() + "\n")
     try:
         try:

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import os
 import pwd
+import re
 import shutil
 import stat
 import struct
@@ -224,7 +225,8 @@ def create(cluster: Path, programs: Path, account: Account | None) -> None:
         os.chown(unfinished, account.uid, account.gid)
     run = run_as(account, unfinished)
     # The built-in collation sorts the same on every machine, and no update of the C library can spoil an index.
-    _run([programs / "initdb", "-D", unfinished, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C",
+    _run([programs / "initdb", "-D", unfinished, "-U", "postgres", "--auth-local=trust",
+          "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C",
           "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"], "", run)  # fmt: skip
     orders = f"CREATE ROLE {ROLE} LOGIN CREATEDB;\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n"
     _run([programs / "postgres", "--single", "-D", unfinished, "-c", "exit_on_error=on", "postgres"], orders, run)
@@ -232,8 +234,24 @@ def create(cluster: Path, programs: Path, account: Account | None) -> None:
     _sync_directory(cluster.parent)
 
 
+_TRUSTED_HOST = re.compile(r"^(host\S*\s.*\s)trust[ \t]*$", re.MULTILINE)
+
+
+def _distrust_network(cluster: Path) -> None:
+    """Require a password of connections over TCP, which earlier versions of the product did not.
+
+    Nothing listens there, unless somebody changes `listen_addresses`. Our role has no password.
+    """
+    path = cluster / "pg_hba.conf"
+    text = path.read_text("utf-8")
+    safe = _TRUSTED_HOST.sub(r"\1scram-sha-256", text)
+    if safe != text:
+        path.write_text(safe, "utf-8")
+
+
 def write_settings(cluster: Path, account: Account | None, overrides: Mapping[str, str]) -> None:
     """Write the settings of this version of the product; `operator.conf` in the cluster has the last word."""
+    _distrust_network(cluster)
     lines = [f"{name} = {value}" for name, value in {**_SETTINGS, **overrides}.items()]
     if (cluster / _OPERATOR_FILE).exists():
         lines.append(f"include = '{_OPERATOR_FILE}'")

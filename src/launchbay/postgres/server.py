@@ -12,6 +12,7 @@ import asyncio
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import threading
 import time
@@ -38,6 +39,31 @@ _PING_EVERY_S = 5.0
 _STUCK_AFTER_S = 60.0  # refusing connections without recovering; a crash takes it there for less than a second
 _STOP = ((signal.SIGINT, _STOP_WITHIN_S), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
 _STOP_STUCK = _STOP[1:]  # it would not come to a clean end
+
+
+_OWN_FILES = {"postgres", "secret.key", "server.lock", "postgres.lock"}
+
+
+def _make_private(data_dir: Path) -> None:
+    """Create the directory for this account only, or close one of ours to others.
+
+    Another account could otherwise hold a lock, and keep the server from starting. A directory with files of others
+    keeps its permissions, because somebody else may need it.
+    """
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = data_dir.stat()
+    names = {each.name for each in data_dir.iterdir()}
+    # PostgreSQL of a server that root started has another account, which must get through.
+    superfluous = 0o066 if os.geteuid() == 0 else 0o077
+    if found.st_uid == os.geteuid() and found.st_mode & superfluous and (not names or names & _OWN_FILES):
+        data_dir.chmod(stat.S_IMODE(found.st_mode) & ~superfluous)
+
+
+def _open_private(path: Path) -> IO[bytes]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        os.fchmod(descriptor, 0o600)  # of an earlier version
+    return os.fdopen(descriptor, "ab")
 
 
 class EmbeddedPostgres:
@@ -67,7 +93,7 @@ class EmbeddedPostgres:
         """
         data_dir = data_dir.expanduser().resolve()
         try:
-            data_dir.mkdir(parents=True, exist_ok=True)
+            _make_private(data_dir)
             embedded = cls(data_dir, overrides or {})
             embedded._start(serving=serving)
         except OSError as error:
@@ -169,7 +195,7 @@ class EmbeddedPostgres:
 
     def _lock(self, name: str, kind: int, within_s: float, *refusal: str) -> None:
         """Take a lock and keep it. Raises CannotStart with the refusal when it does not come within the time."""
-        lock = (self._data_dir / name).open("ab")
+        lock = _open_private(self._data_dir / name)
         deadline = time.monotonic() + within_s
         while True:
             try:

@@ -63,6 +63,8 @@ def _retrieve_exception(asked: "asyncio.Future[None]") -> None:
 async def read_metrics(request: Request[None, None]) -> Response:
     """Show the metrics of this process in Prometheus text format."""
     token = request.deps.metrics_token
-    if token and not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
+    if not token:
+        raise NotAuthenticated("This server shows no metrics. Its administrator can set LAUNCHBAY_METRICS_TOKEN.")
+    if not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
         raise NotAuthenticated("Send the token from LAUNCHBAY_METRICS_TOKEN: Authorization: Bearer <token>.")
     return PlainTextResponse(await request.deps.metrics(), PROMETHEUS)
