@@ -46,6 +46,7 @@ LEFTOVER_BYTES = 8 * MIB  # of an unread body, discarded to keep the connection
 CONSOLE_FORM_BYTES = 1 * MIB  # a manifest takes up to three times its bytes in a form
 CONSOLE_FORM_FIELDS = 2_000
 CONSOLE_PAGE_ROWS = 50  # of a list, on one page
+CONSOLE_JOB_STEPS = 200  # of a job, on one page
 CONSOLE_SUBMODULES = 100  # that one form shows the parameters of
 QUERY_FIELDS = 100
 IDEMPOTENCY_KEY_CHARS = 255
@@ -54,6 +55,7 @@ READY_S = 2.0  # for the database's response to a readiness check
 
 # Lists.
 LIST_CHUNK_ROWS = 2_000
+LIST_CHUNK_BYTES = 512 * KIB  # of texts in one chunk of a list, masked together
 LIST_LIMIT_MAX = 10_000
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
 JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS steps
@@ -116,6 +118,7 @@ ARCHIVE_FETCH_S = 300.0
 ARCHIVE_BYTES = 32 * MIB
 ARCHIVE_UNPACKED_BYTES = 256 * MIB
 ARCHIVE_FILES = 20_000
+ARCHIVE_HEADER_BYTES = 64 * KIB  # of all headers of one member
 
 # Kubernetes.
 KUBERNETES_CALL_S = 60.0

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
+from launchbay.egress.archives import read_members
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
@@ -68,23 +69,13 @@ def repacked(archive: bytes, first_cookbook: str) -> Cookbooks:
     """Return the archive, reduced to plain files. Raises ValueError with the reason."""
     written = io.BytesIO()
     names: list[str] = []
-    left = limits.COOKBOOKS_BYTES
     try:
-        with (
-            tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as source,
-            tarfile.open(fileobj=written, mode="w:gz", compresslevel=1) as target,
-        ):
+        with tarfile.open(fileobj=written, mode="w:gz", compresslevel=1) as target:
             is_single = False
-            for member in source:
+            for source, member in read_members(archive, limits.COOKBOOKS_BYTES, limits.COOKBOOKS_FILES):
                 name = _checked_name(member)
                 if name is None:
                     continue
-                left -= member.size
-                if left < 0 or len(names) >= limits.COOKBOOKS_FILES:
-                    raise ValueError(
-                        f"it unpacks to more than {limits.COOKBOOKS_BYTES // limits.MIB} MiB or"
-                        f" {limits.COOKBOOKS_FILES} files"
-                    )
                 is_single = is_single or name in _METADATA
                 names.append(name)
                 _add(source, member, target, name)
