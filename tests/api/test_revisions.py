@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.service import UNKNOWN, Api, accepted, refused
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused
 
 SIZED = """
 application:
@@ -58,12 +58,39 @@ async def launched(api: Api, application: str, **body: Any) -> dict[str, Any]:
 
 async def test_a_revision_holds_what_it_was_made_of(api: Api) -> None:
     application = await sized(api)
-    submodules = {"db": {"revisionId": UNKNOWN, "manifestVersion": 2, "parameters": {"a.b": [1]}, "submodules": {}}}
+    inner = await revise(api, await api.application(), version=1)
+    submodules = {"db": {"revisionId": inner, "manifestVersion": 2, "parameters": {"a.b": [1]}, "submodules": {}}}
     parts = {"version": 2, "parameters": {"input.size": 2}, "environmentId": api.environment, "submodules": submodules}
     revision = await revise(api, application, **parts)
     assert await shown(api, revision) == {"name": "stable", "applicationId": application, **parts}
     listed = accepted(await api.get(f"applications/{application}/revisions"))
     assert listed == [{"id": revision, "name": "stable"}]
+
+
+async def test_a_submodule_takes_only_a_revision_that_the_caller_may_read(api: Api) -> None:
+    application, other = await api.application(), await api.application()
+    hidden = await revise(api, other, version=1)
+    outsider, _, _ = await api.outsider()
+    [organization] = [row["id"] for row in accepted(await outsider.get("organizations"))]
+    foreign = accepted(await outsider.post(f"organizations/{organization}/applications", {"name": "foreign"}))["id"]
+    body = {"name": "theirs", "version": 1}
+    foreign_revision = accepted(await outsider.post(f"applications/{foreign}/revisions", body))["id"]
+    member = await api.member(f"Read: [/applications/{application}]", f"EditApplication: [/applications/{application}]")
+    path = f"applications/{application}/revisions"
+    own = accepted(await member.post(path, {"name": "own", "version": 1}))["id"]
+
+    answers = set()
+    for revision in (hidden, foreign_revision, UNKNOWN):
+        submodules = {"a": {"submodules": {"b": {"revisionId": revision}}}}
+        for answer in (
+            await member.post(path, {"name": fresh_name("revision"), "version": 1, "submodules": submodules}),
+            await member.put(f"revisions/{own}", {"submodules": submodules}),
+        ):
+            answers.add(refused(answer, 400, "UnknownRevision").replace(revision, "ID"))
+    assert len(answers) == 1, "an unknown revision and a hidden one must not differ"
+    accepted(await member.put(f"revisions/{own}", {"submodules": {"a": {"revisionId": own}}}))
+    accepted(await api.put(f"revisions/{own}", {"submodules": {"a": {"revisionId": hidden}}}))
+    refused(await api.put(f"revisions/{own}", {"submodules": {"a": {"revisionId": foreign_revision}}}), 400)
 
 
 async def test_a_revision_of_a_version_alone_leaves_the_rest_open(api: Api) -> None:

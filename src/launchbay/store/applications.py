@@ -79,6 +79,14 @@ class Revision:
     created_at: datetime
 
 
+class RevisionPlace(NamedTuple):
+    """A revision, and the application that it belongs to."""
+
+    id: str
+    application_id: str
+
+
+list_revision_applications = _sql.rows("list_revision_applications", RevisionPlace)
 list_revisions_by_application = _sql.rows("list_revisions_by_application", NamedRow)
 get_revision = _sql.row("get_revision", Revision)
 insert_revision = _sql.change("insert_revision")

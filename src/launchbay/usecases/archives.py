@@ -1,10 +1,12 @@
 """Export an organization as an archive, and import one, all of it or nothing (promise 8)."""
 
+import asyncio
 import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import msgspec
@@ -32,6 +34,7 @@ from launchbay.model.archive import (
 )
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import Redactor
+from launchbay.planning import off_loop_if_large
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
 from launchbay.store import applications, services
 from launchbay.store import organizations as store
@@ -65,14 +68,20 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
         text = await store.get_contents(work.connection, organization_id=organization.id)
     if text is None:
         raise NotFound("The organization was deleted by another request.")
-    archive = _Exporter(store.read_contents(text), ctx.app.secret_key).archive()
-    if len(msgspec.json.encode(archive)) > limits.ORGANIZATION_ARCHIVE_BYTES:
+    archive, size = await asyncio.to_thread(_exported, text, ctx.app.secret_key)
+    if size > limits.ORGANIZATION_ARCHIVE_BYTES:
         raise BadRequest(
             f"The organization is larger than an archive may be, {limits.ORGANIZATION_ARCHIVE_BYTES} bytes.",
             "Delete applications that nobody needs any more, or back up the whole database.",
             code="ArchiveTooLarge",
         )
     return archive
+
+
+def _exported(text: str, key: SecretKey) -> tuple[Archive, int]:
+    """Return the archive of what is stored, and its size in bytes."""
+    archive = _Exporter(store.read_contents(text), key).archive()
+    return archive, len(msgspec.json.encode(archive))
 
 
 class _Exporter:
@@ -240,7 +249,8 @@ async def import_organization(ctx: Context, document: Mapping[str, Any], name: s
     try:
         async with ctx.begin() as work:
             await require_creation(work)
-            archive = read_archive(document)
+            # An archive may be large; other requests must not wait for it.
+            archive = await asyncio.to_thread(read_archive, document)
             with ctx.app.database.joined(work.connection):
                 imported = await _Importer(work, archive).carry_out(name)
             _roll_back(plan)
@@ -277,10 +287,11 @@ class _Importer:
         with _part("name"):
             name = validate_name(archive.name if name is None else name)
         self._organization_id = await organizations.create_empty_organization(connection, name, self._ctx.actor.user_id)
+        fingerprint = await asyncio.to_thread(lambda: self._work.fingerprint(msgspec.to_builtins(archive)))
         await self._work.audit(
             "import_organization",
             self._organization_id,
-            after={"name": name, **self._counts(), "archive": self._work.fingerprint(msgspec.to_builtins(archive))},
+            after={"name": name, **self._counts(), "archive": fingerprint},
             at=f"/organizations/{self._organization_id}",
         )
         zone_id = (await services.list_zones(connection, organization_id=self._organization_id))[0].id
@@ -397,7 +408,7 @@ class _Importer:
                 self._connection,
                 application_id=application_id,
                 version=version,
-                content=self._with_new_ids(content),
+                content=await off_loop_if_large(lambda data: self._with_new_ids(data.decode()), content),
                 author_id=self._ctx.actor.user_id,
             )
         await applications.set_version(
@@ -419,15 +430,20 @@ class _Importer:
             for application, each in self._archive.applications.items()
             for name, revision in each.revisions.items()
         }
-        while waiting:
-            ready = [
-                key
+        order = TopologicalSorter(
+            {
+                key: [other for other in revision_names(revision.submodules) if other in waiting]
                 for key, (_, _, revision) in waiting.items()
-                if not any(other in waiting for other in revision_names(revision.submodules))
-            ]
+            }
+        )
+        with suppress(CycleError):  # those outside of the cycle come first
+            order.prepare()
+        while waiting:
+            ready = order.get_ready()
             if not ready:
                 raise _refused("revisions", f"these refer to each other in a cycle: {', '.join(sorted(waiting))}.")
             for key in ready:
+                order.done(key)
                 application, name, revision = waiting.pop(key)
                 with _part(f"revision '{key}'"):
                     environment = revision.environment
@@ -440,8 +456,9 @@ class _Importer:
                             revision.submodules, lambda other: other if is_id(other) else self._id("revision", other)
                         ),
                     )
+                    # What it names outside of the archive cannot be launched, as in the exported organization.
                     self._ids["revision"][key] = await create_revision(
-                        self._ctx, self._ids["application"][application], request
+                        self._ctx, self._ids["application"][application], request, checks_submodules=False
                     )
 
     def _id(self, kind: str, name: str) -> str:
@@ -452,14 +469,12 @@ class _Importer:
 
     def _with_new_ids(self, text: str) -> str:
         """Return a text with the ids of what was made in the place of those that it mentions."""
-        new = {
-            old: self._ids[kind][name]
-            for old, (kind, name) in self._archive.mentions.items()
-            if is_id(old) and name in self._ids.get(kind, {})
-        }
-        if not new:
-            return text
-        return re.sub("|".join(new), lambda found: new[found[0]], text)
+
+        def replaced(found: re.Match[str]) -> str:
+            kind, name = self._archive.mentions.get(found[0], ("", ""))
+            return self._ids.get(kind, {}).get(name, found[0])
+
+        return _ID.sub(replaced, text)
 
 
 @contextmanager

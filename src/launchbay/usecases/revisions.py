@@ -1,12 +1,13 @@
 """Named revisions: an application's version with parameters, environment and submodules (conformance.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
@@ -34,11 +35,14 @@ async def read_revision(ctx: Context, revision_id: str) -> Revision:
         return await work.lookup.revision(revision_id, Permission.READ)
 
 
-async def create_revision(ctx: Context, application_id: str, request: RevisionRequest) -> str:
+async def create_revision(
+    ctx: Context, application_id: str, request: RevisionRequest, *, checks_submodules: bool = True
+) -> str:
     """Create a revision and return its id.
 
     Raises BadRequest for a name that is bad or taken, an unknown instance, version or environment, and parameters that
-    do not fit the version; parameters that are required may be left to the launch.
+    do not fit the version; parameters that are required may be left to the launch. With `checks_submodules` also for
+    revisions of submodules that the caller may not read.
     """
     revision_id = new_id()
     async with ctx.begin() as work:
@@ -48,6 +52,8 @@ async def create_revision(ctx: Context, application_id: str, request: RevisionRe
         if request.instance_id is None and request.version is None:
             raise BadRequest("Name an instance to copy, or a manifest version.", code="NoRevisionContent")
         content = await _content(work, application, request, None)
+        if checks_submodules and request.submodules:
+            await _check_revisions(work, application, request.submodules)
         with unique_violation_as(*name_taken("a revision", name)), foreign_key_violation_as(_VANISHED):
             await store.insert_revision(
                 work.connection, revision_id=revision_id, application_id=application.id, name=name, **content
@@ -68,6 +74,8 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
         name = old.name if request.name is None else validate_name(request.name)
         application = await work.lookup.application(old.application_id, Permission.EDIT_APPLICATION)
         content = await _content(work, application, request, old)
+        if request.submodules:
+            await _check_revisions(work, application, request.submodules)
         with unique_violation_as(*name_taken("a revision", name)), foreign_key_violation_as(_VANISHED):
             await store.update_revision(work.connection, revision_id=old.id, name=name, **content)
         before = _shown(ctx.app, {"revision": old.id, "name": old.name, **_columns(old)})
@@ -110,6 +118,38 @@ async def _content(
         "environment_id": await _environment_id(work, application, request.environment_id, old_environment),
         "submodules": msgspec.json.encode(submodules).decode(),
     }
+
+
+async def _check_revisions(work: Work, application: Application, submodules: Mapping[str, Any]) -> None:
+    """Raise BadRequest for a revision of a submodule that the caller can't read.
+
+    The error doesn't reveal whether it exists.
+    """
+    named = set(_revision_ids(submodules))
+    rows = await store.list_revision_applications(
+        work.connection, revision_ids=sorted(named), organization_id=application.organization_id
+    )
+    readable = {
+        row.id
+        for row in rows
+        if work.lookup.allows(application.organization_id, Permission.READ, permissions.application(row.application_id))
+    }
+    if unknown := sorted(named - readable):
+        raise BadRequest(
+            f"submodules: You can read no revision {unknown[0][:40]!r} in this organization.",
+            "GET applications/{id}/revisions lists those of an application.",
+            code="UnknownRevision",
+        )
+
+
+def _revision_ids(submodules: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the revisions that submodules name, at every level."""
+    for submodule in submodules.values():
+        if isinstance(submodule, Mapping):
+            if isinstance(submodule.get("revisionId"), str):
+                yield submodule["revisionId"]
+            if isinstance(submodule.get("submodules"), Mapping):
+                yield from _revision_ids(submodule["submodules"])
 
 
 async def _of_instance(work: Work, application: Application, instance_id: str) -> dict[str, Any]:

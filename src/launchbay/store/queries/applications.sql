@@ -68,6 +68,11 @@ SELECT true FROM manifests WHERE application_id = %(application_id)s AND version
 -- The named revisions of an application, by name.
 SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER BY name, id;
 
+-- name: list_revision_applications
+-- The applications of revisions, of those that this organization has.
+SELECT r.id, r.application_id FROM revisions r JOIN applications a ON a.id = r.application_id
+WHERE r.id = ANY(%(revision_ids)s) AND a.organization_id = %(organization_id)s;
+
 -- name: get_revision
 -- A revision of this application, and of no other.
 SELECT r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,
