@@ -1,17 +1,19 @@
 """An instance and its jobs, as the page and its live part show them."""
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from launchbay.console.request import PageRequest
-from launchbay.limits import LIST_LIMIT_MAX
+from launchbay.limits import CONSOLE_JOB_STEPS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_percent
+from launchbay.model.redaction import Redactor
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.store.jobs import StepView
@@ -21,6 +23,7 @@ from launchbay.usecases.events import redactor_for
 from launchbay.usecases.instances import read_instance
 from launchbay.usecases.jobs import JobDetails
 
+_STEPS_BEFORE = 20
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
@@ -40,6 +43,23 @@ class StepLine:
     outputs_omitted: bool = False
 
 
+class StepPage(NamedTuple):
+    """Some steps of a job.
+
+    `first` is the number of those before them, `total` the number of all.
+    """
+
+    lines: list[StepLine]
+    first: int
+    total: int
+
+    @property
+    def next_first(self) -> int | None:
+        """Where the next page starts, if there is one."""
+        end = self.first + len(self.lines)
+        return end if end < self.total else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLine:
     """A job on a page."""
@@ -56,6 +76,14 @@ class JobLine:
     @property
     def percent(self) -> int:
         return sum(step.percent for step in self.steps) // len(self.steps) if self.steps else 0
+
+    @property
+    def shown(self) -> StepPage:
+        """The steps that the live part shows, around the first incomplete one."""
+        done = (StepStatus.SUCCEEDED, StepStatus.FAILED)
+        current = next((number for number, step in enumerate(self.steps) if step.status not in done), 0)
+        first = max(0, min(current - _STEPS_BEFORE, len(self.steps) - CONSOLE_JOB_STEPS))
+        return StepPage(self.steps[first : first + CONSOLE_JOB_STEPS], first, len(self.steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +159,8 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     record, manifest = await read_instance_record(request.ctx, instance_id)
     view = await read_instance(request.ctx, instance_id)
     redactor = redactor_for(record)
-    jobs = [_job(row, redactor.text(row.error_message or "")) for row in read_history(view.detail.history)]
+    # A hundred jobs with thousands of steps take a while; other requests must not wait for it.
+    jobs = await asyncio.to_thread(_jobs, view.detail.history, redactor)
     return InstanceView(
         record=record,
         manifest=manifest,
@@ -154,29 +183,33 @@ async def _pending(request: PageRequest, record: InstanceRecord) -> list[Approva
     return [row for row in rows if row.status == ApprovalStatus.PENDING]
 
 
-def job_steps(job: JobDetails) -> list[StepLine]:
+def job_steps(job: JobDetails, first: int = 0) -> StepPage:
     """Return the planned steps in their order, each followed by the recorded steps inside it, then all others.
 
     Linear in the steps, of which a job may have thousands: decodes the journal once, and looks up the outer steps.
+    Masks only those of the page.
     """
     planned = job.view.planned()
     order = {path: number for number, (path, *_) in enumerate(planned)}
     recorded = {step.path: step for step in job.view.recorded() if "/" in step.path}
     inside: dict[str, list[StepView]] = {}
-    unplanned: list[StepLine] = []
+    unplanned: list[tuple[StepView, int]] = []
     for path, step in recorded.items():
         outer = min((each for each in _outer_paths(path) if each in order), key=order.__getitem__, default=None)
         if outer is None:
-            unplanned.append(_recorded(job, step, 0))
+            unplanned.append((step, 0))
         else:
             inside.setdefault(outer, []).append(step)
-    lines: list[StepLine] = []
+    found: list[StepLine | tuple[StepView, int]] = []
     for path, name, status, percent in planned:
         if path not in recorded:
-            lines.append(StepLine(path=path, name=name, status=status, percent=percent))
+            found.append(StepLine(path=path, name=name, status=status, percent=percent))
         steps = sorted(inside.get(path, ()), key=lambda step: step.path != path)
-        lines += [_recorded(job, step, 0 if step.path == path else 1) for step in steps]
-    return lines + unplanned
+        found += [(step, 0 if step.path == path else 1) for step in steps]
+    found += unplanned
+    shown = found[first : first + CONSOLE_JOB_STEPS]
+    lines = [each if isinstance(each, StepLine) else _recorded(job, *each) for each in shown]
+    return StepPage(lines, first, len(found))
 
 
 def _recorded(job: JobDetails, step: StepView, level: int) -> StepLine:
@@ -202,6 +235,10 @@ def _outer_paths(path: str) -> Iterator[str]:
     for cut in _SEPARATOR.finditer(path):
         yield path[: cut.start()]
     yield path
+
+
+def _jobs(history: str, redactor: Redactor) -> list[JobLine]:
+    return [_job(row, redactor.text(row.error_message or "")) for row in read_history(history)]
 
 
 def _job(row: JobRow, error: str) -> JobLine:

@@ -1,5 +1,6 @@
 """What the console looks at and the API has no call for: compiled manifests, instances of everywhere, families."""
 
+import asyncio
 from dataclasses import dataclass
 
 from launchbay.auth import permissions
@@ -13,7 +14,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
 from launchbay.store.instances import InstancePageRow, InstanceRecord, RelativeRow
 from launchbay.usecases.context import Context
-from launchbay.usecases.events import redactor_for
+from launchbay.usecases.events import mask_lines, redactor_for
 from launchbay.usecases.launch import validate_version
 
 _FIRST = "g"  # stands behind every id, in every order of texts
@@ -124,8 +125,7 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rows = await store.list_log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)
-    redactor = redactor_for(record)
-    return [row._replace(text=redactor.text(row.text)) for row in reversed(rows)]
+    return await asyncio.to_thread(mask_lines, redactor_for(record), rows[::-1])
 
 
 async def read_audit_page(

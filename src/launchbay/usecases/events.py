@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from launchbay.usecases.context import Context
 
 # Whatever was about to commit when the watch began was announced to nobody; by then it has.
 REFRESH_INTERVAL_S = 1.0
+_INLINE_EVENTS = 20
 
 
 class LiveEvent(msgspec.Struct, frozen=True):
@@ -52,7 +54,9 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
                         work.connection, instance_id=instance_id, after=after, count=limits.EVENTS_CHUNK
                     )
             if rows:
-                live_events = encoder.encode(record, rows, is_first=after is None)
+                # Masking many texts takes a while; other requests must not wait for it.
+                encode = partial(encoder.encode, record, rows, is_first=after is None)
+                live_events = encode() if len(rows) < _INLINE_EVENTS else await asyncio.to_thread(encode)
                 after = rows[-1].id
                 if live_events:
                     yield live_events
@@ -76,13 +80,20 @@ async def read_log(
         count = limits.LIST_CHUNK_ROWS if left is None else min(left, limits.LIST_CHUNK_ROWS)
         async with ctx.read() as work:
             rows = await store.list_log_lines(
-                work.connection, instance_id=record.id, job_id=job_id, step=step, after=after, count=count
+                work.connection,
+                instance_id=record.id,
+                job_id=job_id,
+                step=step,
+                after=after,
+                count=count,
+                bytes=limits.LIST_CHUNK_BYTES,
             )
-        yield [row._replace(text=redactor.text(row.text)) for row in rows]
-        if len(rows) < count:
+        if not rows:
             return
+        # Masking takes longer than reading; other requests must not wait for it.
+        yield await asyncio.to_thread(mask_lines, redactor, rows)
         after = rows[-1].id
-        left = None if left is None else left - count
+        left = None if left is None else left - len(rows)
 
 
 class _EventEncoder:
@@ -149,6 +160,11 @@ class _EventEncoder:
             if before is None or name not in before or before[name] != value:
                 yield "signal", {"name": name, "value": self._redactor.value({name: value})[name], "at": at}
         self._signals = values
+
+
+def mask_lines(redactor: Redactor, rows: Sequence[LogRow]) -> list[LogRow]:
+    """Return the lines with their secrets masked."""
+    return [row._replace(text=redactor.text(row.text)) for row in rows]
 
 
 def redactor_for(record: InstanceRecord) -> Redactor:

@@ -43,12 +43,14 @@ async def list_jobs(
     while left > 0:
         count = int(min(left, limits.JOBS_CHUNK))
         async with ctx.read() as work:
-            text = await store.get_page(work.connection, instance_id=record.id, after=after, count=count)
+            text = await store.get_page(
+                work.connection, instance_id=record.id, after=after, count=count, bytes=limits.LIST_CHUNK_BYTES
+            )
         rows = read_history(text or "[]")
-        yield rows, redactor
-        if len(rows) < count:
+        if not rows:
             return
-        after, left = rows[-1].id, left - count
+        yield rows, redactor
+        after, left = rows[-1].id, left - len(rows)
 
 
 async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:

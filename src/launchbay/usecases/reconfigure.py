@@ -61,8 +61,14 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
     """
     async with ctx.begin() as work:
         asked = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        _refuse_submodule(asked)
+        read_configuration_request(body)
+        # Planning is expensive, and those who wait for the lock would keep connections from others.
+        if asked.job_id is not None:
+            raise _busy()
         # What the plan starts from must not change until it is written: no job begins or ends while this is held.
-        await instances.lock(work.connection, instance_id=asked.id)
+        if await instances.lock_at_once(work.connection, instance_id=asked.id) is None:
+            raise Conflict("Another request is changing the instance; try again.", code="InstanceBusy")
         planned = await plan_configuration(work, instance_id, body)
         record, root = planned.record, planned.root
         plan = plan_reconfigure(record.status)
@@ -71,7 +77,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
         await work.check_quota(record.organization_id)
         busy = record.job_id is not None or not may_accept(plan)
         if busy or await accept(work.connection, record.id, ctx.actor.user_id, plan, root.manifest) is None:
-            raise Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
+            raise _busy()
         await _write(work, planned)
         await work.audit(
             "reconfigure_instance",
@@ -89,10 +95,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
 async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, Any]) -> PlannedConfiguration:
     """Return the new configuration at all levels, having looked the instance up. Writes nothing."""
     record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-    if record.parent_id is not None:
-        raise NotAllowed(
-            "The instance belongs to a submodule; reconfigure the instance that launched it.", code="SubmoduleInstance"
-        )
+    _refuse_submodule(record)
     request = read_configuration_request(body)
     target = await _target(work, record, request)
     manifest = await work.manifest(record.application_id, target.version)
@@ -115,6 +118,17 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
     return PlannedConfiguration(record, environment, root, view)
+
+
+def _refuse_submodule(record: InstanceRecord) -> None:
+    if record.parent_id is not None:
+        raise NotAllowed(
+            "The instance belongs to a submodule; reconfigure the instance that launched it.", code="SubmoduleInstance"
+        )
+
+
+def _busy() -> Conflict:
+    return Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
 
 
 async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequest) -> _Target:

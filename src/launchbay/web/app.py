@@ -24,6 +24,7 @@ from launchbay.web import responses
 from launchbay.web.middleware import AcceptedHosts, AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.requests import (
+    INLINE_BYTES,
     JSON,
     ApiDeps,
     BodyReader,
@@ -76,7 +77,10 @@ async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Reque
         return data
 
     # The decoded body: with different whitespace or a different order of names it is still the same request.
-    body = msgspec.json.encode(call.body, order="sorted")
+    length = call.headers.get("content-length", "")
+    encode = partial(msgspec.json.encode, call.body, order="sorted")
+    is_short = length.isdecimal() and int(length[:9]) <= INLINE_BYTES
+    body = encode() if is_short else await asyncio.to_thread(encode)
     request = b"\0".join([endpoint.method.encode(), call.target.encode(), body])
     outcome = await idempotency.once(call.actor, call.headers[HEADER], request, work)
     return RawJSONResponse(outcome.answer, _REPEATED if outcome.is_repeated else ())

@@ -126,7 +126,7 @@ _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _FIRST_NAME = re.compile(r"\.([^.\[]+)")
 # Longer bodies are read in a thread, so that they don't block other requests.
-_INLINE_BYTES = 64 * KIB
+INLINE_BYTES = 64 * KIB
 
 
 async def read_body(
@@ -147,12 +147,10 @@ async def read_body(
     if not data.strip():
         if not wanted.may_be_empty():
             raise MalformedBody(f"The body is empty. Send a JSON {_kind(wanted.type)}.")
-        value: Any = {}
-    elif len(data) <= _INLINE_BYTES:
-        value = read_json(data)
-    else:
-        value = await asyncio.to_thread(read_json, data)
-    return _typed(value, wanted.type, field_errors=field_errors)
+        return _typed({}, wanted.type, field_errors=field_errors)
+    if len(data) <= INLINE_BYTES:
+        return _json(data, wanted.type, field_errors=field_errors)
+    return await asyncio.to_thread(_json, data, wanted.type, field_errors=field_errors)
 
 
 def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
@@ -217,6 +215,10 @@ def _form(data: bytes, wanted: type[msgspec.Struct]) -> Any:
     except ValueError as error:
         raise MalformedBody("Invalid form.", str(error)) from None
     return _typed(fields, wanted, field_errors=False)
+
+
+def _json(data: bytes, wanted: Any, *, field_errors: bool) -> Any:
+    return _typed(read_json(data), wanted, field_errors=field_errors)
 
 
 def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:

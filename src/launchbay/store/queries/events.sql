@@ -69,7 +69,13 @@ DELETE FROM instance_events WHERE (instance_id, id) IN (
 );
 
 -- name: list_log_lines
-SELECT id, at, level, job_id, step, text FROM log_lines
-WHERE instance_id = %(instance_id)s AND id > %(after)s
-  AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)
-ORDER BY id LIMIT %(count)s;
+-- Fewer than `count` once their bytes are reached, but at least one if there is one.
+SELECT id, at, level, job_id, step, text FROM (
+    SELECT *, sum(octet_length(text)) OVER (ORDER BY id) - octet_length(text) AS bytes_before FROM (
+        SELECT id, at, level, job_id, step, text FROM log_lines
+        WHERE instance_id = %(instance_id)s AND id > %(after)s
+          AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)
+        ORDER BY id LIMIT %(count)s
+    ) AS next
+) AS found
+WHERE bytes_before < %(bytes)s ORDER BY id;

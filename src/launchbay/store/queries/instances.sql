@@ -19,6 +19,10 @@ ORDER BY id LIMIT %(limit)s;
 -- name: set_user_data
 UPDATE instances SET user_data = %(user_data)s WHERE id = %(instance_id)s;
 
+-- name: lock_at_once
+-- The same lock, or no row if another transaction has it.
+SELECT id FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE SKIP LOCKED;
+
 -- name: lock
 -- What decides whether an instance can be deleted; the lock orders it against the acceptance and the end of jobs. A step with an
 -- effect that succeeded or was left in the middle may have made something, and so may an instance inside of this one.

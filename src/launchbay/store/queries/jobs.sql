@@ -269,6 +269,8 @@ UPDATE instances SET parameters = %(parameters)s WHERE id = %(instance_id)s;
 
 -- name: get_page
 -- Jobs of an instance, the newest first, those after the one with the id `after`; in the form of `instances.detail`'s history.
+-- Fewer than `count` once the bytes of their steps are reached, but at least one if there is one. The condition on `created_at`
+-- alone says what the next one says too, and begins the walk over the index where the last page ended.
 SELECT coalesce(json_agg(json_build_array(
     id, name, status, owner_id, steps::json, error_message,
     floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
@@ -277,13 +279,18 @@ SELECT coalesce(json_agg(json_build_array(
     ) END
 ) ORDER BY created_at DESC, id DESC), '[]')::text
 FROM (
-    SELECT * FROM jobs
-    WHERE instance_id = %(instance_id)s
-      AND (%(after)s::text IS NULL
-           OR (created_at, id) < (SELECT created_at, id FROM jobs WHERE instance_id = %(instance_id)s AND id = %(after)s))
-    ORDER BY created_at DESC, id DESC
-    LIMIT %(count)s
-) AS found;
+    SELECT *, sum(octet_length(steps)) OVER (ORDER BY created_at DESC, id DESC) - octet_length(steps) AS bytes_before FROM (
+        SELECT * FROM jobs
+        WHERE instance_id = %(instance_id)s
+          AND created_at <= CASE WHEN %(after)s::text IS NULL THEN 'infinity'::timestamptz ELSE
+              (SELECT created_at FROM jobs WHERE instance_id = %(instance_id)s AND id = %(after)s) END
+          AND (%(after)s::text IS NULL
+               OR (created_at, id) < (SELECT created_at, id FROM jobs WHERE instance_id = %(instance_id)s AND id = %(after)s))
+        ORDER BY created_at DESC, id DESC
+        LIMIT %(count)s
+    ) AS next
+) AS found
+WHERE bytes_before < %(bytes)s;
 
 -- name: get
 -- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first.

@@ -1,21 +1,32 @@
 """Application instances: lists, detail, user data, deletion (reference §4)."""
 
+import asyncio
 from typing import Annotated, Any, TypedDict
 
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.limits import KIB
 from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, raise_percent
 from launchbay.store.instances import InstanceSummary, JobRow, read_history
 from launchbay.usecases import instances
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, list_of_chunks, optional_ms
+from launchbay.web.responses import (
+    JSONResponse,
+    Paging,
+    RawJSONResponse,
+    Response,
+    encode_buffered,
+    list_of_chunks,
+    optional_ms,
+)
 from launchbay.web.routing import Returns, Routes
 
 expiry_routes = Routes("Instances", extension=True)
 routes = Routes("Instances")
+_INLINE_CHARS = 64 * KIB  # of a history; a longer one becomes a document in a thread
 
 
 class DestroyAt(msgspec.Struct):
@@ -190,7 +201,10 @@ async def list_revision_instances(request: Request[None, InstanceQuery]) -> Resp
 @routes.get("/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument))
 async def read_instance(request: Request[None, None]) -> Response:
     """Show an instance with its workflow history."""
-    return JSONResponse(instance_document(await instances.read_instance(request.ctx, request.path["id"])))
+    view = await instances.read_instance(request.ctx, request.path["id"])
+    if len(view.detail.history) <= _INLINE_CHARS:
+        return JSONResponse(instance_document(view))
+    return RawJSONResponse(await asyncio.to_thread(lambda: encode_buffered(JSONResponse(instance_document(view)))[1]))
 
 
 @routes.put(

@@ -1,6 +1,7 @@
 """Jobs of an instance (conformance.md, "Beyond the reference")."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -59,6 +60,10 @@ def job_item(row: JobRow, redactor: Redactor) -> dict[str, Any]:
     if row.error_message is not None:
         document["errorMessage"] = redactor.text(row.error_message)
     return document
+
+
+def _job_items(rows: Sequence[JobRow], redactor: Redactor) -> list[dict[str, Any]]:
+    return [job_item(row, redactor) for row in rows]
 
 
 def job_detail(job: JobDetails) -> JobDetail:
@@ -140,7 +145,7 @@ async def list_jobs(request: Request[None, Paging]) -> Response:
     limit = None if query.limit is None else query.limit + 1
     found = jobs.list_jobs(request.ctx, request.path["id"], after=query.after, limit=limit)
     return await list_of_chunks(
-        request, ([job_item(row, redactor) for row in chunk] async for chunk, redactor in found)
+        request, (await asyncio.to_thread(_job_items, chunk, redactor) async for chunk, redactor in found)
     )
 
 
