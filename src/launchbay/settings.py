@@ -60,6 +60,8 @@ class Settings:
     smtp_password: str = field(default="", repr=False)
     smtp_sender: str = ""
     smtp_ca_file: str = ""
+    connections: Rate = 0
+    connections_per_address: Rate = 0
     rate_limit_address_per_s: Rate = 5_000
     rate_limit_user_per_s: Rate = 5_000
     rate_limit_burst_s: Amount = 2.0

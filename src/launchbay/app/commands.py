@@ -22,6 +22,7 @@ from launchbay.settings import Settings, load
 from launchbay.store.database import Database, conninfo
 from launchbay.telemetry.logs import configure_logs
 from launchbay.usecases.sealing import Resealed, reseal
+from launchbay.web.connections import raise_descriptor_limit
 from launchbay.web.server import bind
 from launchbay.web.server import serve as serve_http
 
@@ -272,6 +273,7 @@ def migrate(config: Path | None, **given: Any) -> None:
 def _run(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run a coroutine with an event that SIGTERM and SIGINT set."""
     configure_logs(settings.log_level, settings.log_format)
+    raise_descriptor_limit()
 
     async def main() -> None:
         stop = asyncio.Event()

@@ -29,6 +29,12 @@ requests = Histogram(
 refusals = Counter(
     "launchbay_http_refusals", "Requests answered with an error, by error code.", ("code",), registry=REGISTRY
 )
+connections_closed = Counter(
+    "launchbay_http_connections_closed",
+    "Connections closed because there were too many: to make room, or refused at once.",
+    ("reason",),
+    registry=REGISTRY,
+)
 event_streams = Gauge("launchbay_event_streams_open", "Event streams that clients listen to.", registry=REGISTRY)
 queue_wait = Histogram(
     "launchbay_job_wait_seconds",

@@ -6,6 +6,8 @@ rejects with JSON responses. A request that arrives in one piece needs no timer.
 """
 
 import asyncio
+import time
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
@@ -69,6 +71,10 @@ _TOO_MANY = _Refusal(
 )
 
 
+def _nothing() -> None:
+    """Do nothing: nobody counts this connection."""
+
+
 class BoundedHttpProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on headers, bodies, pipelines and time."""
 
@@ -92,8 +98,26 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_of: tuple[int, _Reading] | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
+        self._quiet_since_s = time.monotonic()
+        self.closed: Callable[[], None] = _nothing
 
     # The connection.
+
+    def quiet_s(self) -> tuple[bool, float]:
+        """Return if a request has begun to arrive, and how long the client has been silent.
+
+        0 if the server works for it.
+        """
+        waited_s = max(time.monotonic() - self._quiet_since_s, 1e-6)
+        if self._reading is not _Reading.NOTHING:
+            return True, 0.0 if self.flow.read_paused else waited_s
+        if self._active is not None and not self._active.response_complete:
+            return self._stall_timer is not None, waited_s if self._stall_timer is not None else 0.0
+        return False, waited_s
+
+    def drop(self) -> None:
+        """Close the connection without a word, to make room for others."""
+        self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # declared so by uvicorn
         """Start the timer: a client that only connects must not keep the connection."""
@@ -108,6 +132,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         self._disconnect_active()
         super().connection_lost(exc)
+        self.closed()
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, and start the timer for the rest of the request."""
@@ -167,6 +192,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         super().on_message_begin()
         self._reading = _Reading.HEADERS
+        self._quiet_since_s = time.monotonic()
         self._messages += 1
         self._header_bytes = self._header_lines = self._unparsed_bytes = 0
 
@@ -234,6 +260,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Continue with the next request; start the timer if the connection closes with unsent bytes."""
         super().on_response_complete()
+        self._quiet_since_s = time.monotonic()
         if self.transport.is_closing() and self.transport.get_write_buffer_size():
             self._watch_writing()
 
@@ -317,6 +344,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(_BODY_LATE if self._reading is _Reading.BODY else _HEADERS_LATE)
 
     def _watch_writing(self) -> None:
+        if self._stall_timer is None:
+            self._quiet_since_s = time.monotonic()
         self._stop_stall_timer()
         waiting = self.transport.get_write_buffer_size()
         self._stall_timer = self.loop.call_later(RESPONSE_STALL_S, partial(self._writing_late, waiting))

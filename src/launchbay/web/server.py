@@ -13,6 +13,7 @@ from uvicorn import Config, Server
 from launchbay.errors import CannotStart
 from launchbay.limits import KEEP_ALIVE_IDLE_S
 from launchbay.settings import Settings
+from launchbay.web.connections import Acceptor, bounds
 from launchbay.web.protocol import BoundedHttpProtocol
 from launchbay.web.tls import Certificate
 
@@ -23,13 +24,27 @@ _BACKLOG = 2048
 class _EmbeddedServer(Server):
     """uvicorn's server, embedded in a larger program."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, settings: Settings) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
+        self._settings = settings
+        self._acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Accept connections with our own acceptor instead of uvicorn's, which has no bounds."""
+        assert sockets is not None, "`run_here` gives the socket"
+        self.servers = []
+        self._acceptor = Acceptor(sockets[0], self._protocol, self.config.ssl, self._settings)
+        self.started = True
         self.accepting.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> BoundedHttpProtocol:
+        return BoundedHttpProtocol(self.config, self.server_state, self.lifespan.state)
 
     async def run_here(self, listener: socket.socket) -> None:
         """Serve until `should_exit`, without the signal handlers that uvicorn's `serve` installs."""
@@ -50,6 +65,7 @@ async def serve(
     are accepted, with the actual port if the setting is 0. `listener` is a socket from `bind`. Raises CannotStart if
     the address can't be bound.
     """
+    bounds(settings)  # refuses what can't be, before anything starts
     certificate = _certificate(settings)
     listener = listener or bind(settings.host, settings.port)
     try:
@@ -57,7 +73,7 @@ async def serve(
     except OSError as error:
         listener.close()
         raise _cannot_listen(settings.host, settings.port, error) from error
-    server = _EmbeddedServer(_config(app, settings, certificate))
+    server = _EmbeddedServer(_config(app, settings, certificate), settings)
     reloading = asyncio.create_task(certificate.keep_current()) if certificate is not None else None
     running = asyncio.create_task(server.run_here(listener))
     accepting = asyncio.create_task(server.accepting.wait())
