@@ -242,6 +242,7 @@ REFRESH_TOKEN_LIFETIME_DAYS = 365
 REFRESH_TOKEN_LABEL_CHARS = 100
 EMAIL_CHARS = 254
 INVITATION_LIFETIME_DAYS = 7
+LONGEST_WAIT_S = 60  # of a request for the end of a job
 FORM_BYTES = 16 * KIB  # a form of a page
 AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its fingerprint
 

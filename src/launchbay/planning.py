@@ -9,7 +9,8 @@ each other.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -27,6 +28,7 @@ from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import applications, jobs
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
+from launchbay.store.events import Waiter
 from launchbay.telemetry.tracing import trace_parent
 
 LAUNCH = "launch"
@@ -221,8 +223,29 @@ def may_accept(plan: Plan) -> bool:
     return InstanceStatus(plan.prior_status) in sources(accepting_event(plan))
 
 
+class Dispatch(Protocol):
+    """Finds a worker for a job that is being accepted; `engine.dispatch.Dispatcher` implements it."""
+
+    def hold(self, connection: Connection, organization_id: str, job_id: str, *, here: bool = True) -> int | None:
+        """Return the worker of this process that will run the job after the commit.
+
+        None leaves it to any worker; so does `here=False`.
+        """
+
+    def watch_ends(self, instance_id: str) -> AbstractContextManager[Waiter]:
+        """Wake the waiter whenever a job of the instance has ended in this process."""
+
+
 async def accept(
-    connection: Connection, instance_id: str, owner_id: str, plan: Plan, manifest: CompiledManifest
+    connection: Connection,
+    dispatch: Dispatch,
+    organization_id: str,
+    instance_id: str,
+    owner_id: str,
+    plan: Plan,
+    manifest: CompiledManifest,
+    *,
+    here: bool = True,
 ) -> str | None:
     """Claim the instance for a job and return the job's ID; None if another job or status came first.
 
@@ -237,6 +260,7 @@ async def accept(
         owner_id=owner_id,
         prior_status=plan.prior_status,
         status=transition(InstanceStatus(plan.prior_status), accepting_event(plan)),
+        worker_id=dispatch.hold(connection, organization_id, job_id, here=here),
         **job_columns(plan, manifest),
     )
     return None if queued is None else job_id

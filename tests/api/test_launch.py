@@ -309,7 +309,7 @@ async def standing(api: Api) -> str:
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE jobs SET status = 'Succeeded', finished_at = now()")
         await connection.execute("UPDATE instances SET status = 'Running', job_id = NULL")
-        await connection.execute("DELETE FROM procrastinate_jobs")
+        await connection.execute("DELETE FROM ready")
     return instance
 
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.support.databases import Databases
-from tests.support.service import Api, accepted, running_api
+from tests.support.service import Api, accepted, refused, running_api
 
 HOLDING = """
 launch: {steps: []}
@@ -62,7 +62,39 @@ async def test_a_job_that_has_not_begun_says_whether_there_is_anybody_to_run_it(
         said = await waiting(api, instance, "waiting for")
         assert said.startswith("'launch' is waiting for a worker. No worker has sent a heartbeat recently; start one.")
         async with api.database.connection() as connection:
-            await connection.execute("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now())")
+            await connection.execute("INSERT INTO workers (name) VALUES ('elsewhere')")
         await api.launch(await api.application(HOLDING))
         said = await waiting(api, instance, "other")
         assert said == "'launch' and 1 other job of the organization are waiting for a free job slot."
+
+
+async def test_a_read_that_waits_is_answered_when_the_job_has_ended(api: Api) -> None:
+    instance = await api.launch(await api.application(CHILD.replace("1.5", "0.3")))
+    document = accepted(await api.get(f"instances/{instance}?wait=30"))
+    assert document["status"] == "Running"
+    assert accepted(await api.get(f"instances/{instance}?wait=30"))["status"] == "Running"
+
+
+async def test_a_read_waits_no_longer_than_it_says(api: Api) -> None:
+    instance = await api.running(HOLDING)
+    accepted(await api.post(f"instances/{instance}/hold", {}))
+    async with asyncio.timeout(10):
+        assert accepted(await api.get(f"instances/{instance}?wait=1"))["status"] == "Executing"
+    refused(await api.get(f"instances/{instance}?wait=61"), 400, "BadRequest")
+
+
+async def test_reads_that_wait_hold_no_connection(databases: Databases) -> None:
+    async with running_api(databases.create(), database_connections=2) as api:
+        instance = await api.running(HOLDING.replace("30 sec", "1 sec"))
+        accepted(await api.post(f"instances/{instance}/hold", {}))
+        waiting = [asyncio.create_task(api.get(f"instances/{instance}?wait=30")) for _ in range(40)]
+        assert await api.document(instance)
+        assert not any(task.done() for task in waiting)
+        assert {accepted(answer)["status"] for answer in await asyncio.gather(*waiting)} == {"Running"}
+
+
+async def test_a_read_waits_for_a_job_that_another_server_runs(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as asked, running_api(url):
+        instance = await asked.launch(await asked.application(CHILD.replace("1.5", "0.3")))
+        assert accepted(await asked.get(f"instances/{instance}?wait=30"))["status"] == "Running"

@@ -62,6 +62,7 @@ async def test_a_launch_that_starts_while_its_instance_is_locked_holds_nothing_t
                 assert await jobs.claim(
                     connection,
                     job_id=job["id"],
+                    fence=None,
                     started_status=InstanceStatus.EXECUTING,
                     requested_status=InstanceStatus.REQUESTED,
                     plan_version=PLAN_VERSION,

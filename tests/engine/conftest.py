@@ -14,7 +14,7 @@ async def bay(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """An organization on a fresh database, and what runs jobs in it."""
     async with Bay(database_url, tmp_path) as made:
         monkeypatch.setattr(Registry, "load", made.actions)
-        monkeypatch.setattr(build, "upgrade_database", no_migration)
+        monkeypatch.setattr(build, "upgrade", no_migration)
         yield made
 
 

@@ -19,6 +19,7 @@ from launchbay.planning import plan_deletion, plan_run
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import jobs
 from launchbay.store.database import Connection, Database
+from launchbay.store.schema import upgrade
 from tests.support.engine import COMMANDS, Bay, no_migration
 
 QUICK = "launch: {steps: [{s: {action: effect}}]}"
@@ -51,10 +52,9 @@ async def test_who_works_alone_takes_over_from_the_dead_at_once_and_others_wait_
     other, held = await bay.instance(QUICK), await bay.instance(QUICK)
     job = await bay.launch(held)
     # A worker claimed it, and was killed just now.
-    await bay.change("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now())")
-    await bay.change(
-        "UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)"
-    )
+    await bay.change("INSERT INTO workers (name) VALUES ('dead')")
+    await bay.change("DELETE FROM ready")
+    await bay.change("UPDATE jobs SET worker_id = (SELECT id FROM workers), fence = 1")
     async with bay.working(stalled_after_s=3600.0):
         assert await bay.ended(await bay.launch(other)) == ("Succeeded", None)
         assert await bay.one("SELECT status FROM jobs WHERE id = %s", job) == "Executing"
@@ -86,9 +86,10 @@ async def test_a_forced_deletion_stops_the_running_job_and_removes_everything(ba
                 connection, job_id=job, job_status=JobStatus.FAILED, status="Failed", error_message="Cancelled."
             )
             deletion = await bay.accept_on(connection, instance, lambda _, status: plan_deletion(status))
+        await bay.announce()
         assert deletion is not None
         await bay.until("SELECT count(*) = 0 FROM instances")
-        await bay.until("SELECT count(*) = 0 FROM procrastinate_jobs")
+        await bay.until("SELECT count(*) = 0 FROM ready")
     assert bay.world.events == ["second begins"], "the cancelled step did not go on"
     assert bay.world.paths() == ["workflow#launch/first", "workflow#destroy/down"]
     for table in ("jobs", "steps", "log_lines", "schedules"):
@@ -122,7 +123,7 @@ async def _race(bay: Bay, databases: tuple[Database, Database]) -> None:
     assert len(accepted) == 1
     assert await bay.rows("SELECT id FROM jobs WHERE instance_id = %s", instance) == [(accepted[0],)]
     assert await bay.one("SELECT job_id FROM instances WHERE id = %s", instance) == accepted[0]
-    assert await bay.one("SELECT count(*) FROM procrastinate_jobs WHERE lock = %s", instance) == 1
+    assert await bay.one("SELECT count(*) FROM ready WHERE job_id = %s", accepted[0]) == 1
 
 
 async def _lose(attempt: Any) -> str | None:
@@ -149,7 +150,7 @@ async def test_acceptance_is_atomic_with_the_callers_transaction(bay: Bay) -> No
         pass
     assert await bay.status(instance) == InstanceStatus.RUNNING
     assert await bay.rows("SELECT id FROM jobs") == []
-    assert await bay.rows("SELECT id FROM procrastinate_jobs") == []
+    assert await bay.rows("SELECT job_id FROM ready") == []
 
 
 @pytest.fixture
@@ -168,8 +169,8 @@ async def test_a_job_survives_an_outage_of_the_database(directory: Path, monkeyp
     )
     postgres = await asyncio.to_thread(EmbeddedPostgres.start, directory)
     try:
-        await build.upgrade_database(postgres.url)
-        monkeypatch.setattr(build, "upgrade_database", no_migration)
+        await upgrade(postgres.url)
+        monkeypatch.setattr(build, "upgrade", no_migration)
         async with Bay(postgres.url, directory) as bay:
             monkeypatch.setattr(Registry, "load", bay.actions)
             async with bay.working():

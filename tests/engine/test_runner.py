@@ -92,7 +92,7 @@ async def test_a_worker_that_lost_its_job_stops_it_without_writing(bay: Bay, eng
     instance = await bay.instance(TWO_STEPS)
     job = await bay.launch(instance)
     losing = engine.runner
-    old = asyncio.create_task(losing.run_job(job))
+    old = asyncio.create_task(losing.run_child(job))
     await bay.until("SELECT count(*) = 2 FROM steps WHERE job_id = %s", job)
     await losing.drop_lost_jobs()
     assert not old.done(), "it still holds the job"

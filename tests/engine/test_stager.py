@@ -26,7 +26,7 @@ async def test_what_is_due_is_fired_exactly_once_by_two_stagers(bay: Bay, engine
     await asyncio.gather(*(fire(each) for each in (engine, other_engine, engine, other_engine)))
     assert await bay.rows("SELECT count(*), count(DISTINCT instance_id) FROM jobs") == [(60, 60)]
     assert await bay.one("SELECT count(*) FROM schedules") == 0
-    assert await bay.one("SELECT count(*) FROM procrastinate_jobs") == 60
+    assert await bay.one("SELECT count(*) FROM ready") == 60
 
 
 async def test_nothing_fires_early(bay: Bay, engine: Engine) -> None:

@@ -45,8 +45,8 @@ class Stored:
                 for row in document["rows"].get(table, []):
                     _insert(connection, table, row)
             connection.execute(
-                "SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', jobs.id),"
-                " queue => organization_id) FROM jobs JOIN instances ON instances.id = instance_id"
+                "INSERT INTO ready (organization_id, job_id)"
+                " SELECT organization_id, jobs.id FROM jobs JOIN instances ON instances.id = instance_id"
                 " WHERE jobs.status = 'Executing' AND parent_job_id IS NULL"
             )
 
@@ -134,8 +134,8 @@ async def test_a_job_of_a_newer_version_is_left_for_it(newer: str, database_url:
     stored.change(newer, job)
     async with stored.working():
         await stored.until(lambda: stored.ask(EXECUTING) == [(job,)])
-        await stored.until(lambda: stored.ask("SELECT attempts FROM procrastinate_jobs") == [(1,)])
-        assert stored.ask("SELECT fence, started_at FROM jobs WHERE id = %s", job) == [(0, None)]
+        await stored.until(lambda: stored.ask("SELECT count(*) FROM ready WHERE due_at > now()") == [(1,)])
+        assert stored.ask("SELECT started_at FROM jobs WHERE id = %s", job) == [(None,)]
         # And then a program comes that can read it.
         stored.change("UPDATE jobs SET plan = %s WHERE id = %s", plan, job)
         stored.change("UPDATE instances SET state_version = 1")

@@ -104,7 +104,7 @@ async def test_the_step_under_way_ends_where_it_began_and_the_next_one_begins_el
 async def test_a_job_that_only_waits_goes_at_once(bay: Bay) -> None:
     job = await stopped_amid(bay, WAITS)
     assert await bay.one("SELECT status FROM jobs WHERE id = %s", job) == "Executing"
-    assert await bay.one("SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo'") == 1
+    assert await bay.one("SELECT count(*) FROM ready") == 1
 
 
 async def test_a_job_that_pauses_before_another_attempt_goes_at_once(bay: Bay) -> None:
@@ -128,5 +128,5 @@ async def test_another_worker_takes_what_was_handed_over_while_the_first_one_sti
             assert await bay.ended(short) == ("Succeeded", None)
             assert await bay.one("SELECT fence FROM jobs WHERE id = %s", long) == 1
             # The first worker is taken for dead now, and does not hold on to what others have.
-            await bay.change("DELETE FROM procrastinate_workers WHERE id = (SELECT min(id) FROM procrastinate_workers)")
+            await bay.change("DELETE FROM workers WHERE id = (SELECT min(id) FROM workers)")
             await bay.until("SELECT fence > 1 FROM jobs WHERE id = %s", long)

@@ -1,6 +1,5 @@
 """Servers of an older version go on beside this one on the newest schema (docs/decisions/0085-old-beside-new.md)."""
 
-import asyncio
 import gzip
 import io
 import tarfile
@@ -15,7 +14,7 @@ from aiosql.query_loader import QueryLoader
 
 from launchbay.store.schema import OLDEST_COMPATIBLE, revisions
 from tests.support import versions
-from tests.support.databases import Databases, apply_queue_schema, migrate_to, numbered, upgrade
+from tests.support.databases import Databases, migrate_to, numbered, upgrade
 
 Rows = set[tuple[Any, ...]]
 
@@ -62,7 +61,6 @@ def old_url(databases: Databases) -> str:
     """A database as the oldest version that may run beside left it."""
     url = databases.create(empty=True)
     migrate_to(url, OLDEST_COMPATIBLE)
-    asyncio.run(apply_queue_schema(url))
     return url
 
 

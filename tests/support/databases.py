@@ -29,7 +29,6 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from launchbay.engine.queue_schema import apply_schema
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import schema
 from launchbay.store.database import Connection, Database
@@ -130,7 +129,6 @@ class Databases:
         self._run("DROP DATABASE IF EXISTS {} WITH (FORCE)", _UNFINISHED)  # of a worker that was killed
         self._run("CREATE DATABASE {}", _UNFINISHED)
         upgrade(self.url_of(_UNFINISHED))
-        asyncio.run(apply_queue_schema(self.url_of(_UNFINISHED)))
         self._run("ALTER DATABASE {} RENAME TO {}", _UNFINISHED, _TEMPLATE)
 
     def _copy(self, template: str, name: str) -> None:
@@ -194,12 +192,6 @@ def migrate_to(url: str, revision: str) -> None:
 def upgrade(url: str) -> bool:
     """Bring a database to today's schema; return whether anything was missing."""
     return asyncio.run(schema.upgrade(url))
-
-
-async def apply_queue_schema(url: str) -> None:
-    """Bring the queue's tables to today's."""
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        await apply_schema(connection)
 
 
 @contextmanager

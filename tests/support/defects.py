@@ -165,14 +165,17 @@ def check_then_insert() -> None:
             "UPDATE instances SET job_id = %(job_id)s, status = %(status)s WHERE id = %(instance_id)s", given
         )
         await connection.execute(
-            "INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps) VALUES (%(job_id)s,"
-            " %(instance_id)s, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s)",
+            "INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, worker_id, fence)"
+            " VALUES (%(job_id)s, %(instance_id)s, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s,"
+            " %(worker_id)s::bigint, CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END)",
             given,
         )
-        queued = await connection.execute(
-            "SELECT launchbay_defer('run_job', %(instance_id)s, jsonb_build_object('job_id', %(job_id)s::text))", given
+        await connection.execute(
+            "INSERT INTO ready (organization_id, job_id) SELECT organization_id, %(job_id)s FROM instances"
+            " WHERE id = %(instance_id)s AND %(worker_id)s::bigint IS NULL",
+            given,
         )
-        return (await queued.fetchone() or [None])[0]
+        return given["job_id"]
 
     jobs.accept_work = accept  # type: ignore[assignment] # the defect
 

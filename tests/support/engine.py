@@ -5,12 +5,12 @@ The database refuses what promise 6 forbids: a step that leaves a final status, 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, LiteralString
+from typing import Any
 
 import msgspec
 import psycopg
@@ -19,8 +19,8 @@ from psycopg import AsyncConnection
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.app.build import lifespan
 from launchbay.clock import SystemClock
-from launchbay.engine.journal import PostgresJournal
-from launchbay.engine.queue import Queue, defer
+from launchbay.engine.dispatch import Dispatcher
+from launchbay.engine.journal import PostgresJournal, retry_while_unavailable
 from launchbay.engine.worker import Engine
 from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
@@ -29,7 +29,10 @@ from launchbay.model.job import Plan
 from launchbay.planning import CompiledManifests, accept, plan_launch, plan_run
 from launchbay.runtime.contract import StepRecord
 from launchbay.settings import Settings
+from launchbay.store import dispatch
 from launchbay.store.database import Connection, Database
+from launchbay.store.dispatch import ClaimedJob
+from launchbay.store.events import Waiter
 from tests.support.runtime import World
 
 PATIENCE_S = 15.0
@@ -46,6 +49,19 @@ BEGIN
 END $$;
 CREATE TRIGGER refuse_backward_steps BEFORE UPDATE ON steps FOR EACH ROW EXECUTE FUNCTION refuse_backward_steps();
 """
+
+
+class AnyWorker:
+    """Holds no job in this process."""
+
+    def hold(self, connection: Connection, organization_id: str, job_id: str, *, here: bool = True) -> None:
+        return None
+
+    def watch_ends(self, instance_id: str) -> contextlib.AbstractContextManager[Waiter]:
+        return contextlib.nullcontext(Waiter())
+
+
+ANY_WORKER = AnyWorker()
 
 
 @dataclass
@@ -104,9 +120,9 @@ class Bay:
         return await self._stack.enter_async_context(self.process())
 
     async def run(self, job_id: str) -> None:
-        """Run a job in a process of its own, past the queue."""
+        """Run a job in a process of its own, past the dispatcher."""
         async with self.process() as engine:
-            await engine.runner.run_job(job_id)
+            await engine.runner.run_child(job_id)
 
     @contextlib.asynccontextmanager
     async def working(self, **settings: Any) -> AsyncIterator[asyncio.Event]:
@@ -149,7 +165,14 @@ class Bay:
     async def accept(self, instance_id: str, plan: Callable[[Any, InstanceStatus], Plan]) -> str | None:
         """Accept a job as the API does: `plan` makes its plan from the manifest and the status."""
         async with self.database.transaction() as connection:
-            return await self.accept_on(connection, instance_id, plan)
+            accepted = await self.accept_on(connection, instance_id, plan)
+        await self.announce()
+        return accepted
+
+    async def announce(self, payload: str = "") -> None:
+        """Tell the workers that a job is ready, as a process of the product does after its commit."""
+        async with self.database.connection() as connection:
+            await dispatch.announce(connection, payload=payload)
 
     async def accept_on(
         self, connection: Connection, instance_id: str, plan: Callable[[Any, InstanceStatus], Plan]
@@ -159,7 +182,10 @@ class Bay:
         ).fetchone()
         assert row is not None
         manifest = await self.manifests().get(connection, row[0], 1)
-        return await accept(connection, instance_id, "u", plan(manifest, InstanceStatus(row[1])), manifest)
+        prior = InstanceStatus(row[1])
+        return await accept(
+            connection, ANY_WORKER, self.organization_id, instance_id, "u", plan(manifest, prior), manifest
+        )
 
     async def launch(self, instance_id: str) -> str:
         job_id = await self.accept(instance_id, lambda _, status: plan_launch({}, status))
@@ -221,13 +247,11 @@ async def no_migration(_: str) -> None:
     """The template of the tests' databases has the schema."""
 
 
-POLL_S = 1.0  # what is found only by polling takes up to this long
-
-
 class Runs:
-    """A handler that writes down its runs, and holds each until it is let go."""
+    """A handler that writes down its runs, holds each until it is let go, and then ends its job as an engine does."""
 
-    def __init__(self, *, holding: bool = False) -> None:
+    def __init__(self, database: Database, *, holding: bool = False) -> None:
+        self._database = database
         self.started: asyncio.Queue[str] = asyncio.Queue()
         self.running: list[str] = []
         self.most = 0
@@ -236,17 +260,18 @@ class Runs:
         if not holding:
             self.go.set()
 
-    async def __call__(self, name: str) -> None:
-        self.running.append(name)
+    async def __call__(self, job: ClaimedJob) -> bool:
+        self.running.append(job.job_id)
         self.most = max(self.most, len(self.running))
-        self.started.put_nowait(name)
+        self.started.put_nowait(job.job_id)
         try:
             await self.go.wait()
         except asyncio.CancelledError:
-            self.cancelled.append(name)
+            self.cancelled.append(job.job_id)
             raise
         finally:
-            self.running.remove(name)
+            self.running.remove(job.job_id)
+        return await retry_while_unavailable(partial(end_job, self._database, job))
 
     async def next(self, within_s: float = 5.0) -> str:
         """Return the name of the next run to start."""
@@ -254,26 +279,95 @@ class Runs:
             return await self.started.get()
 
 
+async def end_job(database: Database, job: ClaimedJob) -> bool:
+    """Write the end of a job, if that is still its newest claim."""
+    async with database.connection() as connection:
+        ended = await connection.execute(
+            "UPDATE jobs SET status = 'Succeeded', finished_at = now(), worker_id = NULL"
+            " WHERE id = %s AND fence = %s AND status = 'Executing'",
+            [job.job_id, job.fence],
+        )
+    return ended.rowcount == 1
+
+
+async def insert_jobs(
+    connection: AsyncConnection[Any],
+    organizations: Sequence[str],
+    count: int = 1,
+    *,
+    first: int = 0,
+    worker_id: int | None = None,
+    fence: int = 0,
+) -> None:
+    """Insert jobs under way of each organization, ready or held by a worker: `acme0`, `acme1` … are those of `acme`."""
+    await connection.execute(
+        """
+        WITH organization AS (
+            INSERT INTO organizations (id, name) SELECT name, name FROM unnest(%(organizations)s::text[]) AS name
+            ON CONFLICT DO NOTHING
+        ), application AS (
+            INSERT INTO applications (id, organization_id, name, latest_version)
+            SELECT name, name, name, 1 FROM unnest(%(organizations)s::text[]) AS name ON CONFLICT DO NOTHING
+        ), manifest AS (
+            INSERT INTO manifests (application_id, version, content, author_id)
+            SELECT name, 1, '', 'u' FROM unnest(%(organizations)s::text[]) AS name ON CONFLICT DO NOTHING
+        ), environment AS (
+            INSERT INTO environments (id, organization_id, name)
+            SELECT name, name, name FROM unnest(%(organizations)s::text[]) AS name ON CONFLICT DO NOTHING
+        ), wanted AS MATERIALIZED (
+            SELECT name AS organization_id, name || number AS id, number
+            FROM unnest(%(organizations)s::text[]) AS name,
+                 generate_series(%(first)s::integer, %(first)s::integer + %(count)s::integer - 1) AS number
+        ), instance AS (
+            INSERT INTO instances
+                (id, organization_id, application_id, environment_id, version, name, owner_id, status, job_id)
+            SELECT id, organization_id, organization_id, organization_id, 1, id, 'u', 'Running', id FROM wanted
+        ), job AS (
+            INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, worker_id, fence)
+            SELECT id, id, 'go', 'u', 'Executing', '{}', %(worker_id)s::bigint,
+                   CASE WHEN %(worker_id)s::bigint IS NULL THEN %(fence)s::integer ELSE 1 END
+            FROM wanted
+        )
+        INSERT INTO ready (organization_id, job_id)
+        SELECT organization_id, id FROM wanted WHERE %(worker_id)s::bigint IS NULL ORDER BY number, organization_id
+        """,
+        {
+            "organizations": list(organizations),
+            "count": count,
+            "first": first,
+            "worker_id": worker_id,
+            "fence": fence,
+        },
+    )
+
+
+async def put(database: Database, organization: str, count: int = 1, *, first: int = 0, fence: int = 0) -> None:
+    """Make jobs ready and announce them, as a process does that has no room for them."""
+    async with database.connection() as connection:
+        await insert_jobs(connection, [organization], count, first=first, fence=fence)
+        await dispatch.announce(connection, payload="")
+
+
+async def empty(database: Database) -> None:
+    """Wait until no job is under way any more."""
+    await until(database, "SELECT count(*) = 0 FROM jobs WHERE status = 'Executing'", within_s=PATIENCE_S)
+
+
 @contextlib.asynccontextmanager
 async def working(
-    database: Database, handler: Callable[..., Awaitable[None]], *, concurrency: int = 10, **options: float
-) -> AsyncIterator[asyncio.Event]:
-    """Run a worker around the block; yields its stop event."""
+    database: Database, run_job: Callable[[ClaimedJob], Awaitable[bool]], *, concurrency: int = 10, **options: float
+) -> AsyncIterator[tuple[Dispatcher, asyncio.Event]]:
+    """Run a worker around the block; yields its dispatcher and its stop event."""
     stop = asyncio.Event()
-    queue = Queue(database.pool, database.url, **{"heartbeat_s": 0.1, "grace_s": 0.0} | options)
-    worker = asyncio.create_task(queue.work({"job": handler}, concurrency=concurrency, name="test", stop=stop))
+    given = {"heartbeat_s": 0.1, "grace_s": 0.0, "stalled_after_s": 0.4} | options
+    dispatcher = Dispatcher(database, SystemClock(), concurrency=concurrency, **given)
+    worker = asyncio.create_task(dispatcher.work(run_job, name="test", stop=stop))
     try:
-        await until(database, "SELECT count(*) > 0 FROM procrastinate_workers")
-        await asyncio.sleep(0.05)
-        yield stop
+        await until(database, "SELECT count(*) > 0 FROM workers")
+        yield dispatcher, stop
     finally:
         stop.set()
         await worker
-
-
-async def put(database: Database, name: str, lock: str | None = None, priority: int = 0) -> int:
-    async with database.connection() as conn:
-        return await defer(conn, task="job", lock=lock or name, arguments={"name": name}, priority=priority)
 
 
 async def until(database: Database, condition: str, within_s: float = 5.0) -> None:
@@ -287,16 +381,14 @@ async def ask(database: Database, query: str) -> Any:
         return await (await conn.execute(query)).fetchone()
 
 
-async def empty(database: Database) -> None:
-    await until(database, "SELECT count(*) = 0 FROM procrastinate_jobs")
-
-
-async def cut_connections(database: Database, which: LiteralString = "") -> None:
+async def cut_connections(database: Database, which: str = "") -> None:
     """End connections to the database, all of them unless told otherwise, as a restart of PostgreSQL does."""
     async with await AsyncConnection.connect(database.url, autocommit=True) as conn:
         cut = await conn.execute(
-            "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid() " + which
+            (
+                "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid() " + which
+            ).encode()
         )
         assert cut.rowcount > 0
 

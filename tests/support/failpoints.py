@@ -49,6 +49,7 @@ _CONFIGURE = "usecases.reconfigure:reconfigure"
 _DELETE = "usecases.instances:delete_instance"
 _FIRE = "engine.stager:Stager._fire"
 _ROUND = "engine.stager:Stager.fire_due"
+_CLAIM = "engine.dispatch:Dispatcher._claim"
 _START = "engine.journal:PostgresJournal.start"
 _GO_ON = "engine.ending:JobCompletion._start_follow_up"
 _INNER = "engine.child_jobs:ChildJobs._resume"
@@ -69,6 +70,10 @@ POINTS: dict[str, Point] = {
     "run.before-commit": Point("run", "before", _COMMIT, _RUN),
     "run.committed": Point("run", "after", _COMMIT, _RUN),
     "run.answered": Point("run", "soon after", _ANSWER, since=_RUN),
+    # This process holds the job that it accepts, and starts it after the commit.
+    "run.held": Point("run", "after", "engine.dispatch:Dispatcher.hold", _RUN),
+    "run.before-start": Point("run", "before", "engine.dispatch:Dispatcher._accepted"),
+    "run.started": Point("run", "after", "engine.dispatch:Dispatcher._accepted"),
     # A schedule is accepted.
     "schedule.before-commit": Point("schedule", "before", _COMMIT, _SCHEDULE),
     "schedule.committed": Point("schedule", "after", _COMMIT, _SCHEDULE),
@@ -87,8 +92,7 @@ POINTS: dict[str, Point] = {
     "end.before": Point("run", "before", "engine.ending:JobCompletion.write"),
     "end.before-write": Point("run", "before", "store.jobs:end"),
     "end.written": Point("run", "after", "store.jobs:end"),
-    "end.before-acknowledgement": Point("run", "before", "engine.queue:_Jobs.finish_job"),
-    "end.acknowledged": Point("run", "after", "engine.queue:_Jobs.finish_job"),
+    "end.place-given-back": Point("run", "after", "engine.dispatch:Dispatcher._run"),
     "end.before-waiting-work-is-freed": Point("schedule behind a run", "before", "store.schedules:unblock"),
     "end.waiting-work-freed": Point("schedule behind a run", "after", "store.schedules:unblock"),
     "look.before-write": Point("ask", "before", "store.schedules:save_refreshed_signals"),
@@ -99,8 +103,11 @@ POINTS: dict[str, Point] = {
     "trigger.before-commit": Point("ask", "before", _COMMIT, "engine.ending:JobCompletion._write"),
     "trigger.committed": Point("ask", "after", _COMMIT, "engine.ending:JobCompletion._write"),
     # What a process that was killed had begun is gone on with.
-    "recovery.before-inheritance": Point("recovery", "before", "engine.queue:Queue.rescue"),
-    "recovery.inherited": Point("recovery", "after", "engine.queue:Queue.rescue"),
+    "recovery.before-inheritance": Point("recovery", "before", "store.dispatch:rescue"),
+    "recovery.inherited": Point("recovery", "after", "store.dispatch:rescue"),
+    "recovery.before-hold": Point("recovery", "before", "store.dispatch:claim"),
+    "recovery.held": Point("recovery", "before", "engine.dispatch:Dispatcher._start", _CLAIM),
+    "recovery.started": Point("recovery", "after", "engine.dispatch:Dispatcher._start", _CLAIM),
     "recovery.job-claimed": Point("recovery", "after", "store.jobs:claim"),
     "recovery.looked-back": Point("recovery", "after", "engine.runner:Runner._load_history"),
     "recovery.step-begun": Point("recovery", "after", _START, later=4),
@@ -167,6 +174,8 @@ POINTS: dict[str, Point] = {
     "delete.before-commit": Point("delete", "before", _COMMIT, _DELETE),
     "delete.committed": Point("delete", "after", _COMMIT, _DELETE),
     "delete.answered": Point("delete", "soon after", _ANSWER, since=_DELETE),
+    "delete.before-handover": Point("delete", "before", "store.dispatch:release"),
+    "delete.handed-over": Point("delete", "after", "store.dispatch:release"),
     "delete.before-recall": Point("delete", "before", "engine.cancellation:replay_superseded"),
     "delete.recalled": Point("delete", "after", "engine.cancellation:replay_superseded"),
     "delete.before-release": Point("delete", "before", "engine.cancellation:release_descendants"),

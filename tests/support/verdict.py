@@ -71,7 +71,7 @@ class Records:
         return [
             *(f"job {row[0]} of {row[1]} is executing" for row in self.rows(_EXECUTING)),
             *(f"schedule {row[0]} is pending" for row in self.rows("SELECT id FROM schedules")),
-            *(f"task {row[0]} is queued" for row in self.rows("SELECT id FROM procrastinate_jobs")),
+            *(f"job {row[0]} is ready" for row in self.rows("SELECT job_id FROM ready")),
         ]
 
     async def settled(self) -> list[str]:

@@ -28,11 +28,9 @@ from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.engine.approvals import POLL_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
+from launchbay.engine.dispatch import Dispatcher
 from launchbay.engine.journal import PostgresDocuments
 from launchbay.engine.machine_ledger import PostgresAccountProbe
-from launchbay.engine.queue import Queue
-from launchbay.engine.queue_schema import apply_schema
-from launchbay.engine.rescuer import Rescuer
 from launchbay.engine.retention import CLEANER_INTERVAL_S, RETENTION_INTERVAL_S, Cleaner, Retention, RetentionPolicy
 from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
@@ -49,9 +47,9 @@ from launchbay.runtime.contract import RuntimeDeps
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
-from launchbay.store.database import Database, conninfo
+from launchbay.store.database import Database
 from launchbay.store.events import EventFeed
-from launchbay.store.schema import patient_connection, upgrade
+from launchbay.store.schema import upgrade
 from launchbay.telemetry.metrics import exposition
 from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.context import AppContext, QueueQuota
@@ -165,7 +163,7 @@ async def lifespan(
         if settings.otlp_endpoint:
             stack.push_async_callback(asyncio.to_thread, tracing.send_to(settings.otlp_endpoint, settings.otlp_service))
         url = await _database_url(settings, stack)
-        await upgrade_database(url)
+        await upgrade(url)
         database = await stack.enter_async_context(Database(url, connections=settings.database_connections))
         passwords = Passwords(hasher)
         stack.callback(passwords.close)
@@ -201,13 +199,6 @@ async def check_secret_key(app: App, settings: Settings) -> None:
         ) from error
 
 
-async def upgrade_database(url: str) -> None:
-    """Upgrade a database to the schema of this version, including the tables of the queue."""
-    await upgrade(url)
-    async with patient_connection(url) as connection:
-        await apply_schema(connection)
-
-
 async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
     if settings.database_url:
         return settings.database_url
@@ -241,11 +232,20 @@ def _assemble(
     basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
+    dispatcher = Dispatcher(
+        database,
+        clock,
+        concurrency=settings.engine_concurrency,
+        heartbeat_s=settings.heartbeat_interval_s,
+        grace_s=settings.stop_grace_s,
+        stalled_after_s=settings.stalled_after_s,
+    )
     providers = machine_providers(settings, database, secret, egress)
     context = AppContext(
         database=database,
         lookups=Lookups(basic.invalidate),
         queue_quota=QueueQuota(settings.queue_limit, clock),
+        dispatch=dispatcher,
         manifests=manifests,
         check=partial(check, known_actions=known_actions, known_types=known_types),
         runnable_types=frozenset(component_types.running),
@@ -278,7 +278,7 @@ def _assemble(
     )
     calls = ServiceCalls(database, context.service_types, secret)
     sender = WebhookSender(database, egress, secret)
-    engine = _engine(settings, context, deps, calls, sender, approvals)
+    engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals)
     api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack))
     app = _web_app(settings, api, ENDPOINTS, console_pages(settings, api, actions))
     return App(app, _web_app(settings, api, MONITORING), engine, database, administrator, context.feed, sender, keys)
@@ -316,6 +316,7 @@ def _rate_limits(settings: Settings, clock: Clock) -> RateLimits:
 def _engine(
     settings: Settings,
     context: AppContext,
+    dispatcher: Dispatcher,
     deps: RuntimeDeps,
     calls: ServiceCalls,
     sender: WebhookSender,
@@ -323,16 +324,11 @@ def _engine(
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
     orphans = sweeper(settings, database, secret, context.machines, deps.clock)
-    queue = Queue(
-        database.pool, conninfo(database.url), heartbeat_s=settings.heartbeat_interval_s, grace_s=settings.stop_grace_s
-    )
     return Engine(
-        queue=queue,
-        rescuer=Rescuer(queue, deps.clock, settings.stalled_after_s),
-        runner=Runner(database, deps, manifests, calls, secret, settings.destroy_timeout_s),
-        stager=Stager(database, manifests, deps.clock, secret),
+        dispatcher=dispatcher,
+        runner=Runner(database, deps, manifests, calls, secret, dispatcher, settings.destroy_timeout_s),
+        stager=Stager(database, dispatcher, manifests, deps.clock, secret),
         name=f"worker-{secrets.token_hex(4)}",
-        concurrency=settings.engine_concurrency,
         stager_interval_s=settings.stager_interval_ms / 1000,
         is_alone=not settings.database_url,  # the embedded database serves one process
         periodic_tasks=(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import click
 import uvloop
 
-from launchbay.app.build import App, check_secret_key, lifespan, upgrade_database
+from launchbay.app.build import App, check_secret_key, lifespan
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.errors import CannotStart
 from launchbay.postgres.backup import back_up, checked_revision
@@ -20,6 +21,7 @@ from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings, load
 from launchbay.store.database import Database, conninfo
+from launchbay.store.schema import upgrade
 from launchbay.telemetry.logs import configure_logs
 from launchbay.usecases.sealing import Resealed, reseal
 from launchbay.web.connections import raise_descriptor_limit
@@ -122,7 +124,7 @@ def _restore(settings: Settings, file: Path) -> None:
 
 def _fill(database_url: str, file: Path) -> None:
     revision = restore_database(database_url, file)
-    asyncio.run(upgrade_database(database_url))
+    asyncio.run(upgrade(database_url))
     click.echo(f"Restored {file}, schema {revision}. Its running jobs continue when a server starts.")
 
 
@@ -179,7 +181,7 @@ def _finish(settings: Settings, file: KeyFile) -> None:
 
 def _write_and_reseal(settings: Settings, file: KeyFile, lines: Sequence[Line]) -> None:
     with _existing_database(settings) as url:
-        asyncio.run(upgrade_database(url))
+        asyncio.run(upgrade(url))
         # The file first, so that servers encrypt later values with the new key, and none is missed.
         file.write(lines)
         done = asyncio.run(_reseal(url, file.path))
@@ -212,6 +214,7 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
         with bind(settings.host, settings.port) as listener:
             async with lifespan(settings) as app:
                 await check_secret_key(app, settings)
+                _spare_the_collector()
                 _print_welcome(app)
                 async with asyncio.TaskGroup() as tasks:
                     if not no_engine:
@@ -241,6 +244,7 @@ def worker(config: Path | None, **given: Any) -> None:
     async def run(stop: asyncio.Event) -> None:
         async with lifespan(settings) as app:
             await check_secret_key(app, settings)
+            _spare_the_collector()
             click.echo(f"Launchbay worker {app.engine.name} is running.")
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(app.engine.run(stop), name="engine")
@@ -261,10 +265,10 @@ def migrate(config: Path | None, **given: Any) -> None:
 
     async def run(_: asyncio.Event) -> None:
         if settings.database_url:
-            await upgrade_database(settings.database_url)
+            await upgrade(settings.database_url)
         else:
             with EmbeddedPostgres.start(settings.data_dir, serving=False) as embedded:
-                await upgrade_database(embedded.url)
+                await upgrade(embedded.url)
         click.echo("The database has the schema of this version.")
 
     _run(settings, run)
@@ -284,6 +288,12 @@ def _run(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any,
 
     with _reporting_errors(), contextlib.suppress(KeyboardInterrupt):
         uvloop.run(main())
+
+
+def _spare_the_collector() -> None:
+    """Keep the garbage collector from walking over all modules again and again while the process works."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _end_streams(app: App, stop: asyncio.Event) -> None:

@@ -566,8 +566,11 @@ class Operations:
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}"))
-    def read_instance(self, instance_id: str) -> Call[types.InstanceDocument]:
-        """Show an instance with its workflow history. Permission: Read."""
+    def read_instance(self, instance_id: str, *, wait: int | None = None) -> Call[types.InstanceDocument]:
+        """Show an instance with its workflow history. Permission: Read.
+
+        `wait`: Respond as soon as no job is under way on the instance, or after this many seconds.
+        """
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}"))
     def delete_instance(self, instance_id: str, *, force: int | None = None) -> Call[None]:

@@ -40,18 +40,26 @@ RunJob = Callable[[str], Coroutine[Any, Any, None]]
 
 
 class ChildJobs:
-    """Implements `runtime.contract.LinkedInstances`. `run_job` runs one job in this task (`Runner.run_job`).
+    """Implements `runtime.contract.LinkedInstances`.
+
+    `run_job` runs a child job in this task, `run_stalled` a job that no worker has had a place for.
 
     Commands on the environment's services, which aren't instances, go to `services`.
     """
 
     def __init__(
-        self, database: Database, manifests: CompiledManifests, services: ServiceCalls, run_job: RunJob
+        self,
+        database: Database,
+        manifests: CompiledManifests,
+        services: ServiceCalls,
+        run_job: RunJob,
+        run_stalled: RunJob,
     ) -> None:
         self._database = database
         self._manifests = manifests
         self._services = services
         self._run_job = run_job
+        self._run_stalled = run_stalled
         self._awaited: set[str] = set()  # jobs that this process waits for
         self._orphans: dict[str, float] = {}  # when each was first seen, monotonic
 
@@ -172,7 +180,7 @@ class ChildJobs:
             self._database, jobs.get_unclaimed, instance_id=instance_id, after_s=STALLED_AFTER_S
         )
         if waiting is not None:
-            await self._run_job(waiting)
+            await self._run_stalled(waiting)
 
     async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
         """Ask a job to end; return False if it was asked before or has ended."""

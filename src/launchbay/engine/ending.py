@@ -21,7 +21,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
 from launchbay.model.job import JobKind, JobStatus, Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning import accept, plan_trigger
+from launchbay.planning import Dispatch, accept, plan_trigger
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import ParentSignals, due_triggers, submodule_signals
 from launchbay.runtime.state import STATE_VERSION, InstanceState
@@ -152,6 +152,7 @@ class JobCompletion:
     claim: ClaimRow
     plan: Plan
     audit: EngineAudit
+    dispatch: Dispatch
     started_s: float = field(default_factory=time.monotonic)
 
     async def write(self, state: InstanceState, outcome: JobOutcome) -> None:
@@ -237,7 +238,9 @@ class JobCompletion:
             plan = plan_trigger(manifest, due.component, due.workflow, status)
         except BadRequest:
             return  # the stager turns it into a job that fails visibly
-        job_id = await accept(connection, claim.instance_id, due.owner_id, plan, manifest)
+        job_id = await accept(
+            connection, self.dispatch, claim.organization_id, claim.instance_id, due.owner_id, plan, manifest
+        )
         if job_id is not None:
             await self.audit.schedule_fired(connection, due, job_id, claim.organization_id, claim.application_id)
             await schedules.delete(connection, schedule_ids=[due.id])

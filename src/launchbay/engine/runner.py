@@ -1,6 +1,6 @@
 """Runs one job from its claim to its end.
 
-The queue calls `Runner.run_job` for each job. A job ends exactly once: only the holder of its newest claim (fence)
+The dispatcher calls `Runner.run_job` for each job. A job ends exactly once: only the holder of its newest claim (fence)
 writes, and a job that an earlier claim interrupted continues after its last record.
 """
 
@@ -18,6 +18,7 @@ from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.cancellation import release_descendants, replay_cancelled, replay_superseded
 from launchbay.engine.child_jobs import ChildJobs
+from launchbay.engine.dispatch import Dispatcher
 from launchbay.engine.ending import (
     INTERNAL_ERROR,
     NO_FOLLOW_UPS,
@@ -50,14 +51,17 @@ from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.machines import release_all, stop_commands
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import return_values
+from launchbay.runtime.slot import interruptible_sleep
 from launchbay.runtime.state import STATE_VERSION, Graph, InstanceState, existing_quantities
-from launchbay.store import jobs
+from launchbay.store import dispatch, jobs
 from launchbay.store.database import Database
+from launchbay.store.dispatch import ClaimedJob
 from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.telemetry import metrics
 from launchbay.telemetry.tracing import Attributes, tracing
 
 log = structlog.get_logger(__name__)
+SUPERSEDED_POLL_S = 0.05
 DELETED = "Cancelled: the caller's instance was deleted with force."
 
 
@@ -77,6 +81,7 @@ class Runner:
         manifests: CompiledManifests,
         services: ServiceCalls,
         secret_key: SecretKey,
+        dispatcher: Dispatcher,
         destroy_timeout_s: float,
     ) -> None:
         self._database = database
@@ -86,23 +91,31 @@ class Runner:
         self._audit = EngineAudit(secret_key)
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
-        self._child_jobs = ChildJobs(database, manifests, services, self.run_job)
+        self._dispatcher = dispatcher
+        self._child_jobs = ChildJobs(database, manifests, services, self.run_child, dispatcher.run_stalled)
 
-    async def run_job(self, job_id: str) -> None:
-        """Claim the job and run it to its end. Returns early if it has ended or another worker has taken it over.
+    async def run_child(self, job_id: str) -> None:
+        """Claim a job that another one calls, and run it. It waits for no worker: this is in its caller's slot."""
+        await self._run(job_id, None)
 
-        Raises Conflict if a newer version stored the job: the queue retries it until a worker can read it.
+    async def run_job(self, job: ClaimedJob) -> bool:
+        """Run a job that this worker holds to its end; return False if it has lost the job.
+
+        Raises Conflict if a newer version stored the job: it waits until a worker can read it.
         CancelledError (the process stops) leaves the job unchanged: the next claim continues after the last record.
         """
-        claim = await retry_while_unavailable(partial(self._claim, job_id))
+        return await self._run(job.job_id, job.fence)
+
+    async def _run(self, job_id: str, fence: int | None) -> bool:
+        claim = await retry_while_unavailable(partial(self._claim, job_id, fence))
         if claim is None:
             await retry_while_unavailable(partial(self._refuse_newer_version, job_id))
-            return
+            return False
         metrics.job_claimed(claim.fence, claim.waited_s)
         secrets = Secrets(TextSeal(self._secret_key, claim.organization_id), partial(_redactor, claim))
         records: Mapping[str, StepRecord] = {}
         cancellation: str | None = None
-        if claim.fence > 1:
+        if claim.fence > 1 or claim.cancel_requested:
             records, cancellation = await retry_while_unavailable(partial(self._load_history, job_id, secrets))
         lost, handed_over = asyncio.Event(), asyncio.Event()
         journal = PostgresJournal(
@@ -116,9 +129,11 @@ class Runner:
                 )
         except Fenced:
             log.warning("job.lost", job=job_id, instance=claim.instance_id, fence=claim.fence)
+            return False
         finally:
             del self._held[job_id, claim.fence]
             await journal.close()
+        return not lost.is_set()
 
     async def drop_lost_jobs(self) -> None:
         """Stop jobs that this process runs but no longer holds. Called every second."""
@@ -137,12 +152,13 @@ class Runner:
         """End child jobs whose parent job ended without them. Called every few seconds."""
         await self._child_jobs.cancel_orphans()
 
-    async def _claim(self, job_id: str) -> ClaimRow | None:
+    async def _claim(self, job_id: str, fence: int | None) -> ClaimRow | None:
         started = transition(InstanceStatus.REQUESTED, InstanceEvent.LAUNCH_STARTED)
         async with self._database.connection() as connection:
             return await jobs.claim(
                 connection,
                 job_id=job_id,
+                fence=fence,
                 requested_status=InstanceStatus.REQUESTED,
                 started_status=started,
                 plan_version=PLAN_VERSION,
@@ -177,7 +193,7 @@ class Runner:
         handed_over: asyncio.Event,
     ) -> None:
         plan = read_plan(claim.plan)
-        completion = JobCompletion(self._database, journal, job_id, claim, plan, self._audit)
+        completion = JobCompletion(self._database, journal, job_id, claim, plan, self._audit, self._dispatcher)
         about: Attributes = {
             "launchbay.job": job_id,
             "launchbay.instance": claim.instance_id,
@@ -197,6 +213,7 @@ class Runner:
                 log.exception("job.crashed", job=job_id, instance=claim.instance_id)
                 outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=job_id))
             await completion.write(state, outcome)
+            self._dispatcher.ended(claim.instance_id)
 
     async def _load(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState) -> JobRun:
         """Build the job from its claim. Raises LaunchbayError if its manifest or parameters no longer compile."""
@@ -271,6 +288,11 @@ class Runner:
         except WorkflowFailed as failure:
             return JobOutcome(error=str(failure), propagates=failure.propagates)
 
+    async def _until_free(self, job_id: str) -> None:
+        """Wait until no worker can still run an effect of a superseded job."""
+        while await run_until_available(self._database, dispatch.is_free, job_id=job_id) is False:
+            await interruptible_sleep(SUPERSEDED_POLL_S)
+
     async def _delete(self, job: JobRun) -> JobOutcome:
         """Destroy the instance within a time limit, then release what is left: its records are deleted too."""
         timeout_s = self._destroy_timeout_s
@@ -278,6 +300,7 @@ class Runner:
         try:
             async with asyncio.timeout(timeout_s):
                 if job.plan.recalls is not None:
+                    await self._until_free(job.plan.recalls)
                     records, _ = await retry_while_unavailable(
                         partial(self._load_history, job.plan.recalls, job.secrets)
                     )
@@ -310,7 +333,7 @@ async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event, hand
     if not working.cancelled():
         working.result()
     elif not lost.is_set():
-        # The job cancelled itself. The queue must retry it rather than treat it as stopped.
+        # The job cancelled itself. It must be retried later rather than handed over at once.
         raise RuntimeError("The job cancelled itself.")
 
 

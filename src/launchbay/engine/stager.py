@@ -20,7 +20,7 @@ from launchbay.manifest.scaling import component_at, expanded, scalers
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning import CompiledManifests, accept, plan_destroy, plan_refused, plan_run, plan_trigger
+from launchbay.planning import CompiledManifests, Dispatch, accept, plan_destroy, plan_refused, plan_run, plan_trigger
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import linked_components, linked_signals, return_values
 from launchbay.runtime.state import STATE_VERSION, InstanceState
@@ -81,8 +81,16 @@ async def refresh_signals(
 class Stager:
     """Fires due schedules; `fire_due` is one round."""
 
-    def __init__(self, database: Database, manifests: CompiledManifests, clock: Clock, secret_key: SecretKey) -> None:
+    def __init__(
+        self,
+        database: Database,
+        dispatch: Dispatch,
+        manifests: CompiledManifests,
+        clock: Clock,
+        secret_key: SecretKey,
+    ) -> None:
         self._database = database
+        self._dispatch = dispatch
         self._manifests = manifests
         self._clock = clock
         self._secret_key = secret_key
@@ -138,7 +146,15 @@ class Stager:
             await self._refresh_signals(connection, schedule, target)
             return False
         manifest, plan = await self._plan(connection, schedule, target)
-        job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
+        job_id = await accept(
+            connection,
+            self._dispatch,
+            target.organization_id,
+            schedule.instance_id,
+            schedule.owner_id,
+            plan,
+            manifest,
+        )
         assert job_id is not None, "the instance is locked, idle and not destroyed"
         await self._audit.schedule_fired(connection, schedule, job_id, target.organization_id, target.application_id)
         if schedule.kind == "cron":

@@ -1,4 +1,4 @@
-"""One worker process: it runs jobs from the queue, and background tasks at fixed intervals.
+"""One worker process: it runs jobs, and background tasks at fixed intervals.
 
 Background tasks share one loop. A round that fails is logged and retried at the next interval, so a task never ends
 before the process does.
@@ -10,15 +10,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from launchbay.engine.queue import Queue
-from launchbay.engine.rescuer import Rescuer
+from launchbay.engine.dispatch import Dispatcher
 from launchbay.engine.runner import Runner
 from launchbay.engine.stager import Stager
 from launchbay.errors import Unavailable
 from launchbay.store.database import DatabaseError
 
 log = structlog.get_logger(__name__)
-RUN_JOB = "run_job"  # also in store/queries/jobs.sql
 LOST_JOBS_INTERVAL_S = 1.0
 HOUSEKEEPING_INTERVAL_S = 5.0
 
@@ -59,12 +57,10 @@ class Engine:
     `is_alone` means that no other process can use the database, so every worker that it lists is dead.
     """
 
-    queue: Queue
+    dispatcher: Dispatcher
     runner: Runner
     stager: Stager
     name: str
-    concurrency: int
-    rescuer: Rescuer
     stager_interval_s: float
     is_alone: bool = False
     periodic_tasks: tuple[PeriodicTask, ...] = ()  # work that any one process may do
@@ -78,25 +74,17 @@ class Engine:
             PeriodicTask("unblock", HOUSEKEEPING_INTERVAL_S, self.stager.unblock_forgotten),
             PeriodicTask("orphans", HOUSEKEEPING_INTERVAL_S, self.runner.cancel_orphans),
             PeriodicTask("lost jobs", LOST_JOBS_INTERVAL_S, self.runner.drop_lost_jobs),
-            PeriodicTask("rescue", self.rescuer.interval_s, self.rescuer.check),
+            PeriodicTask("rescue", self.dispatcher.rescue_interval_s, self.dispatcher.rescue),
             *self.periodic_tasks,
         )
         async with asyncio.TaskGroup() as tasks:
             for task in periodic_tasks:
                 tasks.create_task(run_periodically(task, stop), name=task.name)
-            tasks.create_task(
-                self.queue.work(
-                    {RUN_JOB: self.runner.run_job}, concurrency=self.concurrency, name=self.name, stop=stop
-                ),
-                name="worker",
-            )
+            tasks.create_task(self.dispatcher.work(self.runner.run_job, name=self.name, stop=stop), name="worker")
 
     async def _take_over_jobs(self) -> None:
         """Take over the jobs of earlier processes without waiting for their leases to expire."""
         try:
-            freed = await self.queue.rescue(await self.queue.heartbeats())
-        except DatabaseError as error:
+            await self.dispatcher.take_over_all()
+        except (DatabaseError, Unavailable) as error:
             log.warning("jobs.recovery_failed", error=str(error))  # the leases expire anyway
-            return
-        if freed:
-            log.info("jobs.recovered", jobs=freed)

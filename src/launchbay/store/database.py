@@ -16,7 +16,7 @@ import asyncio
 import os
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
@@ -42,6 +42,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
     """
 
     timeout_s = 35.0  # longer than PostgreSQL lets a statement run
+    on_end: list[Callable[[bool], object]] | None = None  # of the transaction under way
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Run one exchange with the server. An exchange with its own timeout, such as listening, keeps it."""
@@ -57,6 +58,18 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         """End the wait with the error of a lost connection, which every caller handles."""
         with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
             ours.shutdown(socket.SHUT_RDWR)
+
+
+def on_transaction_end(connection: "Connection", callback: Callable[[bool], object]) -> None:
+    """Call back once the transaction under way has ended, with whether it is known to be committed.
+
+    The outermost transaction counts, not a savepoint in it. The callback must not wait or raise.
+    """
+    assert isinstance(connection, BoundedConnection), "pooled connections are"
+    assert connection.info.transaction_status is not TransactionStatus.IDLE, "there is no transaction"
+    if connection.on_end is None:
+        connection.on_end = []
+    connection.on_end.append(callback)
 
 
 @contextmanager
@@ -79,7 +92,7 @@ def foreign_key_violation_as(message: str) -> Iterator[None]:
 
 # What the driver raises, as modules outside of the store catch it.
 DatabaseError = psycopg.Error
-Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
+Connection: TypeAlias = BoundedConnection
 Pool: TypeAlias = psycopg_pool.AsyncConnectionPool[Connection]
 OLDEST_MAJOR = 15
 _WAIT_WHILE_AWAY_S = 0.5
@@ -277,14 +290,21 @@ class _Transaction(_Borrowed):
         if self._savepoint is not None:
             await super().__aexit__(kind, error, trace)
             return
+        committed = False
+        # Others may use the connection as soon as it is back in the pool.
+        callbacks, self._connection.on_end = self._connection.on_end or (), None
         try:
             if error is not None:
                 await self._block.__aexit__(kind, error, trace)
             else:
                 await self._commit()
+                committed = True
         except BaseException as failure:
             await super().__aexit__(type(failure), failure, None)
             raise
+        finally:
+            for callback in callbacks:
+                callback(committed)
         await super().__aexit__(kind, error, trace)
 
     async def _commit(self) -> None:

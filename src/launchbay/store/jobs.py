@@ -30,6 +30,7 @@ class ClaimRow(NamedTuple):
     before: str | None
     links: str | None  # {component: [instance or service id, kind, binding]}
     waited_s: float  # from acceptance to first start
+    cancel_requested: bool
 
 
 class VersionsRow(NamedTuple):
@@ -66,8 +67,8 @@ class EndRow(NamedTuple):
     followed: object
 
 
-accept_launch = _sql.value("accept_launch", int)
-accept_work = _sql.value("accept_work", int)
+accept_launch = _sql.value("accept_launch", str)
+accept_work = _sql.value("accept_work", str)
 supersede = _sql.value("supersede", bool)
 claim = _sql.row("claim", ClaimRow)
 get_versions = _sql.row("get_versions", VersionsRow)

@@ -4,9 +4,7 @@ To change the schema, write `migrations/NNNN_what_changes.sql` with the next num
 Downgrades aren't supported; restore a backup instead.
 
 Several servers can start at once: an advisory lock admits one at a time, and the others find the work done. Servers of
-the previous version keep running during and after an upgrade. `engine/queue_schema.py` applies the tables of the queue
-after these, with the same lock and retries.
-"""
+a compatible version keep running during and after an upgrade."""
 
 import asyncio
 import re
@@ -22,11 +20,11 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
-from launchbay.store.database import Connection, check_version, conninfo, redacted_url, refused
+from launchbay.store.database import check_version, conninfo, redacted_url, refused
 
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers can run together with this version. Tests hold their statements to today's schema.
-OLDEST_COMPATIBLE = "0013"
+OLDEST_COMPATIBLE = "0022"
 LOCK_TIMEOUT_MS = 1500  # a statement that waits for a table blocks all later users of it
 PAUSE_S = 2.0  # between two attempts, so that the blocked users get their turn
 ATTEMPTS = 150  # ten minutes; a backup of a large database holds its tables for about as long
@@ -71,14 +69,6 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
                 ) from error
     except psycopg.Error as error:
         raise refused(database_url, error) from error
-
-
-@asynccontextmanager
-async def patient_connection(database_url: str) -> AsyncIterator[Connection]:
-    """Open a connection whose statements have no timeout, to wait for another server that upgrades."""
-    async with await _connect(database_url) as connection:
-        await connection.execute("SET statement_timeout = 0")
-        yield connection
 
 
 def has_tables(database_url: str) -> bool:
@@ -143,7 +133,7 @@ async def execute_when_free(connection: AsyncConnection[Any], scripts: Iterable[
             return
 
 
-async def _connect(database_url: str) -> Connection:
+async def _connect(database_url: str) -> AsyncConnection[tuple[Any, ...]]:
     return await AsyncConnection.connect(conninfo(database_url), autocommit=True, application_name=CONNECTION_NAME)
 
 

@@ -19,7 +19,7 @@ from launchbay.errors import BadRequest, NotFound, Unavailable
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
-from launchbay.planning import CompiledManifests
+from launchbay.planning import CompiledManifests, Dispatch
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store import jobs
 from launchbay.store.applications import Application
@@ -74,6 +74,7 @@ class AppContext:
     database: Database
     lookups: Lookups
     queue_quota: QueueQuota
+    dispatch: Dispatch
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
     runnable_types: frozenset[str]

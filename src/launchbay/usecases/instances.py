@@ -9,7 +9,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.auth.permissions import Permission
-from launchbay.clock import Clock, from_ms, to_ms
+from launchbay.clock import Backoff, Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooLarge
 from launchbay.ids import new_id
 from launchbay.model import redaction
@@ -24,6 +24,9 @@ from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
 from launchbay.usecases.context import Context, Work
 
+_BUSY = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING})
+_LOOKS = Backoff(0.05, 1.0)  # at an instance whose job another process may run
+
 
 class InstanceView(msgspec.Struct, frozen=True):
     """An instance as of one moment, and the workflows that it offers."""
@@ -32,8 +35,31 @@ class InstanceView(msgspec.Struct, frozen=True):
     available_workflows: list[str]
     is_dry_run: bool
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is under way on the instance, or about to be."""
+        return InstanceStatus(self.detail.status) in _BUSY
 
-async def read_instance(ctx: Context, instance_id: str) -> InstanceView:
+
+async def read_instance(ctx: Context, instance_id: str, *, wait_s: float = 0) -> InstanceView:
+    """Return an instance; with `wait_s`, wait that long for its job to end.
+
+    Holds no connection while it waits. The end of a job in this process is noticed at once, elsewhere by looking.
+    """
+    if not wait_s:
+        return await _read_instance(ctx, instance_id)
+    until_s = ctx.app.clock.monotonic_s() + wait_s
+    delays = _LOOKS.delays()
+    with ctx.app.dispatch.watch_ends(instance_id) as waiter:
+        while True:
+            view = await _read_instance(ctx, instance_id)
+            left_s = until_s - ctx.app.clock.monotonic_s()
+            if not view.is_busy or left_s <= 0 or ctx.app.feed.closing.is_set():
+                return view
+            await waiter.wait(min(left_s, next(delays)))
+
+
+async def _read_instance(ctx: Context, instance_id: str) -> InstanceView:
     async with ctx.read() as work:
         detail = await work.lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
         manifest = await work.manifest(detail.application_id, detail.version)
@@ -100,7 +126,9 @@ async def _destroy_and_delete(work: Work, record: InstanceRecord, status: Instan
         )
     manifest = await work.manifest(record.application_id, record.version)
     plan = plan_deletion(status, recalls=job_id)
-    accepted = await accept(work.connection, record.id, work.actor.user_id, plan, manifest)
+    accepted = await accept(
+        work.connection, work.app.dispatch, record.organization_id, record.id, work.actor.user_id, plan, manifest
+    )
     if accepted is None:
         raise Conflict("The instance was changed by another request. Retry.")
 

@@ -112,7 +112,16 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
                 "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
             )
         await work.check_quota(record.organization_id)
-        resumed_id = await accept(work.connection, record.id, ctx.actor.user_id, resumed, manifest)
+        resumed_id = await accept(
+            work.connection,
+            ctx.app.dispatch,
+            record.organization_id,
+            record.id,
+            ctx.actor.user_id,
+            resumed,
+            manifest,
+            here=False,  # its history, which a claim reads, is written below
+        )
         assert resumed_id is not None, "the instance is locked and idle"
         done = await store.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
         text = f"Goes on where the job {job.id} failed; {done} of its steps are done and stay so."

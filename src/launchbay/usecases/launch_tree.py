@@ -265,9 +265,11 @@ async def write_launch(
 
     A tree of any size takes three statements.
     """
+    job_id = new_id()
     await jobs.accept_launch(
         work.connection,
-        job_id=new_id(),
+        job_id=job_id,
+        worker_id=work.app.dispatch.hold(work.connection, environment.organization_id, job_id),
         schedule_id=new_id(),
         organization_id=environment.organization_id,
         environment_id=environment.id,

@@ -75,8 +75,11 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
         if record.status is InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
         await work.check_quota(record.organization_id)
-        busy = record.job_id is not None or not may_accept(plan)
-        if busy or await accept(work.connection, record.id, ctx.actor.user_id, plan, root.manifest) is None:
+        is_busy = record.job_id is not None or not may_accept(plan)
+        dispatch, user_id = ctx.app.dispatch, ctx.actor.user_id
+        if is_busy or not await accept(
+            work.connection, dispatch, record.organization_id, record.id, user_id, plan, root.manifest
+        ):
             raise _busy()
         await _write(work, planned)
         await work.audit(

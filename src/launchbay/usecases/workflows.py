@@ -148,7 +148,10 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
         raise _busy()
     if plan.kind != "destroy":  # which is what makes room
         await work.check_quota(record.organization_id)
-    if await accept(work.connection, record.id, work.actor.user_id, plan, manifest) is None:
+    accepted = await accept(
+        work.connection, work.app.dispatch, record.organization_id, record.id, work.actor.user_id, plan, manifest
+    )
+    if accepted is None:
         raise _busy()
 
 

@@ -1,6 +1,6 @@
 -- name: accept_launch
--- A new instance with its launch job, its expiry and the queued task, in one statement. The expiry uses the clock of the
--- database, by which schedules fire.
+-- A new instance with its launch job and its expiry, in one statement. The job is held by a worker, or else ready for any. The
+-- expiry uses the clock of the database, by which schedules fire.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
                            job_id, parameters, components, environment_view, destroy_at)
@@ -9,14 +9,18 @@ WITH instance AS (
             now() + %(destroy_after_ms)s::bigint * interval '1 millisecond')
     RETURNING id, job_id, owner_id, destroy_at
 ), job AS (
-    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps)
-    SELECT job_id, id, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s FROM instance
-    RETURNING id, instance_id
+    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, worker_id, fence)
+    SELECT job_id, id, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
+           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
+    FROM instance
+    RETURNING id
+), waiting AS (
+    INSERT INTO ready (organization_id, job_id) SELECT %(organization_id)s, id FROM job WHERE %(worker_id)s::bigint IS NULL
 ), expiry AS (
     INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
     SELECT %(schedule_id)s, id, 'expiry', 'destroy', owner_id, destroy_at FROM instance WHERE destroy_at IS NOT NULL
 )
-SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', id), queue => %(organization_id)s) FROM job;
+SELECT id FROM job;
 
 -- name: accept_work
 -- A job on an instance that has none under way and still is in the status that the plan was made for. No row: it lost.
@@ -25,16 +29,20 @@ WITH claimed AS (
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
     RETURNING id, organization_id
 ), job AS (
-    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps)
-    SELECT %(job_id)s, id, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s FROM claimed
-    RETURNING id, instance_id
+    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, worker_id, fence)
+    SELECT %(job_id)s, id, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
+           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
+    FROM claimed
+    RETURNING id
+), waiting AS (
+    INSERT INTO ready (organization_id, job_id)
+    SELECT claimed.organization_id, job.id FROM job, claimed WHERE %(worker_id)s::bigint IS NULL
 )
-SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', job.id), queue => claimed.organization_id)
-FROM job JOIN claimed ON claimed.id = job.instance_id;
+SELECT id FROM job;
 
 -- name: supersede
 -- Ends the job under way in favour of a forced destroy. The fence keeps its worker from writing anything more, and the
--- interruption stops it soon.
+-- notification stops it soon; until then it is the job's worker.
 WITH ended AS (
     UPDATE jobs SET status = %(job_status)s, error_message = %(error_message)s, finished_at = now(), fence = fence + 1
     WHERE id = %(job_id)s AND status = 'Executing'
@@ -44,21 +52,23 @@ WITH ended AS (
     FROM ended WHERE instances.id = ended.instance_id
     RETURNING instances.id
 )
-SELECT launchbay_interrupt(id) FROM freed;
+SELECT pg_notify('launchbay_dispatch', %(job_id)s)::text IS NOT NULL FROM freed;
 
 -- name: claim
--- Raises the fence: from now on only this claim may write. No row: the job has ended already, or is for a newer program.
--- Where the instance's status changes too, it is locked first (`end` says why).
+-- The start of a run. Without a fence, it raises the fence: from now on only this claim may write. With one, the job was
+-- claimed before. No row: the job has ended, was claimed again, or is for a newer program. Where the instance's status changes
+-- too, it is locked first (`end` says why). The commit doesn't wait for the disk: that of the first journal entry does.
 WITH held AS (
     SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id
     WHERE jobs.id = %(job_id)s AND instances.status = %(requested_status)s
     FOR NO KEY UPDATE OF instances
 ), claimed AS (
-    UPDATE jobs SET fence = fence + 1, started_at = coalesce(started_at, now())
+    UPDATE jobs SET fence = coalesce(%(fence)s::integer, fence + 1), started_at = coalesce(started_at, now())
     WHERE id = %(job_id)s AND status = 'Executing' AND (SELECT count(*) FROM held) >= 0
+      AND (%(fence)s::integer IS NULL OR fence = %(fence)s::integer)
       AND launchbay_plan_version(plan) <= %(plan_version)s
       AND (SELECT state_version FROM instances WHERE instances.id = jobs.instance_id) <= %(state_version)s
-    RETURNING id, instance_id, fence, plan, steps, parent_job_id,
+    RETURNING id, instance_id, fence, plan, steps, parent_job_id, cancel_requested,
               extract(epoch FROM started_at - created_at)::float8 AS waited_s
 ), started AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
@@ -69,8 +79,9 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
        instances.return_values, instances.fed_signals, instances.before,
        (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links,
-       claimed.waited_s
-FROM claimed JOIN instances ON instances.id = claimed.instance_id;
+       claimed.waited_s, claimed.cancel_requested
+FROM claimed JOIN instances ON instances.id = claimed.instance_id
+WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
 
 -- name: get_versions
 -- In which versions a job under way and the state of its instance are stored.
@@ -103,7 +114,7 @@ WITH held AS (
 ), ended AS (
     UPDATE jobs
     SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, results = %(results)s,
-        finished_at = now()
+        finished_at = now(), worker_id = NULL
     FROM held
     WHERE jobs.id = %(job_id)s AND instance_id = held.id AND fence = %(fence)s AND status = 'Executing'
     RETURNING jobs.id, instance_id
@@ -173,9 +184,9 @@ FROM instances WHERE id = %(instance_id)s;
 SELECT true FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing';
 
 -- name: get_unclaimed
--- The queued job that keeps an instance busy, if it waits for a worker for longer than that.
+-- The job that keeps an instance busy, if it waits for a worker for longer than that.
 SELECT jobs.id FROM jobs JOIN instances ON instances.job_id = jobs.id
-WHERE instances.id = %(instance_id)s AND jobs.fence = 0 AND jobs.parent_job_id IS NULL
+WHERE instances.id = %(instance_id)s AND jobs.started_at IS NULL AND jobs.parent_job_id IS NULL
   AND jobs.created_at < now() - %(after_s)s * interval '1 second';
 
 -- name: list_running_children
@@ -207,14 +218,13 @@ FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;
 SELECT status, job_id, parameters, version FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
 
 -- name: cancel
--- Asks for the end of the job under way, with the reason as its error. Its worker is interrupted, and the next claim ends it; the
--- fence above 0 makes even a first claim look back.
+-- Asks for the end of the job under way, with the reason as its error. Its worker lets it go, and the next claim ends it.
 WITH asked AS (
     UPDATE jobs SET cancel_requested = true, error_message = %(reason)s, fence = greatest(fence, 1)
     WHERE id = %(job_id)s AND status = 'Executing' AND NOT cancel_requested
-    RETURNING instance_id
+    RETURNING id
 )
-SELECT launchbay_interrupt(instance_id) FROM asked;
+SELECT pg_notify('launchbay_dispatch', id)::text IS NOT NULL FROM asked;
 
 -- name: cancel_child
 -- The same for a job that another job runs in its own course: that one ends it.
@@ -311,10 +321,10 @@ WHERE jobs.id = %(job_id)s AND jobs.instance_id = %(instance_id)s;
 
 -- name: sample_load
 -- What only the database knows of the load, from partial indexes: the figures that are watched, at the price of watching.
-SELECT launchbay_queue_depth() AS queue_depth,
+SELECT (SELECT count(*) FROM ready WHERE due_at IS NULL OR due_at <= now()) AS queue_depth,
        (SELECT count(*) FROM jobs WHERE status = 'Executing') AS jobs_under_way,
        due.overdue, due.oldest_overdue_s,
-       (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - %(fresh_s)s * interval '1 second') AS workers
+       (SELECT count(*) FROM workers WHERE beat_at > now() - %(fresh_s)s * interval '1 second') AS workers
 FROM (
     SELECT count(*) AS overdue, coalesce(extract(epoch FROM now() - min(due_at)), 0)::float8 AS oldest_overdue_s
     FROM schedules WHERE due_at <= now() AND NOT blocked
@@ -322,7 +332,9 @@ FROM (
 
 -- name: count_waiting
 -- Jobs of an organization that wait to be started, counted no further than is asked for.
-SELECT launchbay_backlog(%(organization_id)s, %(most)s);
+SELECT count(*) FROM (
+    SELECT FROM ready WHERE organization_id = %(organization_id)s AND (due_at IS NULL OR due_at <= now()) LIMIT %(most)s
+) AS waiting;
 
 -- name: claim_retention_turn
 -- One process at a time; the lock goes with the transaction.

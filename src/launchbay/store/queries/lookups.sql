@@ -100,8 +100,8 @@ SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_sta
         'job', job.name,
         'owner', (SELECT name FROM users WHERE users.id = job.owner_id),
         'queued', CASE WHEN job.started_at IS NULL AND job.created_at < now() - interval '1 second' THEN json_build_array(
-            launchbay_backlog(i.organization_id, 1000),
-            (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '10 seconds')
+            (SELECT count(*) FROM (SELECT FROM ready WHERE organization_id = i.organization_id LIMIT 1000) AS waiting),
+            (SELECT count(*) FROM workers WHERE beat_at > now() - interval '10 seconds')
         ) END,
         'approvals', (
             SELECT json_agg(json_build_array(text, permission, role, needed, json_array_length(answers::json)) ORDER BY id)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.limits import KIB
+from launchbay.limits import KIB, LONGEST_WAIT_S
 from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, raise_percent
 from launchbay.store.instances import InstanceSummary, JobRow, read_history
@@ -172,6 +172,19 @@ class InstanceQuery(Paging, frozen=True):
 _LISTED = Returns("The instances, oldest first.", type=list[InstanceSummary])
 
 
+class WaitQuery(msgspec.Struct, frozen=True):
+    """How long to wait for the end of a job."""
+
+    wait: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=LONGEST_WAIT_S,
+            description="Respond as soon as no job is under way on the instance, or after this many seconds.",
+        ),
+    ] = 0
+
+
 class ForceQuery(msgspec.Struct, frozen=True):
     """Whether to delete an active instance."""
 
@@ -199,9 +212,9 @@ async def list_revision_instances(request: Request[None, InstanceQuery]) -> Resp
 
 
 @routes.get("/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument))
-async def read_instance(request: Request[None, None]) -> Response:
+async def read_instance(request: Request[None, WaitQuery]) -> Response:
     """Show an instance with its workflow history."""
-    view = await instances.read_instance(request.ctx, request.path["id"])
+    view = await instances.read_instance(request.ctx, request.path["id"], wait_s=request.query.wait)
     if len(view.detail.history) <= _INLINE_CHARS:
         return JSONResponse(instance_document(view))
     return RawJSONResponse(await asyncio.to_thread(lambda: encode_buffered(JSONResponse(instance_document(view)))[1]))

@@ -1,0 +1,502 @@
+"""Jobs that this process runs: accepted while it had room, or claimed.
+
+A process with an engine holds a job from the moment of its acceptance, and starts it right after the commit. A job that
+no process had room for waits in the table `ready`; workers claim from it in batches, organization by organization.
+Announcements are sent after the commit and only make the wait shorter: a poll every second finds what they missed.
+
+Decision 0092 says why there is no queue library, and what each step costs.
+"""
+
+import asyncio
+import contextvars
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from launchbay.clock import Clock
+from launchbay.engine.journal import run_until_available
+from launchbay.errors import Unavailable
+from launchbay.runtime.slot import Slot, current_slot
+from launchbay.store import dispatch as store
+from launchbay.store.database import Connection, Database, DatabaseError, on_transaction_end, unavailable
+from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat
+from launchbay.store.events import Waiter
+
+log = structlog.get_logger(__name__)
+POLL_S = 1.0  # finds jobs that become due, and what no announcement told
+RECONCILE_S = 1.0
+RETRY_S = 0.5  # between attempts while the database is unavailable
+ANNOUNCE_S = 0.01  # announcements within this time are sent as one
+CLEANUP_S = 0.7  # for cancelled jobs to clean up
+MOST_CLAIMED = 32
+MOST_CLAIMED_EACH = 4  # of an organization
+# Starting jobs compete with requests for the processor: without a bound, a burst is accepted half as fast.
+STARTING = 16
+STARTING_S = 0.05  # after that long, a job that still runs mostly waits
+LONGEST_DELAY_S = 32.0
+
+RunJob = Callable[[ClaimedJob], Awaitable[bool]]
+
+
+@dataclass(eq=False)
+class _Held:
+    claimed: ClaimedJob
+    worker_id: int
+    slot: Slot
+    task: "asyncio.Task[None] | None" = None
+    is_interrupted: bool = False
+
+
+@dataclass
+class _Places:
+    """How many jobs of each organization run, without those that only wait."""
+
+    most: int
+    by_organization: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def free(self) -> int:
+        return self.most - self.by_organization.total()
+
+    def may_take(self, organization_id: str) -> bool:
+        """Return whether an organization may take one more place.
+
+        None has more than four times as many as are free: the last ones stay free for an organization that has none
+        yet, however long the others' jobs take ("dynamic thresholds": alone, one gets four fifths of all places).
+        """
+        taken = self.by_organization[organization_id]
+        return self.free > 0 and (taken == 0 or taken < 4 * self.free)
+
+    def full(self) -> list[str]:
+        return [name for name, taken in self.by_organization.items() if taken and not self.may_take(name)]
+
+    def take(self, organization_id: str) -> None:
+        self.by_organization[organization_id] += 1
+
+    def give_back(self, organization_id: str) -> None:
+        self.by_organization[organization_id] -= 1
+        if not self.by_organization[organization_id]:
+            del self.by_organization[organization_id]
+
+
+class Dispatcher:
+    """The jobs of one process: accepted with `hold`, run by `work`.
+
+    Implements `planning.Dispatch`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        concurrency: int,
+        heartbeat_s: float,
+        grace_s: float,
+        stalled_after_s: float,
+    ) -> None:
+        self._database = database
+        self._heartbeat_s = heartbeat_s
+        self._grace_s = grace_s
+        self._places = _Places(concurrency)
+        self._held: dict[str, _Held] = {}
+        self._starting = asyncio.Semaphore(STARTING)
+        self._worker_id: int | None = None  # while this process takes jobs
+        self._run_job: RunJob | None = None
+        self._wake = asyncio.Event()
+        self._may_wait = True  # whether a job may be ready that this process had no place for
+        self._last = ""  # the organization whose turn was last
+        self._dead = asyncio.Event()
+        self._announcing: asyncio.Task[None] | None = None  # until it begins to send
+        self._announcements: set[asyncio.Task[None]] = set()
+        self._releasing: set[asyncio.Task[None]] = set()
+        self._elsewhere: set[tuple[str, int]] = set()  # claims (job and fence) that run in others' places or are let go
+        self._waiters: dict[str, set[Waiter]] = {}
+        self._watch = _Watch(clock, stalled_after_s)
+        self.rescue_interval_s = stalled_after_s / 8
+
+    # Accepting
+
+    def hold(self, connection: Connection, organization_id: str, job_id: str, *, here: bool = True) -> int | None:
+        """Return this process's worker for a job being accepted, or None without room.
+
+        The job starts after the commit, or is announced to others. A rollback gives its place back. `here=False` leaves
+        it to any worker.
+        """
+        worker_id = self._worker_id
+        # A job doesn't overtake those that wait.
+        if not here or worker_id is None or self._may_wait or not self._places.may_take(organization_id):
+            on_transaction_end(connection, self._announce_if_committed)
+            return None
+        self._places.take(organization_id)
+        on_transaction_end(connection, partial(self._accepted, worker_id, ClaimedJob(job_id, organization_id, 1)))
+        return worker_id
+
+    def _accepted(self, worker_id: int, job: ClaimedJob, committed: bool) -> None:  # noqa: FBT001 - a callback's outcome
+        if committed and worker_id == self._worker_id:
+            self._start(worker_id, job)
+        else:
+            self._give_place_back(job.organization_id)
+            if committed:  # this process was declared dead meanwhile, or is stopping
+                self._release_soon(worker_id, job)
+
+    def _announce_if_committed(self, committed: bool) -> None:  # noqa: FBT001 - a callback's outcome
+        if committed:
+            self._may_wait = True
+            self._wake.set()
+            self.announce()
+
+    def announce(self) -> None:
+        """Tell the other workers, within ANNOUNCE_S, that jobs are ready."""
+        if self._announcing is None:
+            self._announcing = _detached(self._announce())
+            self._announcements.add(self._announcing)
+            self._announcing.add_done_callback(self._announcements.discard)
+
+    async def _announce(self) -> None:
+        try:
+            await asyncio.sleep(ANNOUNCE_S)
+        finally:
+            self._announcing = None  # what is committed from here on needs an announcement of its own
+        try:
+            async with self._database.connection() as connection:
+                await store.announce(connection, payload="")
+        except Unavailable as error:
+            log.warning("jobs.announcement_failed", error=str(error))  # their poll finds the jobs
+
+    @contextmanager
+    def watch_ends(self, instance_id: str) -> Iterator[Waiter]:
+        """Wake the waiter whenever a job of the instance has ended in this process."""
+        waiter = Waiter()
+        waiters = self._waiters.setdefault(instance_id, set())
+        waiters.add(waiter)
+        try:
+            yield waiter
+        finally:
+            waiters.discard(waiter)
+            if not waiters:
+                self._waiters.pop(instance_id, None)
+
+    def ended(self, instance_id: str) -> None:
+        """Tell those who wait that a job of the instance has ended."""
+        for waiter in self._waiters.get(instance_id, ()):
+            waiter.wake()
+
+    # Working
+
+    async def work(self, run_job: RunJob, *, name: str, stop: asyncio.Event) -> None:
+        """Run jobs until `stop` or cancellation; both give running jobs the grace period.
+
+        `run_job` returns whether it has ended its job. If not, or if it is cancelled, the job waits for a worker again;
+        after an exception it waits 1, 2, 4 … LONGEST_DELAY_S.
+        """
+        self._run_job = run_job
+        while not stop.is_set():
+            try:
+                async with self._database.connection() as connection:
+                    worker_id = await store.register(connection, name=name)
+            except (Unavailable, DatabaseError) as error:
+                log.warning("worker.not_registered", worker=name, error=str(error))
+                await _first(stop.wait(), timeout_s=RETRY_S)
+                continue
+            assert worker_id is not None, "INSERT … RETURNING gives a row"
+            await self._session(worker_id, name, stop)
+
+    async def run_stalled(self, job_id: str) -> None:
+        """Run a waiting job in the place of the caller, who waits for it."""
+        assert self._run_job is not None, "only a running job waits for another one"
+        worker_id = self._worker_id
+        if worker_id is None:
+            return
+        fence = await run_until_available(self._database, store.take, job_id=job_id, worker_id=worker_id)
+        if fence is None:
+            return
+        job = ClaimedJob(job_id, "", fence)
+        self._elsewhere.add((job_id, fence))
+        has_ended = False
+        try:
+            has_ended = await self._run_job(job)
+        finally:
+            self._elsewhere.discard((job_id, fence))
+            if not has_ended:
+                self._release_soon(worker_id, job)
+
+    async def take_over_all(self) -> int:
+        """Free the jobs of all workers without waiting for their leases; return how many."""
+        async with self._database.connection() as connection:
+            seen = await store.list_workers(connection)
+            return await self._rescue(connection, [(row.id, row.beat_at) for row in seen])
+
+    async def rescue(self) -> None:
+        """Free the jobs of workers that were silent for a lease. Raises Unavailable."""
+        try:
+            async with self._database.connection() as connection:
+                seen = await store.list_workers(connection)
+                await self._rescue(connection, self._watch.silent([(row.id, row.beat_at) for row in seen]))
+        except DatabaseError as error:
+            raise unavailable(error) or error from error
+
+    async def _rescue(self, connection: Connection, silent: Collection[WorkerBeat]) -> int:
+        worker_ids, beats = [worker_id for worker_id, _ in silent], [beat_at for _, beat_at in silent]
+        freed = await store.rescue(connection, worker_ids=worker_ids, beats=beats) or 0
+        if freed:
+            log.info("jobs.recovered", jobs=freed)
+            self._announce_if_committed(committed=True)
+        return freed
+
+    async def _session(self, worker_id: int, name: str, stop: asyncio.Event) -> None:
+        """Work under one registration: until `stop`, or until the others declare this worker dead."""
+        self._dead.clear()
+        self._may_wait = True
+        self._wake.set()
+        self._worker_id = worker_id
+        heartbeat = Heartbeat(self._database.url, worker_id, self._heartbeat_s, self._announced, self._dead.set)
+        heartbeat.start()
+        claiming = asyncio.create_task(self._claim_jobs(worker_id), name=f"{name} claims")
+        reconciling = asyncio.create_task(self._reconcile(worker_id), name=f"{name} reconciles")
+        try:
+            await _first(claiming, reconciling, stop.wait(), self._dead.wait())
+        finally:
+            self._worker_id = None  # nothing is held from here on
+            claiming.cancel()
+            reconciling.cancel()
+            await asyncio.wait({claiming, reconciling})
+            try:
+                await self._empty(worker_id, name)
+            finally:
+                await heartbeat.stop()
+        for task in (claiming, reconciling):
+            if not task.cancelled():
+                task.result()
+
+    async def _empty(self, worker_id: int, name: str) -> None:
+        """Let all jobs go: each as soon as that cuts nothing in two, all at the end of the grace period."""
+        for held in list(self._held.values()):
+            held.slot.drain()
+        running = {held.task for held in self._held.values() if held.task is not None}
+        if running and not self._dead.is_set():
+            await _first(asyncio.wait(running), self._dead.wait(), timeout_s=self._grace_s)
+        for held in list(self._held.values()):
+            held.slot.evict()
+        if left := {held.task for held in self._held.values() if held.task is not None}:
+            _, ignoring = await asyncio.wait(left, timeout=CLEANUP_S)
+            if ignoring:
+                log.error("job.cancellation_ignored", worker=name, jobs=len(ignoring))
+        if self._dead.is_set():
+            log.warning("worker.lease_lost", worker=name)
+        self._held.clear()
+        if self._announcing is not None:
+            self._announcing.cancel()  # the last statement below announces
+        if self._releasing:
+            _, late = await asyncio.wait(self._releasing, timeout=RETRY_S)
+            for task in late:
+                task.cancel()
+        try:
+            async with self._database.connection() as connection:
+                # Also frees what this process doesn't know to hold.
+                held_jobs = await store.list_held(connection, worker_id=worker_id)
+                await _release(connection, worker_id, held_jobs, delay_s=None)
+                await store.unregister(connection, worker_id=worker_id)
+                await store.announce(connection, payload="")
+        except (Unavailable, DatabaseError) as error:
+            log.warning("worker.not_unregistered", worker=name, error=str(error))  # the others notice its silence
+
+    def _announced(self, job_id: str) -> None:
+        if job_id:
+            self._interrupt(job_id)
+        else:
+            self._may_wait = True
+            self._wake.set()
+
+    def _interrupt(self, job_id: str) -> None:
+        """Stop a job that was cancelled or superseded; it is claimed again if it is still under way."""
+        held = self._held.get(job_id)
+        if held is not None and not held.is_interrupted:
+            held.is_interrupted = True
+            held.slot.evict()
+
+    async def _claim_jobs(self, worker_id: int) -> None:
+        while True:
+            await _first(self._wake.wait(), timeout_s=POLL_S)
+            self._wake.clear()
+            try:
+                await self._claim(worker_id)
+            except (Unavailable, DatabaseError) as error:
+                log.warning("job.claim_failed", error=str(error), worker_id=worker_id)
+                await asyncio.sleep(RETRY_S)
+
+    async def _claim(self, worker_id: int) -> None:
+        """Claim jobs while there are places and jobs for them."""
+        while (free := self._places.free) > 0:
+            places = min(max(free // 4, 1), MOST_CLAIMED)  # few at a time when few are left, to share them
+            self._may_wait = False  # unless an announcement comes during the query
+            full = self._places.full()
+            try:
+                async with self._database.connection() as connection:
+                    claimed = await store.claim(
+                        connection,
+                        worker_id=worker_id,
+                        last=self._last,
+                        full=full,
+                        places=places,
+                        each=MOST_CLAIMED_EACH,
+                    )
+            except BaseException:
+                self._may_wait = True
+                raise
+            for job in claimed:
+                self._places.take(job.organization_id)
+                self._last = job.organization_id
+                self._start(worker_id, job)
+            if full or claimed:
+                self._may_wait = True
+            if not claimed:
+                return
+        self._may_wait = True
+
+    async def _reconcile(self, worker_id: int) -> None:
+        """Start jobs that this worker holds without knowing it, because the answer to a commit was lost."""
+        unknown: set[ClaimedJob] = set()
+        while True:
+            await asyncio.sleep(RECONCILE_S)
+            try:
+                async with self._database.connection() as connection:
+                    held = await store.list_held(connection, worker_id=worker_id)
+            except (Unavailable, DatabaseError) as error:
+                log.warning("jobs.reconciliation_failed", error=str(error), worker_id=worker_id)
+                continue
+            missing = {job for job in held if not self._knows(job)}
+            for job in missing & unknown:  # twice: the first time, its acceptance may just have been committed
+                log.warning("job.found", job=job.job_id)
+                self._places.take(job.organization_id)
+                self._start(worker_id, job)
+            unknown = missing - unknown
+
+    def _knows(self, job: ClaimedJob) -> bool:
+        return job.job_id in self._held or (job.job_id, job.fence) in self._elsewhere
+
+    # Running
+
+    def _start(self, worker_id: int, job: ClaimedJob) -> None:
+        if (older := self._held.get(job.job_id)) is not None:
+            if older.claimed == job:  # `_reconcile` found it before the answer to its claim arrived
+                self._give_place_back(job.organization_id)
+                return
+            older.slot.evict()  # it lost the job
+        slot = Slot(partial(self._slot_released, job), partial(self._places.take, job.organization_id))
+        held = self._held[job.job_id] = _Held(job, worker_id, slot)
+        held.task = _detached(self._run(held), name=f"job {job.job_id}")
+        # A task that is cancelled before its first step never runs, not even its `finally`.
+        slot.on_evicted = partial(asyncio.get_running_loop().call_soon, held.task.cancel)
+
+    def _slot_released(self, job: ClaimedJob) -> None:
+        self._give_place_back(job.organization_id)
+
+    def _give_place_back(self, organization_id: str) -> None:
+        self._places.give_back(organization_id)
+        if self._may_wait:
+            self._wake.set()
+
+    async def _run(self, held: _Held) -> None:
+        job = held.claimed
+        delay_s: float | None = None
+        has_ended = False
+        try:
+            has_ended = await self._run_gated(held)
+        except asyncio.CancelledError:
+            log.info("job.handed_over", job=job.job_id)
+        except Exception:
+            delay_s = min(2.0 ** min(job.fence - 1, 10), LONGEST_DELAY_S)
+            log.exception("job.postponed", job=job.job_id, delay_s=delay_s)
+        finally:
+            if self._held.get(job.job_id) is held:
+                del self._held[job.job_id]
+            self._give_place_back(job.organization_id)
+            if not has_ended:
+                self._release_soon(held.worker_id, job, delay_s)
+
+    async def _run_gated(self, held: _Held) -> bool:
+        assert self._run_job is not None, "jobs start only while the engine works"
+        with held.slot.interruptible():
+            await self._starting.acquire()
+        opening = asyncio.get_running_loop().call_later(STARTING_S, self._starting.release)
+        current_slot.set(held.slot)
+        try:
+            return await self._run_job(held.claimed)
+        finally:
+            if opening.when() > asyncio.get_running_loop().time():
+                opening.cancel()
+                self._starting.release()
+
+    def _release_soon(self, worker_id: int, job: ClaimedJob, delay_s: float | None = None) -> None:
+        self._elsewhere.add((job.job_id, job.fence))
+        task = _detached(self._release(worker_id, job, delay_s))
+        self._releasing.add(task)
+        task.add_done_callback(self._releasing.discard)
+
+    async def _release(self, worker_id: int, job: ClaimedJob, delay_s: float | None) -> None:
+        """Let a job go, so that any worker may claim it if it is under way. Repeats until written."""
+        try:
+            while True:
+                try:
+                    async with self._database.connection() as connection:
+                        released = await _release(connection, worker_id, [job], delay_s)
+                except (Unavailable, DatabaseError) as error:
+                    log.warning("job.release_failed", job=job.job_id, error=str(error))
+                    await asyncio.sleep(RETRY_S)
+                else:
+                    if released and delay_s is None:
+                        self._announce_if_committed(committed=True)
+                    return
+        finally:
+            self._elsewhere.discard((job.job_id, job.fence))
+
+
+async def _release(
+    connection: Connection, worker_id: int, claims: Collection[ClaimedJob], delay_s: float | None
+) -> int:
+    job_ids, fences = [job.job_id for job in claims], [job.fence for job in claims]
+    return await store.release(connection, worker_id=worker_id, job_ids=job_ids, fences=fences, delay_s=delay_s)
+
+
+class _Watch:
+    """Which workers are silent, by this process's monotonic time: no two clocks are compared (decision 0081)."""
+
+    def __init__(self, clock: Clock, stalled_after_s: float) -> None:
+        self._clock = clock
+        self._stalled_after_s = stalled_after_s
+        self._seen_at: dict[WorkerBeat, float] = {}  # in watched seconds
+        self._watched_s = 0.0
+        self._looked_at_s = clock.monotonic_s()
+
+    def silent(self, beats: Collection[WorkerBeat]) -> list[WorkerBeat]:
+        """Return those of the heartbeats that stood still for `stalled_after_s` of watching.
+
+        While this process was suspended or the database unavailable, no heartbeat could be seen: silence means nothing.
+        So the time since the last look counts for a quarter of a lease at most.
+        """
+        now_s = self._clock.monotonic_s()
+        self._watched_s += min(now_s - self._looked_at_s, self._stalled_after_s / 4)
+        self._looked_at_s = now_s
+        self._seen_at = {each: self._seen_at.get(each, self._watched_s) for each in beats}
+        return [each for each, at in self._seen_at.items() if self._watched_s - at >= self._stalled_after_s]
+
+
+def _detached(work: Awaitable[None], name: str | None = None) -> "asyncio.Task[None]":
+    """Start a task that inherits nothing of its creator: not the transaction, nor the request's log fields."""
+    return asyncio.create_task(work, name=name, context=contextvars.Context())  # type: ignore[arg-type]  # coroutines only
+
+
+async def _first(*awaitables: Awaitable[object], timeout_s: float | None = None) -> None:
+    """Wait until the first awaitable ends or the time is up; cancel only the tasks created here."""
+    given = {each for each in awaitables if isinstance(each, asyncio.Future)}
+    made = {asyncio.ensure_future(each) for each in awaitables if not isinstance(each, asyncio.Future)}
+    try:
+        await asyncio.wait(given | made, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in made:
+            task.cancel()

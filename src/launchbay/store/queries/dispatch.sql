@@ -1,0 +1,76 @@
+-- name: register
+INSERT INTO workers (name) VALUES (%(name)s) RETURNING id;
+
+-- name: beat
+-- No row: the others have declared this worker dead. The loss of a beat in a power cut is harmless, and without the setting an idle
+-- worker would flush the disk for each.
+UPDATE workers SET beat_at = clock_timestamp()
+WHERE id = %(worker_id)s AND set_config('synchronous_commit', 'off', true) IS NOT NULL RETURNING id;
+
+-- name: list_workers
+SELECT id, beat_at FROM workers;
+
+-- name: claim
+SELECT job_id, organization_id, fence
+FROM launchbay_claim(%(worker_id)s, %(last)s, %(full)s::text[], %(places)s::integer, %(each)s::integer);
+
+-- name: take
+-- Takes a job that nobody has started, wherever it waits.
+WITH waiting AS (
+    DELETE FROM ready USING jobs JOIN instances ON instances.id = jobs.instance_id
+    WHERE jobs.id = %(job_id)s AND ready.organization_id = instances.organization_id AND ready.job_id = jobs.id
+)
+UPDATE jobs SET worker_id = %(worker_id)s, fence = fence + 1
+WHERE id = %(job_id)s AND status = 'Executing' AND started_at IS NULL AND parent_job_id IS NULL
+  AND EXISTS (SELECT FROM workers WHERE workers.id = %(worker_id)s)
+RETURNING fence;
+
+-- name: list_held
+-- The jobs under way that a worker holds.
+SELECT jobs.id AS job_id, instances.organization_id, jobs.fence
+FROM jobs JOIN instances ON instances.id = jobs.instance_id
+WHERE jobs.worker_id = %(worker_id)s AND jobs.status = 'Executing';
+
+-- name: release
+-- Jobs that a worker doesn't hold any more; those that are still under way wait for another one. The fence keeps a repeated or
+-- late release from freeing a newer claim of the same worker. `supersede` raises it by one.
+WITH freed AS (
+    UPDATE jobs SET worker_id = NULL FROM unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS claimed (job_id, fence)
+    WHERE jobs.id = claimed.job_id AND worker_id = %(worker_id)s
+      AND (jobs.fence = claimed.fence OR status <> 'Executing' AND jobs.fence = claimed.fence + 1)
+    RETURNING id, instance_id, status
+)
+INSERT INTO ready (organization_id, job_id, due_at)
+SELECT instances.organization_id, freed.id, now() + %(delay_s)s::float8 * interval '1 second'
+FROM freed JOIN instances ON instances.id = freed.instance_id WHERE freed.status = 'Executing'
+ORDER BY freed.id;
+
+-- name: unregister
+DELETE FROM workers WHERE id = %(worker_id)s;
+
+-- name: rescue
+-- Removes workers whose heartbeat is still the one that was seen, and lets their jobs wait for others; also jobs of workers that
+-- were removed before. Returns how many jobs.
+WITH dead AS (
+    DELETE FROM workers USING unnest(%(worker_ids)s::bigint[], %(beats)s::timestamptz[]) AS seen (id, beat_at)
+    WHERE workers.id = seen.id AND workers.beat_at = seen.beat_at RETURNING workers.id
+), freed AS (
+    UPDATE jobs SET worker_id = NULL
+    WHERE worker_id IS NOT NULL
+      AND (worker_id IN (SELECT id FROM dead) OR NOT EXISTS (SELECT FROM workers WHERE workers.id = jobs.worker_id))
+    RETURNING id, instance_id, status
+), waiting AS (
+    INSERT INTO ready (organization_id, job_id)
+    SELECT instances.organization_id, freed.id FROM freed JOIN instances ON instances.id = freed.instance_id
+    WHERE freed.status = 'Executing' ORDER BY freed.id
+    RETURNING job_id
+)
+SELECT count(*) FROM waiting;
+
+-- name: announce
+-- Says that jobs are ready, or which job its worker must let go.
+SELECT pg_notify('launchbay_dispatch', %(payload)s) WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
+
+-- name: is_free
+-- Whether no worker can still run an effect of a job.
+SELECT worker_id IS NULL FROM jobs WHERE id = %(job_id)s;

@@ -1,0 +1,883 @@
+"""Who runs which job, on a real PostgreSQL (decisions 0080, 0081 and 0092)."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from launchbay.clock import SystemClock
+from launchbay.engine import dispatch as engine_dispatch
+from launchbay.engine.dispatch import POLL_S, Dispatcher
+from launchbay.store import dispatch, jobs
+from launchbay.store.database import Connection, Database, OutcomeUnknown
+from launchbay.store.dispatch import ClaimedJob, Heartbeat
+from tests.support.clock import HandClock
+from tests.support.engine import Runs, ask, cut_connections, empty, end_job, insert_jobs, put, until, working
+
+LEASE_S = 4.0
+PLACES = 10
+STALLED_AFTER_S = 0.5  # ten heartbeats of the victim: enough of them come through on a busy machine
+LISTENING = """
+SELECT count(*) > 0 FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%UPDATE workers SET beat_at%'
+"""  # who beats has begun to listen before
+HELD = "SELECT count(*) FROM jobs WHERE worker_id IS NOT NULL AND id LIKE '{}%'"
+
+
+@pytest.fixture
+def database(fresh_database: Database) -> Database:
+    """A database for each test: its connections are cut."""
+    return fresh_database
+
+
+async def accept(dispatcher: Dispatcher, connection: Connection, organization: str, number: int = 0) -> int | None:
+    """Accept a job in the transaction under way; return the worker that holds it."""
+    worker_id = dispatcher.hold(connection, organization, f"{organization}{number}")
+    await insert_jobs(connection, [organization], first=number, worker_id=worker_id)
+    return worker_id
+
+
+async def until_room(database: Database, dispatcher: Dispatcher) -> None:
+    """Wait until the process would hold a job of a new organization."""
+    await until(database, LISTENING)
+    async with asyncio.timeout(5.0):
+        while True:
+            with contextlib.suppress(ZeroDivisionError):
+                async with database.transaction() as connection:
+                    worker_id = dispatcher.hold(connection, "nobody's", "none")
+                    raise ZeroDivisionError
+            if worker_id is not None:
+                return
+            await asyncio.sleep(0.01)
+
+
+def other_process(database: Database, **options: Any) -> Dispatcher:
+    """Return the dispatcher of a process that does not work."""
+    given: dict[str, Any] = {"concurrency": 1, "heartbeat_s": 0.1, "grace_s": 0.0, "stalled_after_s": STALLED_AFTER_S}
+    return Dispatcher(database, SystemClock(), **given | options)
+
+
+async def sql(database: Database, statement: str, *values: Any) -> None:
+    async with database.connection() as connection:
+        await connection.execute(statement.encode(), values)
+
+
+# Acceptance
+
+
+async def test_a_process_with_room_holds_the_job_that_it_accepts(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs) as (dispatcher, _):
+        await until_room(database, dispatcher)
+        async with database.transaction() as connection:
+            worker_id = await accept(dispatcher, connection, "acme")
+        assert worker_id is not None
+        assert await runs.next() == "acme0"
+        assert await ask(database, "SELECT worker_id, fence FROM jobs") == (worker_id, 1)
+        assert await ask(database, "SELECT count(*) FROM ready") == (0,)
+        runs.go.set()
+        await empty(database)
+
+
+async def test_a_rolled_back_acceptance_holds_nothing_and_gives_its_place_back(database: Database) -> None:
+    runs = Runs(database)
+    async with working(database, runs, concurrency=1) as (dispatcher, _):
+        for _ in range(3):
+            await until_room(database, dispatcher)
+            with contextlib.suppress(ZeroDivisionError):
+                async with database.transaction() as connection:
+                    assert await accept(dispatcher, connection, "rolled") is not None
+                    raise ZeroDivisionError
+        await put(database, "after")
+        assert await runs.next() == "after0"
+        await empty(database)
+        assert runs.started.empty()
+
+
+async def test_a_job_is_unseen_before_the_commit_and_starts_right_after_it(database: Database) -> None:
+    runs = Runs(database)
+    async with working(database, runs) as (dispatcher, _):
+        await until_room(database, dispatcher)
+        async with database.transaction() as connection:
+            await accept(dispatcher, connection, "acme")
+            with pytest.raises(TimeoutError):
+                await runs.next(within_s=0.2)
+        assert await runs.next(within_s=POLL_S / 2) == "acme0"
+        await empty(database)
+
+
+async def test_a_job_in_a_savepoint_starts_after_the_commit_of_the_whole_transaction(database: Database) -> None:
+    runs = Runs(database)
+    async with working(database, runs) as (dispatcher, _):
+        await until_room(database, dispatcher)
+        async with database.transaction() as outer, outer.transaction():
+            with database.joined(outer):
+                async with database.transaction() as inner:
+                    await accept(dispatcher, inner, "acme")
+            with pytest.raises(TimeoutError):
+                await runs.next(within_s=0.2)
+        assert await runs.next(within_s=POLL_S / 2) == "acme0"
+        await empty(database)
+
+
+async def test_a_process_that_does_not_work_or_has_no_room_makes_its_job_ready(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    idle = other_process(database)
+    async with database.transaction() as connection:
+        assert await accept(idle, connection, "idle") is None
+    async with working(database, runs, concurrency=1) as (dispatcher, _):
+        assert await runs.next() == "idle0"
+        async with database.transaction() as connection:
+            assert await accept(dispatcher, connection, "acme") is None
+        assert await ask(database, "SELECT job_id FROM ready") == ("acme0",)
+        runs.go.set()
+        assert await runs.next() == "acme0"
+        await empty(database)
+
+
+async def test_a_job_that_is_left_to_any_worker_is_not_held(database: Database) -> None:
+    runs = Runs(database)
+    async with working(database, runs) as (dispatcher, _):
+        await until_room(database, dispatcher)
+        async with database.transaction() as connection:
+            assert dispatcher.hold(connection, "acme", "acme0", here=False) is None
+
+
+async def test_a_job_does_not_overtake_those_that_wait(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs, concurrency=1) as (dispatcher, _):
+        await put(database, "acme", 3)
+        assert await runs.next() == "acme0"
+        runs.go.set()  # from now on there is room between two jobs
+        async with database.transaction() as connection:
+            assert await accept(dispatcher, connection, "acme", 3) is None
+        assert [await runs.next() for _ in range(3)] == ["acme1", "acme2", "acme3"]
+        await empty(database)
+
+
+async def test_the_announcement_after_a_commit_reaches_another_worker_before_its_poll(database: Database) -> None:
+    busy, free = Runs(database, holding=True), Runs(database)
+    async with working(database, busy, concurrency=1) as (accepting, _):
+        await put(database, "busy")
+        await busy.next()
+        async with working(database, free):
+            await until(database, LISTENING.replace("> 0", "= 2"))
+            took_s = []
+            for number in range(3):
+                await asyncio.sleep(0.1 + 0.03 * number)  # its last poll is over, and the next one far
+                async with database.transaction() as connection:
+                    await accept(accepting, connection, "acme", number)
+                began = time.monotonic()
+                await free.next()
+                took_s.append(time.monotonic() - began)
+            assert sorted(took_s)[1] < POLL_S / 2
+            busy.go.set()
+            await empty(database)
+
+
+async def test_what_is_committed_while_an_announcement_is_being_sent_is_announced_too(database: Database) -> None:
+    async with Database(database.url, connections=1) as narrow:
+        accepting = other_process(narrow)
+        async with narrow.connection():  # the announcement waits for the only connection
+            accepting.announce()
+            await asyncio.sleep(5 * engine_dispatch.ANNOUNCE_S)
+            accepting.announce()
+            heard: list[str] = []
+            listening = asyncio.Event()
+            async with database.connection() as listener:
+                await listener.execute(f"LISTEN {dispatch.CHANNEL}".encode())
+
+                async def hear() -> None:
+                    listening.set()
+                    async for notification in listener.notifies(timeout=1.0):
+                        heard.append(notification.payload)
+
+                hearing = asyncio.create_task(hear())
+                await listening.wait()
+        await hearing
+        assert heard == ["", ""]
+
+
+# Running
+
+
+async def test_a_finished_job_leaves_no_row_behind(database: Database) -> None:
+    runs = Runs(database)
+    async with working(database, runs):
+        await put(database, "acme", 20)
+        await empty(database)
+        assert await ask(database, "SELECT count(*) FROM ready") == (0,)
+        assert await ask(database, HELD.format("")) == (0,)
+    assert await ask(database, "SELECT count(*) FROM workers") == (0,)
+    assert runs.started.qsize() == 20
+
+
+async def test_jobs_of_one_organization_run_together(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs, concurrency=10):
+        await put(database, "acme", 8)
+        for _ in range(8):
+            await runs.next()
+        assert runs.most == 8
+        runs.go.set()
+        await empty(database)
+
+
+async def test_an_instance_cannot_have_two_jobs_under_way(database: Database) -> None:
+    await put(database, "acme")
+    with pytest.raises(Exception, match="jobs_one_under_way"):
+        await sql(
+            database,
+            "INSERT INTO jobs (id, instance_id, name, owner_id, status, plan)"
+            " VALUES ('second', 'acme0', 'go', 'u', 'Executing', '{}')",
+        )
+
+
+async def test_two_workers_claim_each_job_once(database: Database) -> None:
+    one, other = Runs(database), Runs(database)
+    async with working(database, one, concurrency=5), working(database, other, concurrency=5):
+        await put(database, "acme", 100)
+        await empty(database)
+    names = [runs.started.get_nowait() for runs in (one, other) for _ in range(runs.started.qsize())]
+    assert sorted(names) == sorted(f"acme{number}" for number in range(100))
+
+
+async def test_a_job_that_raises_runs_again_a_second_later(database: Database) -> None:
+    times: asyncio.Queue[float] = asyncio.Queue()
+
+    async def failing(job: ClaimedJob) -> bool:
+        times.put_nowait(time.monotonic())
+        if times.qsize() == 1:
+            raise ValueError(job.job_id)
+        return await end_job(database, job)
+
+    async with working(database, failing):
+        await put(database, "acme")
+        await empty(database)
+    first, second = times.get_nowait(), times.get_nowait()
+    assert 1.0 <= second - first < 1.0 + 2.5 * POLL_S
+
+
+@pytest.mark.parametrize(("fence", "delay_s"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 32), (2000, 32)])
+async def test_each_failed_attempt_doubles_the_delay_up_to_a_limit(
+    database: Database, fence: int, delay_s: float
+) -> None:
+    failed_at: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def failing(job: ClaimedJob) -> bool:
+        failed_at.put_nowait((await ask(database, "SELECT clock_timestamp()"))[0])
+        raise ValueError(job.job_id)
+
+    async with working(database, failing):
+        await put(database, "acme", fence=fence - 1)
+        failed = await asyncio.wait_for(failed_at.get(), 5.0)
+        await until(database, "SELECT count(*) > 0 FROM ready")
+        [due_at] = await ask(database, "SELECT due_at FROM ready")
+    assert delay_s <= (due_at - failed).total_seconds() < 1.5 * delay_s + 3.0  # to log an error takes a while
+
+
+async def test_a_job_that_has_not_ended_waits_for_a_worker_again(database: Database) -> None:
+    fences: list[int] = []
+
+    async def twice(job: ClaimedJob) -> bool:
+        fences.append(job.fence)
+        return len(fences) > 1 and await end_job(database, job)
+
+    async with working(database, twice):
+        await put(database, "acme")
+        await empty(database)
+    assert fences == [1, 2]
+
+
+async def test_an_announced_job_is_interrupted_and_runs_again_at_once(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs), database.connection() as connection:
+        await put(database, "acme", 2)
+        assert {await runs.next(), await runs.next()} == {"acme0", "acme1"}
+        await until(database, LISTENING)
+        await dispatch.announce(connection, payload="another")
+        await dispatch.announce(connection, payload="acme0")
+        assert await runs.next(within_s=POLL_S / 2) == "acme0"
+        assert runs.cancelled == ["acme0"]
+        runs.go.set()
+        await empty(database)
+
+
+async def test_the_notification_of_a_cancelled_job_interrupts_it(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs), database.connection() as connection:
+        await put(database, "acme")
+        await runs.next()
+        await until(database, LISTENING)
+        assert await jobs.cancel(connection, job_id="acme0", reason="Enough.")
+        assert await runs.next() == "acme0"
+        assert runs.cancelled == ["acme0"]
+        runs.go.set()
+        await empty(database)
+
+
+async def test_many_running_jobs_need_few_connections_and_install_no_signal_handlers(database: Database) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    async with Database(database.url, connections=2) as narrow:
+        runs = Runs(narrow, holding=True)
+        async with working(narrow, runs, concurrency=250):
+            await put(database, "acme", 200)
+            for _ in range(200):
+                await runs.next()
+            assert {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)} == before
+            runs.go.set()
+            await empty(database)
+    assert runs.most == 200
+
+
+async def test_a_job_that_is_run_in_the_place_of_its_caller_runs_once(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs, concurrency=1) as (dispatcher, _):
+        await put(database, "caller")
+        await runs.next()
+        await put(database, "called")
+        running = asyncio.create_task(dispatcher.run_stalled("called0"))
+        assert await runs.next() == "called0"
+        assert await ask(database, "SELECT count(*) FROM ready") == (0,)
+        with pytest.raises(TimeoutError):  # nor does the search for lost claims start it
+            await runs.next(within_s=3 * engine_dispatch.RECONCILE_S)
+        runs.go.set()
+        await running
+        await empty(database)
+
+
+# The worker's end
+
+
+async def test_stop_lets_running_jobs_finish_within_the_grace_time(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs, grace_s=5.0) as (dispatcher, stop):
+        await put(database, "running")
+        await runs.next()
+        stop.set()
+        await asyncio.sleep(0.1)
+        await put(database, "late")
+        async with database.transaction() as connection:
+            assert await accept(dispatcher, connection, "later") is None
+        await asyncio.sleep(0.1)
+        runs.go.set()
+    assert runs.cancelled == []
+    assert await ask(database, "SELECT array_agg(job_id ORDER BY number) FROM ready") == (["late0", "later0"],)
+    assert await ask(database, "SELECT status FROM jobs WHERE id = 'running0'") == ("Succeeded",)
+
+
+async def test_a_job_accepted_before_the_stop_and_committed_after_it_goes_to_another(database: Database) -> None:
+    runs, taken = Runs(database), Runs(database)
+    async with working(database, runs) as (dispatcher, stop):
+        await until_room(database, dispatcher)
+        async with database.transaction() as connection:
+            assert await accept(dispatcher, connection, "acme") is not None
+            stop.set()
+            await until(database, "SELECT count(*) = 0 FROM workers")
+    assert runs.started.empty()
+    async with working(database, taken):
+        assert await taken.next() == "acme0"
+        await empty(database)
+
+
+async def test_stop_hands_unfinished_jobs_to_another_worker_within_a_second(database: Database) -> None:
+    held, taken = Runs(database, holding=True), Runs(database)
+    async with working(database, held, grace_s=0.1) as (_, stop):
+        await put(database, "acme", 5)
+        for _ in range(5):
+            await held.next()
+        async with working(database, taken):
+            stopped = time.monotonic()
+            stop.set()
+            assert {await taken.next() for _ in range(5)} == {f"acme{number}" for number in range(5)}
+            assert time.monotonic() - stopped < 1.0
+            await empty(database)
+    assert sorted(held.cancelled) == [f"acme{number}" for number in range(5)]
+
+
+async def test_cancelling_work_cancels_it_and_puts_its_jobs_back(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    worker = asyncio.create_task(other_process(database).work(runs, name="test", stop=asyncio.Event()))
+    await put(database, "acme")
+    await runs.next()
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert runs.cancelled == ["acme0"]
+    assert await ask(database, "SELECT worker_id FROM jobs") == (None,)
+    assert await ask(database, "SELECT array_agg(job_id) FROM ready") == (["acme0"],)
+    assert await ask(database, "SELECT count(*) FROM workers") == (0,)
+
+
+async def test_a_job_that_ignores_cancellation_does_not_hold_up_the_stop(database: Database) -> None:
+    release, began = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(_: ClaimedJob) -> bool:
+        began.set()
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+        return False
+
+    async with working(database, stubborn) as (_, stop):
+        await put(database, "acme")
+        await began.wait()
+        stopped = time.monotonic()
+        stop.set()
+    assert time.monotonic() - stopped < 3.0
+    runs = Runs(database, holding=True)
+    async with working(database, runs):
+        assert await runs.next() == "acme0"
+        release.set()
+        await asyncio.sleep(0.3)  # the old claim's release comes now, and is late
+        assert await ask(database, HELD.format("acme")) == (1,)
+        runs.go.set()
+        await empty(database)
+    assert runs.cancelled == []
+
+
+# Death
+
+
+VICTIM = """
+import asyncio, sys, time
+from launchbay.clock import SystemClock
+from launchbay.engine.dispatch import Dispatcher
+from launchbay.store import dispatch
+from launchbay.store.database import Database
+async def run_job(job):
+    print("started", flush=True)
+    time.sleep({blocked_s})
+    print("moves again", flush=True)
+    await asyncio.sleep(60)
+async def main():
+    dispatch.DEAD_LOOP_S = {dead_loop_s}
+    async with Database({url!r}, connections=2) as database:
+        dispatcher = Dispatcher(
+            database, SystemClock(), concurrency=1, heartbeat_s=0.05, grace_s=0.0, stalled_after_s={lease_s}
+        )
+        await dispatcher.work(run_job, name="victim", stop=asyncio.Event())
+asyncio.run(main())
+"""
+
+
+@contextlib.asynccontextmanager
+async def victim(database: Database, *, blocked_s: float = 0.0, dead_loop_s: float = 60.0) -> AsyncIterator[Any]:
+    """Run a worker in a process of its own until its first job has started; its loop then blocks."""
+    script = VICTIM.format(url=database.url, blocked_s=blocked_s, dead_loop_s=dead_loop_s, lease_s=STALLED_AFTER_S)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
+    try:
+        await line(process, b"started\n")
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def line(process: asyncio.subprocess.Process, wanted: bytes) -> None:
+    """Wait until the process prints a line; its log goes there too."""
+    assert process.stdout is not None
+    while (got := await process.stdout.readline()) != wanted:
+        assert got, "the process has ended"
+
+
+async def look(dispatcher: Dispatcher, seconds: float) -> None:
+    """Look for the dead at the usual interval for so long."""
+    for _ in range(round(seconds / dispatcher.rescue_interval_s)):
+        await dispatcher.rescue()
+        await asyncio.sleep(dispatcher.rescue_interval_s)
+
+
+async def test_a_killed_process_loses_its_jobs_after_a_lease_of_watching_and_not_before(database: Database) -> None:
+    await put(database, "acme")
+    runs, rescuer = Runs(database), other_process(database)
+    async with victim(database) as process, working(database, runs):
+        await look(rescuer, 1.25 * STALLED_AFTER_S)
+        assert runs.started.empty()
+        process.kill()
+        await process.wait()
+        killed = time.monotonic()
+        while runs.started.empty():
+            await look(rescuer, rescuer.rescue_interval_s)
+        assert await runs.next() == "acme0"
+        assert 0.8 * STALLED_AFTER_S < time.monotonic() - killed < STALLED_AFTER_S + 1.5
+        await empty(database)
+        assert await ask(database, "SELECT count(*) FROM workers") == (1,)
+
+
+async def test_an_event_loop_that_is_blocked_for_longer_than_the_lease_costs_no_job(database: Database) -> None:
+    await put(database, "acme")
+    runs, rescuer = Runs(database), other_process(database)
+    async with victim(database, blocked_s=4 * STALLED_AFTER_S) as process, working(database, runs):
+        await look(rescuer, 3 * STALLED_AFTER_S)
+        await line(process, b"moves again\n")
+        await look(rescuer, STALLED_AFTER_S)
+        assert runs.started.empty()
+        assert await ask(database, "SELECT fence FROM jobs") == (1,)
+
+
+async def test_an_event_loop_that_is_blocked_for_ever_loses_its_jobs(database: Database) -> None:
+    await put(database, "acme")
+    runs, rescuer = Runs(database), other_process(database)
+    async with victim(database, blocked_s=30.0, dead_loop_s=0.2), working(database, runs):
+        async with asyncio.timeout(10.0):
+            while runs.started.empty():
+                await look(rescuer, rescuer.rescue_interval_s)
+        await empty(database)
+
+
+async def test_a_worker_declared_dead_drops_its_jobs_and_works_on_as_a_new_one(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs):
+        await put(database, "acme")
+        await runs.next()
+        [before] = await ask(database, "SELECT id FROM workers")
+        assert await other_process(database).take_over_all() == 1
+        assert await runs.next(within_s=3.0) == "acme0"
+        assert await ask(database, "SELECT array_agg(id) FROM workers") != ([before],)
+        assert await ask(database, "SELECT count(*) FROM workers") == (1,)
+        runs.go.set()
+        await empty(database)
+    assert runs.cancelled == ["acme0"]
+
+
+async def test_a_worker_that_lost_a_job_cannot_release_the_claim_of_its_successor(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs), database.connection() as connection:
+        await put(database, "acme", fence=4)
+        await runs.next()
+        [worker_id] = await ask(database, "SELECT id FROM workers")
+        await dispatch.release(connection, worker_id=worker_id + 1, job_ids=["acme0"], fences=[5], delay_s=None)
+        # An earlier claim of the same worker, released again because the answer was lost.
+        await dispatch.release(connection, worker_id=worker_id, job_ids=["acme0"], fences=[4], delay_s=None)
+        assert await ask(database, "SELECT worker_id FROM jobs") == (worker_id,)
+        assert await ask(database, "SELECT count(*) FROM ready") == (0,)
+        runs.go.set()
+        await empty(database)
+
+
+async def test_a_claim_whose_answer_was_lost_is_found_and_running_jobs_are_kept(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs):
+        await put(database, "running")
+        await runs.next()
+        async with database.connection() as connection:
+            [worker_id] = await ask(database, "SELECT id FROM workers")
+            await insert_jobs(connection, ["lost"], worker_id=worker_id)
+        await cut_connections(database)
+        assert await runs.next() == "lost0"
+        runs.go.set()
+        await empty(database)
+    assert runs.cancelled == []
+    assert runs.started.empty()
+
+
+async def test_a_commit_whose_answer_was_lost_is_found(database: Database) -> None:
+    runs = Runs(database)
+    async with working(database, runs) as (dispatcher, _):
+        await until_room(database, dispatcher)
+
+        async def lose_the_answer() -> None:
+            async with database.transaction() as connection:
+                assert await accept(dispatcher, connection, "acme") is not None
+                await connection.execute("COMMIT; BEGIN")
+                await cut_connections(database, f"AND pid = {connection.info.backend_pid}")
+
+        with pytest.raises(OutcomeUnknown):
+            await lose_the_answer()
+        assert await runs.next() == "acme0"
+        await empty(database)
+        assert runs.started.empty()
+
+
+async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs):
+        await put(database, "acme")
+        await runs.next()
+        await cut_connections(database)
+        runs.go.set()
+        await empty(database)
+        await until(database, LISTENING)
+        began = time.monotonic()
+        await put(database, "after")
+        assert await runs.next() == "after0"
+        assert time.monotonic() - began < POLL_S / 2  # it listens again
+    assert runs.cancelled == []
+
+
+async def test_a_superseded_job_is_free_only_when_its_worker_has_let_it_go(database: Database) -> None:
+    cleaned, began, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow_to_stop(_: ClaimedJob) -> bool:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+            await cleaned.wait()
+        return False
+
+    async with working(database, slow_to_stop), database.connection() as connection:
+        await put(database, "acme")
+        await began.wait()
+        await until(database, LISTENING)
+        await jobs.supersede(connection, job_id="acme0", job_status="Failed", error_message="", status="Running")
+        await asyncio.wait_for(cancelled.wait(), POLL_S / 2)
+        assert await dispatch.is_free(connection, job_id="acme0") is False
+        cleaned.set()
+        await until(database, "SELECT worker_id IS NULL FROM jobs")
+        assert await dispatch.is_free(connection, job_id="acme0") is True
+        assert await ask(database, "SELECT count(*) FROM ready") == (0,)
+
+
+async def test_a_heartbeat_that_is_stopped_at_once_ends(database: Database) -> None:
+    for _ in range(20):
+        heartbeat = Heartbeat(database.url, 1, 0.1, lambda _: None, lambda: None)
+        heartbeat.start()
+        await heartbeat.stop()
+
+
+async def test_a_heartbeat_of_a_worker_that_is_gone_says_so(database: Database) -> None:
+    dead = asyncio.Event()
+    heartbeat = Heartbeat(database.url, 1, 0.1, lambda _: None, dead.set)
+    heartbeat.start()
+    await asyncio.wait_for(dead.wait(), 5.0)
+    await heartbeat.stop()
+
+
+async def test_whoever_listens_again_looks_for_what_it_missed(database: Database) -> None:
+    announced: asyncio.Queue[str] = asyncio.Queue()
+    async with database.connection() as connection:
+        worker_id = await dispatch.register(connection, name="test")
+    assert worker_id is not None
+    heartbeat = Heartbeat(database.url, worker_id, 0.1, announced.put_nowait, lambda: None)
+    heartbeat.start()
+    assert await asyncio.wait_for(announced.get(), 5.0) == ""
+    await until(database, LISTENING)
+    await cut_connections(database)
+    assert await asyncio.wait_for(announced.get(), 5.0) == ""
+    await heartbeat.stop()
+
+
+async def test_a_first_host_that_takes_connections_and_says_nothing_is_passed_over(database: Database) -> None:
+    async def silence(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+        writer.close()
+
+    silent = await asyncio.start_server(silence, "127.0.0.1", 0)
+    port, real = silent.sockets[0].getsockname()[1], conninfo_to_dict(database.url)
+    two = {**real, "host": f"127.0.0.1,{real['host']}", "port": f"{port},{real['port']}"}
+    await sql(database, "INSERT INTO workers (name, beat_at) VALUES ('test', 'epoch')")
+    heartbeat = Heartbeat(make_conninfo("", **two), 1, 0.1, lambda _: None, lambda: None)
+    heartbeat.start()
+    await until(database, "SELECT beat_at > 'epoch' FROM workers", within_s=20.0)
+    await heartbeat.stop()
+    silent.close()
+
+
+# Rescue and clocks. No clock of the database has a say in it (decision 0081).
+
+
+class Watch:
+    """A process whose time stands still between the steps of a test, and a worker that beats when told."""
+
+    def __init__(self, database: Database) -> None:
+        self.clock = HandClock()
+        self.database = database
+        self.dispatcher = Dispatcher(
+            database, self.clock, concurrency=1, heartbeat_s=1.0, grace_s=0.0, stalled_after_s=LEASE_S
+        )
+
+    async def looks(self, seconds: float) -> None:
+        """Look at the usual interval for so long."""
+        for _ in range(round(seconds / self.dispatcher.rescue_interval_s)):
+            self.clock.advance(self.dispatcher.rescue_interval_s)
+            await self.dispatcher.rescue()
+
+    async def beat(self) -> None:
+        """Let every worker in the table beat."""
+        await sql(self.database, "UPDATE workers SET beat_at = clock_timestamp()")
+
+    async def workers(self) -> int:
+        return int((await ask(self.database, "SELECT count(*) FROM workers"))[0])
+
+
+@pytest.fixture
+async def watch(database: Database) -> Watch:
+    await sql(database, "INSERT INTO workers (name) VALUES ('watched')")
+    return Watch(database)
+
+
+async def test_silence_of_a_lease_is_death_and_less_is_not(watch: Watch) -> None:
+    await watch.looks(0.5)
+    await watch.looks(LEASE_S - 0.5)
+    assert await watch.workers() == 1
+    await watch.looks(1.0)
+    assert await watch.workers() == 0
+
+
+async def test_a_worker_that_beats_in_time_lives_on(watch: Watch) -> None:
+    for _ in range(5):
+        await watch.looks(LEASE_S - 0.5)
+        await watch.beat()
+    assert await watch.workers() == 1
+
+
+@pytest.mark.parametrize("jump", ["1 hour", "-1 hour", "-10 years"])
+async def test_a_clock_of_the_database_that_is_set_kills_nobody_and_keeps_no_dead_alive(
+    watch: Watch, jump: str
+) -> None:
+    await watch.looks(2.0)
+    await sql(watch.database, f"UPDATE workers SET beat_at = beat_at + interval '{jump}'")
+    await watch.looks(LEASE_S - 0.5)
+    assert await watch.workers() == 1
+    await watch.looks(2.0)
+    assert await watch.workers() == 0
+
+
+async def test_time_in_which_nobody_could_look_is_not_silence(watch: Watch) -> None:
+    await watch.looks(2.0)
+    watch.clock.advance(3600.0)  # the database was away, or this process was suspended
+    await watch.looks(0.5)
+    assert await watch.workers() == 1
+    await watch.beat()
+    await watch.looks(LEASE_S - 0.5)
+    assert await watch.workers() == 1
+
+
+async def test_a_beat_between_the_look_and_the_rescue_saves_the_worker(watch: Watch, database: Database) -> None:
+    async def rescue(connection: Connection, seen: list[dispatch.WorkerRow]) -> None:
+        await dispatch.rescue(connection, worker_ids=[each.id for each in seen], beats=[each.beat_at for each in seen])
+
+    async with database.connection() as connection:
+        seen = await dispatch.list_workers(connection)
+        await watch.beat()
+        await rescue(connection, seen)
+        assert await watch.workers() == 1
+        await rescue(connection, await dispatch.list_workers(connection))
+        assert await watch.workers() == 0
+
+
+async def test_jobs_without_a_worker_are_free_at_the_first_look(watch: Watch, database: Database) -> None:
+    async with database.connection() as connection:
+        await insert_jobs(connection, ["acme"], worker_id=1_000_000)
+    await watch.looks(0.5)
+    assert await ask(database, "SELECT worker_id FROM jobs") == (None,)
+    assert await ask(database, "SELECT array_agg(job_id) FROM ready") == (["acme0"],)
+
+
+# Fairness: a worker's places are shared between organizations, however much one of them asks for.
+
+
+async def test_whoever_comes_late_waits_for_one_place_and_not_for_the_backlog_of_others(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    await put(database, "noisy", 60)
+    async with working(database, runs, concurrency=PLACES):
+        for _ in range(8):
+            await runs.next()
+        await put(database, "late")
+        assert await runs.next() == "late0"
+        assert await ask(database, HELD.format("noisy")) == (8,)
+        runs.go.set()
+        await empty(database)
+
+
+async def test_alone_an_organization_gets_four_fifths_of_the_places(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    await put(database, "noisy", 60)
+    async with working(database, runs, concurrency=PLACES):
+        await until(database, f"SELECT ({HELD.format('noisy')}) = 8")
+        await asyncio.sleep(0.3)
+        assert runs.most == 8
+        runs.go.set()
+        await empty(database)
+
+
+async def test_accepting_jobs_gives_an_organization_no_more_places_either(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    async with working(database, runs, concurrency=PLACES) as (dispatcher, _):
+        await until_room(database, dispatcher)
+        async with database.transaction() as connection:
+            held = [await accept(dispatcher, connection, "noisy", number) for number in range(20)]
+        assert sum(worker_id is not None for worker_id in held) == 8
+        runs.go.set()
+        await empty(database)
+
+
+async def test_a_worker_of_one_place_works_for_everybody(database: Database) -> None:
+    runs = Runs(database)
+    await put(database, "a", 20)
+    await put(database, "b", 20)
+    async with working(database, runs, concurrency=1):
+        names = [await runs.next() for _ in range(40)]
+        await empty(database)
+    assert runs.most == 1
+    assert Counter(name[0] for name in names) == {"a": 20, "b": 20}
+    assert Counter(name[0] for name in names[:20]).most_common()[-1][1] >= 2, "neither waits for the other's end"
+
+
+async def test_a_large_backlog_and_a_small_one_run_side_by_side(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    await put(database, "noisy", 60)
+    await put(database, "modest", 60)
+    async with working(database, runs, concurrency=PLACES):
+        await until(database, f"SELECT ({HELD.format('noisy')}) + ({HELD.format('modest')}) = 9")
+        places = {await ask(database, HELD.format(name)) for name in ("noisy", "modest")}
+        assert places == {(4,), (5,)}
+        runs.go.set()
+        await empty(database)
+
+
+async def test_within_an_organization_the_oldest_job_is_first(database: Database) -> None:
+    runs = Runs(database)
+    await put(database, "acme", 10)
+    async with working(database, runs, concurrency=1):
+        assert [await runs.next() for _ in range(10)] == [f"acme{number}" for number in range(10)]
+        await empty(database)
+
+
+async def test_a_job_that_is_not_due_waits_and_holds_up_nothing(database: Database) -> None:
+    runs = Runs(database)
+    await put(database, "acme", 2)
+    await sql(database, "UPDATE ready SET due_at = now() + interval '1 hour' WHERE job_id = 'acme0'")
+    async with working(database, runs):
+        assert await runs.next() == "acme1"
+        await sql(database, "UPDATE ready SET due_at = now()")
+        assert await runs.next(within_s=3 * POLL_S) == "acme0"  # no announcement tells of it
+        await empty(database)
+
+
+async def test_a_claim_costs_no_more_behind_a_large_backlog_of_another(database: Database) -> None:
+    few = await _blocks_of_a_claim(database, ["few"], 200)
+    many = await _blocks_of_a_claim(database, ["many"], 20_000)
+    assert many < 2 * few, (few, many)
+
+
+async def test_a_claim_costs_no_more_while_many_organizations_wait(database: Database) -> None:
+    few = await _blocks_of_a_claim(database, [f"few{number}-" for number in range(50)], 2)
+    many = await _blocks_of_a_claim(database, [f"many{number}-" for number in range(5000)], 2)
+    assert many < 2 * few, (few, many)
+
+
+async def _blocks_of_a_claim(database: Database, organizations: list[str], count: int) -> int:
+    """Make jobs ready, and return how many blocks a claim of 32 jobs reads then."""
+    async with database.connection() as connection:
+        arguments = f"({await dispatch.register(connection, name='measured')}, '', '{{}}', 32, 4)"
+        await connection.execute("TRUNCATE ready")
+        await insert_jobs(connection, organizations, count)
+        await connection.execute("VACUUM ANALYZE ready, jobs")
+        await connection.execute(f"SELECT FROM launchbay_claim{arguments}".encode())  # reads the catalogs
+        explained = await connection.execute(
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM launchbay_claim{arguments}".encode()
+        )
+        [(plan,)] = await explained.fetchall()
+    return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
