@@ -18,6 +18,7 @@ from launchbay.store import schema
 from launchbay.store.schema import OLDEST_COMPATIBLE, revisions
 from tests.support.databases import Databases, migrate_to, upgrade
 
+CHANGES_JOBS = "0021"  # the migration after this one changes the table of jobs
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
 _WAITING = """
 SELECT count(*) FROM pg_stat_activity
@@ -99,16 +100,16 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(empty_database_url
 
 def test_a_table_in_use_keeps_an_upgrade_waiting_and_nobody_else(empty_database_url: str) -> None:
     url = empty_database_url
-    migrate_to(url, OLDEST_COMPATIBLE)
+    migrate_to(url, CHANGES_JOBS)
     with ThreadPoolExecutor() as threads:
         with psycopg.connect(url) as reader:  # such as a backup, which reads every table until its end
-            reader.execute("SELECT count(*) FROM instance_events")
+            reader.execute("SELECT count(*) FROM jobs")
             upgrading = threads.submit(upgrade, url)
             _until(lambda: _ask(url, _WAITING) == 1)
             # In the queue behind the upgrade, and through it before the reader is done.
-            assert _ask(url, "SELECT count(*) FROM instance_events") == 0
+            assert _ask(url, "SELECT count(*) FROM jobs") == 0
             assert not upgrading.done()
-            assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_COMPATIBLE
+            assert _ask(url, "SELECT version_num FROM alembic_version") == CHANGES_JOBS
         assert upgrading.result() is True
 
 
@@ -168,15 +169,15 @@ def test_a_table_that_is_never_free_ends_the_upgrade_with_a_sentence(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = empty_database_url
-    migrate_to(url, OLDEST_COMPATIBLE)
+    migrate_to(url, CHANGES_JOBS)
     monkeypatch.setattr(schema, "ATTEMPTS", 10)
     monkeypatch.setattr(schema, "LOCK_TIMEOUT_MS", 10)
     monkeypatch.setattr(schema, "PAUSE_S", 0.01)
     with psycopg.connect(url) as reader:
-        reader.execute("SELECT count(*) FROM instance_events")
+        reader.execute("SELECT count(*) FROM jobs")
         with pytest.raises(CannotStart, match=r"Can't upgrade .* lock timeout The database is unchanged"):
             upgrade(url)
-    assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_COMPATIBLE
+    assert _ask(url, "SELECT version_num FROM alembic_version") == CHANGES_JOBS
     assert upgrade(url) is True
 
 
@@ -251,3 +252,38 @@ def test_an_older_organization_gets_its_zone_and_its_two_services(empty_database
     assert all(is_id(row[0]) for row in (*zones, *services))
     assert {row[1] for row in offered} == {row[0] for row in services if row[1] != "mine"}
     assert {row[0] for row in offered} == {environment}
+
+
+def test_jobs_under_way_wait_for_a_worker_after_the_queue_library_has_gone(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrate_to(url, "0021")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TYPE procrastinate_job_status AS ENUM ('todo')")
+        connection.execute("CREATE TABLE procrastinate_jobs (id bigint, status procrastinate_job_status)")
+        connection.execute("CREATE FUNCTION procrastinate_fetch(procrastinate_jobs) RETURNS int LANGUAGE sql RETURN 1")
+        connection.execute("INSERT INTO organizations (id, name) VALUES ('o', 'Acme')")
+        connection.execute("INSERT INTO environments (id, organization_id, name) VALUES ('e', 'o', 'default')")
+        connection.execute(
+            "INSERT INTO applications (id, organization_id, name, latest_version) VALUES ('a', 'o', 'x', 1)"
+        )
+        connection.execute(
+            "INSERT INTO manifests (application_id, version, content, author_id) VALUES ('a', 1, '', 'u')"
+        )
+        for number, status in enumerate(("Executing", "Succeeded", "Executing")):
+            connection.execute(
+                "INSERT INTO instances"
+                " (id, organization_id, application_id, environment_id, version, name, owner_id, status)"
+                " VALUES (%s, 'o', 'a', 'e', 1, 'x', 'u', 'Executing')",
+                [f"i{number}"],
+            )
+            connection.execute(
+                "INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps)"
+                " VALUES (%s, %s, 'launch', 'u', %s, '{}', '[]')",
+                [f"j{number}", f"i{number}", status],
+            )
+    assert upgrade(url) is True
+    assert _ask(url, "SELECT string_agg(job_id, ',' ORDER BY number) FROM ready WHERE organization_id = 'o'") == "j0,j2"
+    left = "SELECT count(*) FROM pg_class WHERE relname LIKE 'procrastinate%'"
+    assert _ask(url, left) == 0
+    assert _ask(url, left.replace("pg_class", "pg_type").replace("relname", "typname")) == 0
+    assert _ask(url, left.replace("pg_class", "pg_proc").replace("relname", "proname")) == 0

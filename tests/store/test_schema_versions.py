@@ -22,12 +22,7 @@ ARCHIVE = Path(__file__).parent / "old_versions" / f"{OLDEST_COMPATIBLE}.tar.gz"
 
 # New indexes and rules of tables that servers of the oldest version know. Each holds up writers while it is made, and
 # may refuse what they write: say here why it does neither.
-ACCEPTED: Rows = {
-    # One more kind of event is allowed; the table is thinned out after days.
-    ("instance_events", "instance_events_kind_check"),
-    # A million events, which is a week of a busy installation, are sorted in a second or two.
-    ("instance_events", "instance_events_age"),
-}
+ACCEPTED: Rows = set()
 
 COLUMNS = """
 SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns

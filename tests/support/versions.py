@@ -17,7 +17,7 @@ from tests.support.servers import place
 
 ROOT = Path(__file__).parents[2]
 # The last commit of the schema `launchbay.store.schema.OLDEST_BESIDE`.
-OLDEST_BESIDE = "b81473a9fc"
+OLDEST_BESIDE = "49637024ac"
 
 
 def old_source(commit: str, directory: Path) -> Path:
