@@ -60,10 +60,14 @@ def _share_postgres() -> None:
     class Joined(module.Databases):  # type: ignore[name-defined,misc]  # the module is found when the tests are
         def __init__(self) -> None:
             self._server = held["_server"]
-            self._numbers = itertools.count(os.getpid() * 1000)  # a fork that fails leaves its databases behind
+            self._worker = f"fork{os.getpid()}"  # a fork that fails leaves its databases behind
+            self._numbers = itertools.count(1)
+            self._shared = None
             self._admin = psycopg.connect(url, autocommit=True)
 
         def __exit__(self, *_: object) -> None:
+            if self._shared is not None:
+                self._shared.close()
             self._admin.close()
 
     module.Databases.start = lambda **_: Joined()
