@@ -298,7 +298,8 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> ContextVar[list[Any]]:
     execute = AsyncConnection.execute
 
     async def collecting(self: Any, query: Any, *given: Any, **more: Any) -> Any:
-        collected.get([]).append(query)
+        if "FROM ready" not in str(query):  # the length of the queue is counted at most once a second
+            collected.get([]).append(query)
         return await execute(self, query, *given, **more)
 
     monkeypatch.setattr(AsyncConnection, "execute", collecting)
