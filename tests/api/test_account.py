@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -18,7 +18,17 @@ from launchbay.web.app import create_app
 from launchbay.web.requests import ApiDeps
 from tests.support.databases import Databases
 from tests.support.pages import Page, browser, get, send
-from tests.support.service import PERSON_PASSWORD, UNKNOWN, Api, Person, accepted, basic, person, refused, running_api
+from tests.support.service import (
+    PERSON_PASSWORD,
+    UNKNOWN,
+    Api,
+    Person,
+    accepted,
+    basic,
+    person,
+    refused,
+    running_api,
+)
 
 
 @pytest.fixture
@@ -300,3 +310,51 @@ async def test_a_session_of_one_server_is_good_at_another_of_the_same_database(d
             accepted(await here.delete(f"organizations/{here.organization}/users/{who.id}"))
             refused(await there.caller(f"Bearer {jwt}").get("organizations"), 401, "NotAuthenticated")
     databases.drop(url)
+
+
+async def change_the_password(api: Api, who: Person) -> None:
+    body = {"currentPassword": PERSON_PASSWORD, "newPassword": "seven green bottles"}
+    accepted(await who.put("users/me/password", body))
+
+
+async def sign_out_everywhere(api: Api, who: Person) -> None:
+    accepted(await who.delete("users/me/sessions"))
+
+
+async def disable_and_enable(api: Api, who: Person) -> None:
+    for enabled in (False, True):
+        accepted(await api.put(f"organizations/{api.organization}/users/{who.id}", {"enabled": enabled}))
+
+
+@pytest.mark.parametrize("end", [change_the_password, sign_out_everywhere, disable_and_enable])
+async def test_what_somebody_is_signed_in_with_ends_at_once(
+    api: Api, visitor: httpx.AsyncClient, end: Callable[[Api, Person], Awaitable[None]]
+) -> None:
+    who, other = await person(api, "Guest"), await person(api, "Guest")
+    token, others = await refresh_token(visitor, who), await refresh_token(visitor, other)
+    caller, bystander = [api.caller(f"Bearer {await session(visitor, each)}") for each in (token, others)]
+    async with browser(api) as console:
+        await console.post("/console/signIn", data={"email": who.email, "password": PERSON_PASSWORD})
+        assert (await console.get("/console/account")).status_code == 200
+        accepted(await caller.get("organizations"))
+        await end(api, who)
+        assert (await console.get("/console/account")).status_code == 303
+    refused(await caller.get("organizations"), 401, "NotAuthenticated")
+    refused(await visitor.post(EXCHANGE, json={"refreshToken": token}), 401)
+    accepted(await bystander.get("organizations"))
+    await session(visitor, others)
+
+
+async def test_a_revoked_token_ends_the_sessions_made_from_it_and_no_others(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    who = await person(api, "Guest")
+    revoked, kept = await refresh_token(visitor, who), await refresh_token(visitor, who)
+    ended, going_on = [api.caller(f"Bearer {await session(visitor, token)}") for token in (revoked, kept)]
+    accepted(await ended.get("organizations"))
+    newest, oldest = accepted(await who.get("tokens"))
+    assert newest["createdAt"] >= oldest["createdAt"]
+    accepted(await ended.delete(f"tokens/{oldest['id']}"))
+    refused(await ended.get("organizations"), 401, "NotAuthenticated")
+    accepted(await going_on.get("organizations"))
+    accepted(await who.get("organizations"))

@@ -145,6 +145,15 @@ async def test_addresses_are_compared_without_regard_to_case(api: Api, provider:
     assert added.email in (await sign_in(api, "dora")).text
 
 
+async def test_an_address_of_other_letters_from_the_provider_is_nobodys(api: Api, provider: Provider) -> None:
+    email = f"k{fresh_email()}"
+    accepted(await api.post(f"organizations/{api.organization}/users", {"email": email, "name": "Kim"}))
+    await provider.know("kelvin", email="\u212a" + email[1:], email_verified=True)
+    page = await sign_in(api, "kelvin")
+    assert page.status == 400
+    assert "only printable ASCII" in page.text
+
+
 async def test_who_has_no_account_is_not_let_in_unless_accounts_are_made(api: Api, provider: Provider) -> None:
     email = fresh_email()
     await provider.know("emil", email=email, email_verified=True)

@@ -104,6 +104,21 @@ async def test_a_user_without_a_password_gets_a_link_and_cannot_sign_in(api: Api
         refused(await api.caller(basic(email, password)).get("organizations"), 401, "NotAuthenticated")
 
 
+@pytest.mark.parametrize(("letter", "alike"), [("i", "\u0130"), ("k", "\u212a"), ("s", "\u017f")])
+async def test_an_address_of_other_letters_is_nobody_elses(api: Api, letter: str, alike: str) -> None:
+    """PostgreSQL and Python disagree on which letters become these in lower case."""
+    email = f"{letter}{fresh_email()}"
+    body = {"email": email.upper(), "name": "Ann", "password": PERSON_PASSWORD}
+    created = accepted(await api.post(users(api.organization), body))
+    assert accepted(await api.get(f"{users(api.organization)}/{created['id']}"))["email"] == email
+    for own in (email, email.upper(), f" {email} "):
+        accepted(await api.caller(basic(own, PERSON_PASSWORD)).get("organizations"))
+    for other in (alike + email[1:], email.replace("example", "example\u200b")):
+        answer = await api.caller(basic(other, PERSON_PASSWORD)).get("organizations")
+        assert "printable ASCII" in refused(answer, 401, "NotAuthenticated")
+        refused(await api.post(users(api.organization), {**body, "email": other}), 400, "InvalidEmail")
+
+
 async def test_the_account_of_another_organization_becomes_a_member_as_it_is(api: Api) -> None:
     outsider, organization, _ = await api.outsider()
     who = await person(api, "Guest", organization=organization, by=outsider)
@@ -118,7 +133,7 @@ async def test_the_account_of_another_organization_becomes_a_member_as_it_is(api
 
 
 @pytest.mark.parametrize(
-    "email", ["", "ann", "@", "ann@", "a b@example.org", "a:b@example.org", "x" * 251 + "@a.b", "a@b@c"]
+    "email", ["", "ann", "@", "ann@", "a b@example.org", "a:b@example.org", "x" * 251 + "@a.b", "a@b@c", "\u212aim@a.b"]
 )
 async def test_what_is_no_address_is_refused(api: Api, email: str) -> None:
     refused(

@@ -169,6 +169,14 @@ async def test_the_case_of_the_email_address_does_not_matter(world: World) -> No
     assert (await world.sign_in(email="aNN@eXAMPLE.ORG")).user_id == world.ann
 
 
+async def test_the_spelling_of_the_account_earns_no_free_attempts(world: World) -> None:
+    for number in range(5):
+        with pytest.raises(NotAuthenticated):
+            await world.sign_in(f"wrong {number}", email=EMAIL.lower())
+    with pytest.raises(TooManyRequests):
+        await world.sign_in("wrong", email=EMAIL.upper())
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("password", ["", "wrong", PASSWORD.upper(), PASSWORD + " ", pytest.param(HASH, id="hash")])
 async def test_a_wrong_password_is_refused(world: World, password: str) -> None:
@@ -246,7 +254,7 @@ async def test_a_hash_of_older_parameters_is_renewed_at_sign_in_and_ends_no_sess
         await users.set_password(connection, id=world.ann, password_hash=old)
     actor = await world.sign_in()
     async with world.database.connection() as connection:
-        row = await users.get_credentials(connection, email=EMAIL)
+        row = await users.get_credentials(connection, email=EMAIL.lower())
     assert row is not None
     assert row.password_hash is not None
     assert row.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")

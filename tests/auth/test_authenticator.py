@@ -11,8 +11,10 @@ from launchbay.auth.secret_key import read_secret_key
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.auth.tokens import KeyRing, SessionTokens
 from launchbay.errors import NotAuthenticated
+from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store.database import Database
+from launchbay.store.users import RedeemedTokenRow
 from tests.support.clock import HandClock
 from tests.support.worlds import make_user
 
@@ -36,7 +38,10 @@ async def world(database: Database, tmp_path: Path) -> World:
     async with database.connection() as connection:
         ann = await users.get(connection, id=await make_user(connection, password_hash=PARAMETERS.hash("pw")))
     assert ann is not None
-    return World(Authenticator(basic, sessions), "Bearer " + (await sessions.issue(ann)).token)
+    return World(
+        Authenticator(basic, sessions),
+        "Bearer " + (await sessions.issue(RedeemedTokenRow(ann.id, ann.email, ann.name, 1, new_id()))).token,
+    )
 
 
 @pytest.mark.anyio

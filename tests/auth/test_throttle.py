@@ -114,13 +114,6 @@ def test_what_could_not_be_decided_does_not_count() -> None:
     assert attempts_until_refused(throttle, ANN, HOME) == PER_ACCOUNT_AND_ADDRESS.free_attempts
 
 
-def test_the_spelling_of_the_account_earns_no_free_attempts() -> None:
-    throttle = SignInThrottle(HandClock())
-    attempts_until_refused(throttle, ANN, ATTACKER)
-    with pytest.raises(TooManyRequests):
-        throttle.begin(ANN.upper(), ATTACKER)
-
-
 @pytest.mark.parametrize(
     ("address", "block"),
     [

@@ -9,17 +9,22 @@ from hypothesis import strategies as st
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.permissions import Method
 from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
-from launchbay.auth.tokens import KeyRing, SessionTokens
+from launchbay.auth.throttle import AddressThrottle
+from launchbay.auth.tokens import GeneratedToken, KeyRing, RefreshTokens, SessionTokens
 from launchbay.errors import NotAuthenticated
-from launchbay.ids import new_id
+from launchbay.ids import is_id, new_id
 from launchbay.store import users
 from launchbay.store.database import Database
-from launchbay.store.users import User
+from launchbay.store.users import RedeemedTokenRow, User
 from tests.support.clock import HandClock
 from tests.support.worlds import Forger, make_user, opened, part
 
 ISSUER = "https://launchbay.example.org"
 LIFETIME_S = 36_000
+
+
+def redeemed(user: User) -> RedeemedTokenRow:
+    return RedeemedTokenRow(user.id, user.email, user.name, 1, new_id())
 
 
 class World:
@@ -37,7 +42,7 @@ class World:
         return World(self.database, self.ann, self.secret, self.clock)
 
     async def token(self) -> str:
-        return (await self.sessions.issue(self.ann)).token
+        return (await self.sessions.issue(redeemed(self.ann))).token
 
     async def accepts(self, token: str) -> bool:
         try:
@@ -71,10 +76,15 @@ async def world(database: Database, tmp_path: Path) -> World:
 
 
 async def test_a_session_token_names_its_caller(world: World) -> None:
-    session = await world.sessions.issue(world.ann)
+    async with world.database.connection() as connection:
+        refresh = RefreshTokens(AddressThrottle(world.clock))
+        generated = await refresh.generate(connection, world.ann.id, "")
+        assert isinstance(generated, GeneratedToken)
+        user = await refresh.redeem(connection, generated.token, "198.51.100.7")
+    session = await world.sessions.issue(user)
     actor = await world.sessions.authenticate(session.token, "198.51.100.7")
     assert (actor.user_id, actor.email, actor.name) == (world.ann.id, world.ann.email, world.ann.name)
-    assert (actor.method, actor.stamp, actor.address) == (Method.BEARER, None, "198.51.100.7")
+    assert (actor.method, actor.stamp, actor.address) == (Method.BEARER, user.access_stamp, "198.51.100.7")
     assert session.expires_in_s == LIFETIME_S
     async with world.database.connection() as connection:
         assert (await Lookups(print).bind(connection, actor).caller()) == world.ann
@@ -84,6 +94,7 @@ async def test_a_session_token_says_who_and_how_long_and_nothing_about_permissio
     token = await world.token()
     assert opened(token, 0) == {"typ": "JWT", "alg": "EdDSA", "kid": (await world.key_ids())[0]}
     claims = opened(token, 1)
+    assert is_id(claims["via"])
     assert claims == {
         "iss": ISSUER,
         "aud": "launchbay",
@@ -92,6 +103,8 @@ async def test_a_session_token_says_who_and_how_long_and_nothing_about_permissio
         "exp": int(world.clock.now().timestamp()) + LIFETIME_S,
         "email": world.ann.email,
         "name": world.ann.name,
+        "stamp": 1,
+        "via": claims["via"],
     }
 
 
@@ -204,7 +217,7 @@ async def test_everything_that_only_looks_like_a_session_token_is_refused(world:
 
 async def test_a_token_of_another_installation_is_refused(world: World) -> None:
     other = SessionTokens(world.keys, world.clock, "https://other.example.org", LIFETIME_S)
-    token = (await other.issue(world.ann)).token
+    token = (await other.issue(redeemed(world.ann))).token
     assert not await world.accepts(token)
 
 

@@ -19,6 +19,7 @@ _PERSONAL = {
     "/console/organizations",
     "/console/account",
     "/console/account/password",
+    "/console/account/sign-out-everywhere",
     "/console/signOut",
     "/console/manifests/check",
 }

@@ -199,6 +199,11 @@ async def revoke_token(stage: Stage) -> Call:
     return partial(who.delete, f"tokens/{token['id']}")
 
 
+async def sign_out_everywhere(stage: Stage) -> Call:
+    who = await person(stage.api)
+    return partial(who.delete, "users/me/sessions")
+
+
 async def accept_invitation(stage: Stage) -> Call:
     body = {"email": fresh_email(), "name": "Ann"}
     link = accepted(await stage.api.post(f"{stage.organization}/users", body))["invitation"]
@@ -388,7 +393,7 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         create_user, update_user, remove_user, assign_roles, revoke_roles,
         create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
-        change_password, generate_token, exchange_token, revoke_token, accept_invitation,
+        change_password, generate_token, exchange_token, revoke_token, sign_out_everywhere, accept_invitation,
         create_application, rename_application, delete_application,
         replace_manifest, set_manifest_source, refresh_manifest,
         create_revision, change_revision, delete_revision,

@@ -22,6 +22,7 @@ from tests.support.changes import SCENARIOS, Stage
 from tests.support.databases import Watch
 from tests.support.pages import ORIGIN, browser, send
 from tests.support.service import (
+    EMAIL,
     JSON,
     PERSON_PASSWORD,
     UNKNOWN,
@@ -102,7 +103,8 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded", "Origin": ORIGIN}
 class Sent:
     """A request without credentials; `owner` may make it even where no permission helps.
 
-    One that `is_personal` holds something of its caller, and is made anew for the next one.
+    One that `is_personal` holds something of its caller, and is made anew for the next one. One that `ends_sessions` is
+    undone, since an administrator calls by password and by token.
     """
 
     method: str
@@ -111,6 +113,7 @@ class Sent:
     headers: dict[str, str] = field(default_factory=dict)
     owner: Caller | None = None
     is_personal: bool = False
+    ends_sessions: bool = False
 
     async def by(self, client: httpx.AsyncClient) -> httpx.Response:
         return await client.request(self.method, self.path, content=self.content, headers=self.headers)
@@ -259,7 +262,13 @@ async def _explain(stage: Stage, _: Actor) -> Sent:
 
 async def _change_password(_: Stage, actor: Actor) -> Sent:
     body = {"currentPassword": actor.password, "newPassword": actor.password}
-    return Sent("PUT", f"{PREFIX}users/me/password", json.dumps(body).encode(), JSON, is_personal=True)
+    return Sent(
+        "PUT", f"{PREFIX}users/me/password", json.dumps(body).encode(), JSON, is_personal=True, ends_sessions=True
+    )
+
+
+async def _sign_out_everywhere(_: Stage, __: Actor) -> Sent:
+    return Sent("DELETE", f"{PREFIX}users/me/sessions", is_personal=True, ends_sessions=True)
 
 
 async def _exchange(stage: Stage, _: Actor) -> Sent:
@@ -290,6 +299,7 @@ OWN_WAY: dict[str, BuildRequest] = {
     "explain_permission": _explain,
     "import_organization": _import,
     "change_password": _change_password,
+    "sign_out_everywhere": _sign_out_everywhere,
     "exchange_token": _exchange,
     "generate_token": _generate,
     "accept_invitation": _accept_invitation,
@@ -518,7 +528,7 @@ async def outcomes(world: World, watch: Watch, column: Column, problems: list[st
             sent = await column.build(actor)
             await watch.begin()
         async with world.client(actor) as client:
-            answer = await sent.by(client)
+            answer = await _answer(world, sent, client)
         found[actor.name] = f"{answer.status_code}{_coverage(answer, reference)}"
         if answer.status_code == 200 and changes:
             sent = None
@@ -533,6 +543,18 @@ async def outcomes(world: World, watch: Watch, column: Column, problems: list[st
     return found
 
 
+async def _answer(world: World, sent: Sent, client: httpx.AsyncClient) -> httpx.Response:
+    if not sent.ends_sessions:
+        return await sent.by(client)
+    async with world.api.database.connection() as connection:
+        cursor = await connection.execute("SELECT access_stamp FROM users WHERE email = %s", [EMAIL])
+        [stamp] = (await cursor.fetchall())[0]
+        answer = await sent.by(client)
+        await connection.execute("UPDATE users SET access_stamp = %s WHERE email = %s", [stamp, EMAIL])
+        await connection.execute("UPDATE refresh_tokens SET revoked_at = NULL")
+        return answer
+
+
 async def _probed(world: World, column: Column, found: dict[str, str]) -> list[str] | None:
     """Show that the request succeeds for who may make it, and return what a list then shows."""
     if column.probe is None:
@@ -544,7 +566,7 @@ async def _probed(world: World, column: Column, found: dict[str, str]) -> list[s
         found["its owner"] = str(probe.status_code)
     else:
         async with world.client(actor) as client:
-            probe = await sent.by(client)
+            probe = await _answer(world, sent, client)
     assert probe.status_code == 200, f"the probe {sent.method} {sent.path} failed: {probe.text}"
     return _shown(probe)
 

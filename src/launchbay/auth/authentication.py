@@ -7,7 +7,7 @@ import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from launchbay.limits import (
     VERIFIED_CREDENTIALS,
     VERIFIED_CREDENTIALS_S,
 )
+from launchbay.model.email_address import canonical_email
 from launchbay.store import users
 from launchbay.store.database import Database
 
@@ -153,6 +154,9 @@ def _encoded(password: str) -> bytes:
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
+_WRONG = "The email address or the password is wrong."
+
+
 @dataclass(frozen=True, slots=True)
 class _Verified:
     user_id: str
@@ -181,6 +185,10 @@ class BasicAuthentication:
 
     async def authenticate(self, credentials: BasicCredentials, address: str) -> Actor:
         """Return the caller. Raises NotAuthenticated, TooManyRequests after wrong attempts, Unavailable."""
+        try:
+            credentials = replace(credentials, email=canonical_email(credentials.email))
+        except BadRequest as error:
+            raise NotAuthenticated(_WRONG, *error.messages[1:]) from None
         key = self._key_of(credentials)
         verified = self._verified.get(key)
         if verified is None or verified.until_s <= self._clock.monotonic_s():
@@ -231,7 +239,7 @@ class BasicAuthentication:
         stored = row.password_hash if row is not None and row.enabled else None
         matches = await self._passwords.verify(stored, credentials.password)
         if row is None or stored is None or not matches:
-            raise NotAuthenticated("The email address or the password is wrong.", "Check both and try again.")
+            raise NotAuthenticated(_WRONG, "Check both and try again.")
         if self._passwords.needs_rehash(stored):
             renewed = await self._passwords.hash(credentials.password)
             async with self._database.connection() as connection:

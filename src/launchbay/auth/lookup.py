@@ -9,9 +9,9 @@
 
 Every method makes one query, which brings the object, whether the caller's credentials still hold, and the stamp that
 says whether the grants in memory still hold; only after a change a second query reloads them. In the order of checks
-(conformance.md, "Wire" 6) it raises NotAuthenticated when the caller was disabled, deleted, or has a new password since
-the credentials were verified; NotFound when there is no such object; NotAllowed when there is one, in whatever
-organization.
+(conformance.md, "Wire" 6) it raises NotAuthenticated when the caller was disabled, deleted, or has ended the
+sessions since the credentials were verified; NotFound when there is no such object; NotAllowed when there is one, in
+whatever organization.
 """
 
 from collections import OrderedDict
@@ -90,6 +90,7 @@ class Lookup:
         self._actor = actor
         self._cache = grants
         self._invalidate = invalidate
+        self._caller = {"caller_id": actor.user_id, "refresh_token_id": actor.refresh_token_id}
         self._grants: dict[str, Grants] = {}
 
     async def caller(self) -> User:
@@ -214,7 +215,7 @@ class Lookup:
 
     async def _find(self, query: LookupQuery[T], object_id: str, **more: str | int | None) -> tuple[T, int]:
         # The query runs for an id of another form too: a caller who is no caller any more must hear that first.
-        row = await query(self._connection, caller_id=self._actor.user_id, id=_id(object_id), **more)
+        row = await query(self._connection, **self._caller, id=_id(object_id), **more)
         row = self._checked(row)
         if row.found is None:
             raise NotFound(f"There is no {query.noun} {object_id[:80]!r}.", f"List the {query.noun}s to find the ID.")
@@ -225,7 +226,7 @@ class Lookup:
         if row is None or not row.caller_enabled:
             problem = "This account does not exist any more." if row is None else "This account is disabled."
         elif actor.stamp is not None and actor.stamp != row.caller_stamp:
-            problem = "The password of this account was changed."
+            problem = "The password of this account was changed, its sessions ended, or the refresh token was revoked."
         else:
             return row
         if actor.stamp is not None:

@@ -59,7 +59,8 @@ class Actor:
 
     `stamp` is the user's `access_stamp` under which the credentials were verified, or None where they do not depend on
     the password. The lookup compares it with the stored one in the query that it makes anyway, so a verification kept
-    in memory ends with the very next request after a change, without a query of its own.
+    in memory ends with the very next request after a change, without a query of its own. The same query sees when the
+    refresh token was revoked from which the session token was made.
     """
 
     user_id: str
@@ -68,6 +69,7 @@ class Actor:
     address: str
     method: Method
     stamp: int | None = None
+    refresh_token_id: str | None = None
 
 
 # Resource paths: how a permission check names what an operation touches (conformance.md, "Resource paths").

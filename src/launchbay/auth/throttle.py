@@ -156,7 +156,7 @@ def _refuse_early_attempt(wait_s: float) -> None:
 def _keys(account: str, address: str) -> tuple[bytes, bytes]:
     """Return keys of a fixed size, so that a long email address costs no memory."""
     block = address_block(address)
-    return _digest(f"{block}\0{account.lower()}"), _digest(block)
+    return _digest(f"{block}\0{account}"), _digest(block)
 
 
 def _digest(text: str) -> bytes:

@@ -33,7 +33,7 @@ from launchbay.ids import is_id, new_id
 from launchbay.store import keys, users
 from launchbay.store.database import Connection, Database
 from launchbay.store.keys import SessionKeyRow
-from launchbay.store.users import RefreshTokenRow, User
+from launchbay.store.users import RedeemedTokenRow, RefreshTokenRow
 
 ROTATED_AFTER_S = 30 * 24 * 3600.0
 _READ_AGAIN_S = 300.0
@@ -138,8 +138,8 @@ def session_key_purpose(key_id: str) -> str:
 
 # Session tokens: signed JWTs that say who calls, and nothing about permissions (conformance.md, "Authentication").
 #
-# `kid iss aud sub exp`, and `email` and `name` as labels. A token from an identity provider, a refresh token, or one of
-# another installation isn't a session token.
+# `kid iss aud sub exp`, `stamp` and `via` (the refresh token), which end it early, and `email` and `name` as labels. A
+# token from an identity provider, a refresh token, or one of another installation isn't a session token.
 
 ALGORITHM = "EdDSA"
 AUDIENCE = "launchbay"
@@ -172,6 +172,8 @@ class _Verified:
     name: str
     key_id: str
     expires_at_s: int
+    stamp: int
+    refresh_token_id: str
 
 
 class SessionTokens:
@@ -184,7 +186,7 @@ class SessionTokens:
         self._lifetime_s = lifetime_s
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
 
-    async def issue(self, user: User) -> Session:
+    async def issue(self, user: RedeemedTokenRow) -> Session:
         """Return a session token for the user. Raises Unavailable."""
         signing = await self._keys.signing_key()
         now_s = math.floor(self._clock.now().timestamp())
@@ -196,6 +198,8 @@ class SessionTokens:
             "exp": now_s + self._lifetime_s,
             "email": user.email,
             "name": user.name,
+            "stamp": user.access_stamp,
+            "via": user.refresh_token_id,
         }
         header = {"alg": ALGORITHM, "kid": signing.id}
         return Session(jwt.encode(header, claims, signing.key, registry=_REGISTRY), self._lifetime_s)
@@ -203,8 +207,8 @@ class SessionTokens:
     async def authenticate(self, token: str, address: str) -> Actor:
         """Return the caller that a session token names.
 
-        Whether the account still exists and is enabled is for the lookup to see. Raises NotAuthenticated for whatever
-        is not exactly one of our tokens, unexpired; Unavailable.
+        Whether the account and the refresh token are still in order is for the lookup to see. Raises NotAuthenticated
+        for whatever is not exactly one of our tokens, unexpired; Unavailable.
         """
         if len(token) > limits.SESSION_TOKEN_BYTES or not token.isascii():
             _refuse("isn't a session token")
@@ -220,7 +224,15 @@ class SessionTokens:
         if verified.expires_at_s <= self._clock.now().timestamp():
             self._verified.pop(digest, None)
             _refuse("has expired")
-        return Actor(verified.user_id, verified.email, verified.name, address, Method.BEARER)
+        return Actor(
+            verified.user_id,
+            verified.email,
+            verified.name,
+            address,
+            Method.BEARER,
+            verified.stamp,
+            verified.refresh_token_id,
+        )
 
     async def _verify(self, token: str) -> _Verified:
         try:
@@ -254,7 +266,10 @@ class SessionTokens:
         email, name = claims.get("email"), claims.get("name")
         if not isinstance(email, str) or not isinstance(name, str):
             _refuse("names no caller")
-        return _Verified(user_id, email, name, key_id, expires_at)
+        stamp, via = claims.get("stamp"), claims.get("via")
+        if type(stamp) is not int or abs(stamp) > _LAST_SECOND or not isinstance(via, str) or not is_id(via):
+            _refuse("is of an older version")
+        return _Verified(user_id, email, name, key_id, expires_at, stamp, via)
 
 
 def _refuse(problem: str) -> NoReturn:
@@ -323,7 +338,7 @@ class RefreshTokens:
                 f"You have no refresh token {token_id[:80]!r}.", "Look its id up in the list of your tokens."
             )
 
-    async def redeem(self, connection: Connection, token: str, address: str) -> User:
+    async def redeem(self, connection: Connection, token: str, address: str) -> RedeemedTokenRow:
         """Return the user that a token stands for.
 
         Raises NotAuthenticated when it is unknown, revoked or expired, or the account is disabled (without telling

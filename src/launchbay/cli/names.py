@@ -52,9 +52,12 @@ class Names:
         if is_id(text):
             return text
         users = self._client.list_users(self.organization())
-        pairs = [(user.email, user.id) for user in users]
+        pairs = [(user.email.lower(), user.id) for user in users]
         named = [(user.name, user.id) for user in users]
-        return _chosen("user", text, pairs if any(email == text for email, _ in pairs) else [*named, *pairs])
+        address = text.lower() if text.isascii() else text
+        if any(email == address for email, _ in pairs):
+            return _chosen("user", address, pairs)
+        return _chosen("user", text, [*named, *pairs])
 
     def token(self, text: str) -> str:
         """Return the id of a refresh token, by its label."""

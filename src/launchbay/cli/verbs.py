@@ -42,6 +42,7 @@ _NAMES = {
     "openapi": "server openapi",
     "preview_configuration": "instance preview",
     "preview_launch": "application preview",
+    "sign_out_everywhere": "account sign-out-everywhere",
     "put_user_data": "instance set-user-data",
     "read_environment_services": "environment show-services",
     "read_instance_environments": "instance show-environments",

@@ -869,6 +869,10 @@ class Operations:
     def change_password(self, *, current_password: str, new_password: str) -> Call[None]:
         """Change your password. Permission: None: your own account."""
 
+    @operation(OperationSpec("DELETE", "/api/1/users/me/sessions"))
+    def sign_out_everywhere(self) -> Call[None]:
+        """End all your sessions and revoke all your refresh tokens. Permission: None: your own account."""
+
     @list_operation(OperationSpec("GET", "/api/1/tokens"))
     def list_tokens(self, *, limit: int | None = None, after: str | None = None) -> Call[list[types.TokenItem]]:
         """List your refresh tokens. Never returns their values. Permission: None: your own account.

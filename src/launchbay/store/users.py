@@ -124,7 +124,7 @@ get_by_session = _sql.row("get_by_session", User)
 list_sessions_by_user = _sql.rows("list_sessions_by_user", ConsoleSessionRow)
 delete_session_by_token = _sql.change("delete_session_by_token")
 delete_session = _sql.change("delete_session")
-delete_sessions_by_user = _sql.change("delete_sessions_by_user")
+end_credentials = _sql.change("end_credentials")
 delete_expired_sessions = _sql.change("delete_expired_sessions")
 
 
@@ -154,13 +154,23 @@ class RefreshTokenRow(NamedTuple):
     last_used_at: datetime | None
 
 
+class RedeemedTokenRow(NamedTuple):
+    """The user of a refresh token, and what ends its session tokens."""
+
+    id: str
+    email: str
+    name: str
+    access_stamp: int
+    refresh_token_id: str
+
+
 lock_user = _sql.value("lock_user", str)
 get_generation_state = _sql.row("get_generation_state", GenerationState)
 block_generation = _sql.change("block_generation")
 insert_refresh_token = _sql.row("insert_refresh_token", RefreshTokenRow)
 list_refresh_tokens_by_user = _sql.rows("list_refresh_tokens_by_user", RefreshTokenRow)
 revoke_refresh_token = _sql.change("revoke_refresh_token")
-redeem_refresh_token = _sql.row("redeem_refresh_token", User)
+redeem_refresh_token = _sql.row("redeem_refresh_token", RedeemedTokenRow)
 delete_expired_refresh_tokens = _sql.change("delete_expired_refresh_tokens")
 
 

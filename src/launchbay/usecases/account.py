@@ -12,7 +12,7 @@ from launchbay.usecases.context import AppContext, Context
 
 
 async def change_password(ctx: Context, current: str, new: str) -> None:
-    """Replace the caller's password, which ends their sessions of the console; a session token alone is not enough.
+    """Replace the caller's password and end all their sessions and tokens. A session token alone is not enough.
 
     Raises BadRequest when the current one is wrong or the new one is empty or too long, and TooManyRequests after
     several wrong ones: they count as attempts to sign in.
@@ -26,7 +26,7 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
             # What was verified may have changed since; the lookup compares, as it does for every caller.
             await ctx.app.lookups.bind(work.connection, verified).caller()
             await users.set_password(work.connection, id=caller.id, password_hash=password_hash)
-            await users.delete_sessions_by_user(work.connection, user_id=caller.id)
+            await users.end_credentials(work.connection, user_id=caller.id)
             await work.audit_own(
                 "change_password", permissions.user(caller.id), after={"password": work.fingerprint(password_hash)}
             )
@@ -34,6 +34,15 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
         raise BadRequest(
             "currentPassword: this is not the current password of the account.", code="WrongPassword"
         ) from error
+    ctx.app.sign_in.invalidate(caller.id)
+
+
+async def sign_out_everywhere(ctx: Context) -> None:
+    """End all the caller's sessions of the console, refresh tokens and session tokens."""
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        await users.end_credentials(work.connection, user_id=caller.id)
+        await work.audit_own("sign_out_everywhere", permissions.user(caller.id))
     ctx.app.sign_in.invalidate(caller.id)
 
 

@@ -32,6 +32,7 @@ from launchbay.model.archive import (
     with_revision_ids,
     with_revision_names,
 )
+from launchbay.model.email_address import canonical_email
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import Redactor
 from launchbay.planning import off_loop_if_large
@@ -379,7 +380,7 @@ class _Importer:
         ctx, organization_id = self._ctx, self._organization_id
         for email, user in self._archive.users.items():
             with _part(f"user '{email}'"):
-                if email.lower() == ctx.actor.email.lower():
+                if canonical_email(email) == ctx.actor.email.lower():
                     self._ids["user"][email] = ctx.actor.user_id
                     continue
                 added = await users.create_user(

@@ -9,8 +9,9 @@ from launchbay.auth import permissions
 from launchbay.auth.authentication import Passwords
 from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.errors import BadRequest, NotAllowed, NotFound
+from launchbay.errors import BadRequest, CannotStart, NotAllowed, NotFound
 from launchbay.ids import NamedRow, is_id, new_id
+from launchbay.model.email_address import canonical_email
 from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store import audit as store
@@ -70,6 +71,10 @@ async def initialize(
         await organizations.lock_first_start(connection)
         if await organizations.any_exists(connection):
             return None
+        try:
+            email = canonical_email(email)
+        except BadRequest as error:
+            raise CannotStart(f"LAUNCHBAY_ADMIN_EMAIL: {error}") from None
         user_id = new_id()
         await users.insert(connection, id=user_id, email=email, name="Administrator", password_hash=password_hash)
         await create_first_organization(connection, organization, user_id)

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from launchbay.auth import permissions
@@ -12,6 +12,7 @@ from launchbay.auth.tokens import Session, hash_token
 from launchbay.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS
+from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, users
 from launchbay.store.database import Connection, unique_violation_as
 from launchbay.store.users import ConsoleSessionRow, User
@@ -135,9 +136,10 @@ async def _linked(
         raise NotAllowed(
             "The identity provider hasn't verified your email address.", "Verify it there, and sign in again."
         )
-    user = await users.get_by_email(connection, email=identity.email)
+    email = canonical_email(identity.email)
+    user = await users.get_by_email(connection, email=email)
     if user is None:
-        user = await _new_user(app, connection, account_policy, identity, address)
+        user = await _new_user(app, connection, account_policy, replace(identity, email=email), address)
     linked = await users.insert_identity(connection, issuer=identity.issuer, subject=identity.subject, user_id=user.id)
     if linked is None:
         raise NotAllowed(
@@ -193,7 +195,7 @@ async def _role_ids(connection: Connection, organization_id: str | None, names: 
 
 def _check_domain(domains: Sequence[str], email: str) -> None:
     """Refuse addresses of other domains; with domains set, who has no verified address is of none of them."""
-    if domains and email.rpartition("@")[2].lower() not in domains:
+    if domains and (not email or canonical_email(email).rpartition("@")[2] not in domains):
         raise NotAllowed(
             "Accounts of your email domain can't sign in here.",
             f"Use one of {', '.join(domains)}.",

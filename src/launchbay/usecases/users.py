@@ -4,25 +4,20 @@ An account belongs to everybody who counts it among their members. So what reach
 needs the permission in each of them, and a password is set by others only when the account is made.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from launchbay import limits
 from launchbay.auth import gate, permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import new_id
+from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, users
 from launchbay.store.database import unique_violation_as
 from launchbay.store.users import AccountRow, OrganizationUserRow
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
 from launchbay.usecases.sign_in import Invitation, invite
-
-# A colon would end the address in Basic credentials.
-_EMAIL = re.compile(r"[^@\s:\x00-\x1f\x7f]+@[^@\s:\x00-\x1f\x7f]+")
-
 
 R = TypeVar("R", OrganizationUserRow, AccountRow)
 
@@ -78,7 +73,7 @@ async def create_user(
     user_id = new_id()
     async with ctx.read() as work:
         await _for_new_user(work, organization_id, user_id)
-    email, name = _validate_email(email), validate_name(name)
+    email, name = canonical_email(email), validate_name(name)
     password_hash = None if password is None else await ctx.app.passwords.hash(password)
     async with ctx.begin() as work:
         await _for_new_user(work, organization_id, user_id)
@@ -134,6 +129,8 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
             if not enabled:
                 await require_another_administrator(work, touched_id, user_id)
         await users.set_enabled(work.connection, id=user_id, enabled=enabled)
+        if not enabled:
+            await users.end_credentials(work.connection, user_id=user_id)
         for touched_id in everywhere:
             before, after = {"enabled": user.enabled}, {"enabled": enabled}
             await work.audit("update_user", touched_id, before, after, at=permissions.user(user_id))
@@ -189,14 +186,3 @@ async def _add_existing(work: Work, organization_id: str, user_id: str, email: s
             "Leave the password out to add the account to this organization.",
             code="AccountExists",
         )
-
-
-def _validate_email(email: str) -> str:
-    email = email.strip()
-    if len(email) > limits.EMAIL_CHARS or _EMAIL.fullmatch(email) is None:
-        raise BadRequest(
-            f"Invalid email address {email[:100]!r}. It needs one @, no spaces or colons, and at most"
-            f" {limits.EMAIL_CHARS} characters.",
-            code="InvalidEmail",
-        )
-    return email

@@ -46,6 +46,12 @@ async def end_session(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/account", "Session ended.")
 
 
+@routes.post("/console/account/sign-out-everywhere")
+async def sign_out_everywhere(request: PageRequest) -> Response:
+    await account.sign_out_everywhere(request.ctx)
+    return request.redirect(HOME)
+
+
 @routes.post("/console/tokens/{id}/revoke", again=show, refusals=(NotFound,))
 async def revoke(request: PageRequest) -> Response:
     await account.revoke_token(request.ctx, request.path("id"))

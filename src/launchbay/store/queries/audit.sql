@@ -18,7 +18,7 @@ FROM (SELECT) AS once LEFT JOIN memberships ON memberships.user_id = %(actor_id)
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s
-  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email) = lower(%(actor)s))
+  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
 ORDER BY id LIMIT %(limit)s;
 
@@ -27,7 +27,7 @@ ORDER BY id LIMIT %(limit)s;
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s AND object_id = %(object)s
-  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email) = lower(%(actor)s))
+  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
 ORDER BY id LIMIT %(limit)s;
 
 -- name: insert_idempotency_key

@@ -124,7 +124,7 @@ ORDER BY id DESC LIMIT %(count)s;
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id < %(before)s
-  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email) = lower(%(actor)s))
+  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object_id = %(object)s OR object = %(object)s OR starts_with(object, %(object)s || '/'))
 ORDER BY id DESC LIMIT %(count)s;
 

@@ -1,6 +1,7 @@
 -- name: get_credentials
--- What a sign-in is verified against. E-mail addresses are compared without regard to case.
-SELECT id, email, name, password_hash, enabled, access_stamp FROM users WHERE lower(email) = lower(%(email)s);
+-- What a sign-in is verified against. `email` is in canonical form; this collation folds ASCII only, as that does.
+SELECT id, email, name, password_hash, enabled, access_stamp FROM users
+WHERE lower(email COLLATE "C") = %(email)s;
 
 -- name: get
 SELECT id, email, name, enabled, created_at FROM users WHERE id = %(id)s;
@@ -55,7 +56,7 @@ WHERE m.organization_id = %(organization_id)s AND m.user_id = %(user_id)s;
 
 -- name: get_by_email
 -- The lock keeps the account from being deleted until the caller has made it a member.
-SELECT id, email, name, enabled, created_at FROM users WHERE lower(email) = lower(%(email)s) FOR KEY SHARE;
+SELECT id, email, name, enabled, created_at FROM users WHERE lower(email COLLATE "C") = %(email)s FOR KEY SHARE;
 
 -- name: list_organization_ids
 -- The ids of the organizations that a user belongs to, in the order in which they are locked.
@@ -89,8 +90,14 @@ DELETE FROM console_sessions WHERE token_hash = %(token_hash)s;
 -- name: delete_session
 DELETE FROM console_sessions WHERE id = %(id)s AND user_id = %(user_id)s;
 
--- name: delete_sessions_by_user
-DELETE FROM console_sessions WHERE user_id = %(user_id)s;
+-- name: end_credentials
+-- Whatever somebody is signed in with ends: sessions of the console, refresh tokens, session tokens.
+WITH closed AS (
+    DELETE FROM console_sessions WHERE user_id = %(user_id)s
+), revoked AS (
+    UPDATE refresh_tokens SET revoked_at = now() WHERE user_id = %(user_id)s AND revoked_at IS NULL
+)
+UPDATE users SET access_stamp = nextval('access_stamps') WHERE id = %(user_id)s;
 
 -- name: delete_expired_sessions
 DELETE FROM console_sessions WHERE user_id = %(user_id)s AND expires_at <= now();
@@ -162,7 +169,7 @@ WHERE id = %(id)s AND user_id = %(user_id)s AND revoked_at IS NULL AND expires_a
 UPDATE refresh_tokens t SET last_used_at = now()
 FROM users u
 WHERE t.token_hash = %(token_hash)s AND t.revoked_at IS NULL AND t.expires_at > now() AND u.id = t.user_id AND u.enabled
-RETURNING u.id, u.email, u.name, u.enabled, u.created_at;
+RETURNING u.id, u.email, u.name, u.access_stamp, t.id AS refresh_token_id;
 
 -- name: delete_expired_refresh_tokens
 -- Tokens that ended a day ago or longer count for nothing any more.

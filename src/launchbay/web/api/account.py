@@ -54,6 +54,12 @@ async def change_password(request: Request[PasswordBody, None]) -> None:
     await account.change_password(request.ctx, request.body.currentPassword, request.body.newPassword)
 
 
+@routes.delete("/api/1/users/me/sessions", permission="None: your own account", extension=True)
+async def sign_out_everywhere(request: Request[None, None]) -> None:
+    """End all your sessions and revoke all your refresh tokens."""
+    await account.sign_out_everywhere(request.ctx)
+
+
 @routes.get(
     "/api/1/tokens",
     permission="None: your own account",
