@@ -22,7 +22,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel bench bench-dispatch soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel sbom audit bench bench-dispatch soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -83,6 +83,12 @@ demo: $(PACKAGE) ## run the server with a sample application
 
 wheel: $(PACKAGE) ## build the package with the console in ./dist
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+sbom: $(PACKAGE) ## list what the package brings along, as CycloneDX in ./dist
+	@$(BIN)/python requirements/sbom dist/launchbay.cdx.json
+
+audit: $(PACKAGE) ## look for known vulnerabilities in the locked packages
+	@$(BIN)/python requirements/audit
 
 bench: $(DEV) ## measure the guaranteed speeds
 	$(BIN)/python -m benchmarks $(ARGS)
