@@ -26,6 +26,7 @@ JOB_STEPS = 20_000  # of one job, including those inside macros and commands; ca
 JSON_BODY_BYTES = 1 * MIB
 ORGANIZATION_ARCHIVE_BYTES = 16 * MIB  # of an exported or imported organization
 JSON_DEPTH = 64
+JSON_CONTAINERS = 400_000  # arrays and objects of one body
 NAME_CHARS = 255
 USER_DATA_BYTES = 256 * KIB
 PATH_SEGMENT_CHARS = 512

@@ -1,13 +1,14 @@
 import contextlib
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.errors import MalformedBody
-from launchbay.limits import JSON_BODY_BYTES, JSON_DEPTH
+from launchbay.limits import JSON_BODY_BYTES, JSON_CONTAINERS, JSON_DEPTH
 from launchbay.web.json_reader import read_json
 
 JSON_VALUES = st.recursive(
@@ -139,3 +140,39 @@ def test_a_whole_megabyte_of_mischief_is_dealt_with_quickly(unit: bytes) -> None
         with pytest.raises(MalformedBody):
             read_json(body + b"x")
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 65 + b'"' + b'\\"' * 60_000,
+        b"[" * 65 + b'"' * 120_001,
+        b'["' + b'\\"' * 60_000 + b'"]',
+        b"[" * 65 + b'"' + b"\\" * 120_001,
+        b"[" + b"[]," * 60_000 + b"[]]",
+    ],
+    ids=["unterminated", "quotes", "terminated", "backslashes", "arrays"],
+)
+def test_the_time_to_check_the_depth_is_linear(data: bytes) -> None:
+    begun = time.process_time()
+
+    with contextlib.suppress(MalformedBody):
+        read_json(data)
+
+    # In quadratic time the first one needs 40 s.
+    assert time.process_time() - begun < 0.5
+
+
+def test_brackets_in_long_strings_and_across_pieces_are_counted_right() -> None:
+    value: list[Any] = [["[{" * 3_000, "\\" * 500, '"' * 700]] * 300
+    for _ in range(JSON_DEPTH - 2):
+        value = [value]
+    assert read_json(json.dumps(value).encode()) == value
+    with pytest.raises(MalformedBody, match="nested"):
+        read_json(json.dumps([value]).encode())
+
+
+def test_a_body_of_nothing_but_arrays_is_refused() -> None:
+    with pytest.raises(MalformedBody, match="more than 400000 arrays"):
+        read_json(b"[" + b"[]," * JSON_CONTAINERS + b"[]]")
+    assert read_json(b'["' + b"[" * (JSON_CONTAINERS + 1) + b'"]')

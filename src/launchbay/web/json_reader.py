@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, NoReturn
 
 from launchbay.errors import MalformedBody
-from launchbay.limits import JSON_DEPTH, KIB
+from launchbay.limits import JSON_CONTAINERS, JSON_DEPTH, KIB
 
 # Finding a position is a loop in Python; further into the text the message goes without it.
 _SEARCHED_CHARS = 64 * KIB
@@ -73,7 +73,12 @@ def _move(token: str, objects: list[set[str]]) -> None:
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
 _INTEGER_CHARS = 20  # "-" and 19 digits
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# An unterminated string reaches to the end: a search that began anew at each quote in it would take quadratic time.
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+# Some tokens, or a long string: one search over megabytes would keep the interpreter from other threads.
+_PIECE = re.compile(
+    rf"""(?:[^"]{{1,1024}}+|"(?:[^"\\]{{1,256}}+|\\.){{0,64}}+"){{1,100}}+|{_STRING.pattern}""", re.DOTALL
+)
 _NOT_BRACKETS = dict.fromkeys(i for i in range(128) if chr(i) not in "[]{}")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -121,9 +126,16 @@ def _check_depth(text: str) -> None:
     """Check the depth before the scanner, which is recursive."""
     if text.count("[") + text.count("{") <= JSON_DEPTH:
         return
-    brackets = (_STRING.sub("", text) if '"' in text else text).translate(_NOT_BRACKETS)
-    if max(accumulate(map(_STEP.get, brackets, [0] * len(brackets))), default=0) > JSON_DEPTH:
-        raise MalformedBody(f"The JSON is nested more than {JSON_DEPTH} levels deep.")
+    depth = count = 0
+    for piece in (text,) if len(text) <= _SEARCHED_CHARS else (found[0] for found in _PIECE.finditer(text)):
+        brackets = _STRING.sub("", piece).translate(_NOT_BRACKETS)
+        count += len(brackets)
+        if count > 2 * JSON_CONTAINERS:
+            raise MalformedBody(f"The JSON has more than {JSON_CONTAINERS} arrays and objects.")
+        depths = list(accumulate(map(_STEP.get, brackets, [0] * len(brackets)), initial=depth))
+        if max(depths) > JSON_DEPTH:
+            raise MalformedBody(f"The JSON is nested more than {JSON_DEPTH} levels deep.")
+        depth = depths[-1]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

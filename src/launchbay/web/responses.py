@@ -144,7 +144,19 @@ async def list_of_chunks(request: Request[Any, Any], chunks: AsyncIterator[Seque
     limit = request.query.limit
     if limit is None:
         return JSONStream(chunks)
-    return page(request, [item async for chunk in chunks for item in chunk], limit)
+    # Encoded chunk by chunk: to encode thousands of long items at once would keep other requests waiting.
+    parts: list[bytes] = []
+    last: Any = None
+    left = limit
+    headers: Headers = ()
+    async for chunk in chunks:
+        shown = chunk[:left]
+        if len(chunk) > left:
+            headers = next_link(request, _id(shown[-1] if shown else last))
+        if shown:
+            parts.append(encode_items(shown))
+            left, last = left - len(shown), shown[-1]
+    return RawJSONResponse(b"[" + b",".join(parts) + b"]", headers)
 
 
 def page(request: Request[Any, Any], items: Sequence[Any], limit: int) -> JSONResponse:
@@ -155,8 +167,12 @@ def page(request: Request[Any, Any], items: Sequence[Any], limit: int) -> JSONRe
     shown = items[:limit]
     if not len(items) > limit > 0:
         return JSONResponse(shown)
-    last = shown[-1]
-    return JSONResponse(shown, next_link(request, last["id"] if isinstance(last, Mapping) else last.id))
+    return JSONResponse(shown, next_link(request, _id(shown[-1])))
+
+
+def _id(item: Any) -> str:
+    found = item["id"] if isinstance(item, Mapping) else item.id
+    return str(found)
 
 
 def next_link(request: Request[Any, Any], after: str) -> Headers:
