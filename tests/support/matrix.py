@@ -439,6 +439,7 @@ PARTS = {
 REST = "rest"
 # Nobody can reach these without an OpenID Connect provider; tests/api/test_openid.py has one.
 NEED_A_PROVIDER = {"begin_sign_in", "finish_sign_in"}
+NEED_A_TOKEN_OF_THEIR_OWN = frozenset({"read_metrics"})  # no account lets anybody in
 
 
 def title(row: Endpoint) -> str:
@@ -507,7 +508,11 @@ def columns_of(row: Endpoint, world: World) -> dict[str, Column]:
 
     count = row.path.count("Id}") + row.path.count("{id}")
     if count == 0 and row.operation_id != "explain_permission":
-        return {"-": Column(home, None if row.operation_id in NEED_A_PROVIDER else ADMINISTRATOR)}
+        return {
+            "-": Column(
+                home, None if row.operation_id in NEED_A_PROVIDER | NEED_A_TOKEN_OF_THEIR_OWN else ADMINISTRATOR
+            )
+        }
     columns = {"home": Column(home, ADMINISTRATOR), "away": Column(away, FOREIGN_ADMINISTRATOR, "away")}
     if count:
         columns["missing"] = Column(missing)

@@ -23,10 +23,10 @@ from typing import IO, Self
 from urllib.parse import quote
 
 import structlog
-from psycopg import pq
 
 from launchbay.errors import CannotStart
 from launchbay.postgres import cluster
+from launchbay.store.database import refuses_connections
 
 log = structlog.get_logger(__name__)
 
@@ -290,7 +290,7 @@ class EmbeddedPostgres:
 
     def _refuses(self) -> bool:
         """Return whether PostgreSQL runs and refuses connections without replaying its log."""
-        if not self.url or pq.PGconn.ping(f"{self.url}&connect_timeout=5".encode()) != pq.Ping.REJECT:
+        if not self.url or not refuses_connections(self.url):
             return False
         return cluster.running(self._directory) is not None and not cluster.is_recovering(self._directory)
 

@@ -27,7 +27,7 @@ import psycopg_pool
 from psycopg import AsyncConnection, AsyncTransaction, errors
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PGconn, Ping, TransactionStatus
 
 from launchbay.errors import BadRequest, CannotStart, Conflict, Unavailable
 
@@ -388,6 +388,11 @@ def _has_misplaced_password(parts: dict[str, Any]) -> bool:
         or "@" in str(parts.get("host") or "")[1:]  # the first character can be the @ of an abstract socket
         or ("@" in str(parts.get("dbname") or "") and "user" not in parts)
     )
+
+
+def refuses_connections(url: str) -> bool:
+    """Return whether a server is there but lets nobody in, as during recovery. Waits up to 5 s."""
+    return PGconn.ping(make_conninfo(url, connect_timeout=CONNECT_S).encode()) == Ping.REJECT
 
 
 def refused(url: str, error: Exception) -> CannotStart:
