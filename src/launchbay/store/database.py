@@ -391,7 +391,7 @@ def _has_misplaced_password(parts: dict[str, Any]) -> bool:
 
 
 def refuses_connections(url: str) -> bool:
-    """Return whether a server is there but lets nobody in, as during recovery. Waits up to 5 s."""
+    """Return whether a server lets nobody in, as during recovery; waits 5 s."""
     return PGconn.ping(make_conninfo(url, connect_timeout=CONNECT_S).encode()) == Ping.REJECT
 
 
