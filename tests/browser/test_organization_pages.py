@@ -129,9 +129,9 @@ def test_an_invited_user_signs_in_and_sees_what_their_role_lets_them(page: Page,
 def test_a_refresh_token_is_made_on_its_page_listed_and_revoked(stranger: Page, site: Site) -> None:
     label = fresh_name("build server")
     stranger.goto("/refreshToken")
-    stranger.get_by_label("E-mail address").fill(EMAIL)
+    stranger.get_by_label("Email address").fill(EMAIL)
     stranger.get_by_label("Password").fill(PASSWORD)
-    stranger.get_by_label("What is it for?").fill(label)
+    stranger.get_by_label("Label").fill(label)
     stranger.get_by_role("button", name="Sign in and generate").click()
     token = stranger.locator("#token").inner_text()
     exchange = f"{site.url}/refreshToken/jwtBearer"

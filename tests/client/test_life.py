@@ -147,7 +147,7 @@ def test_refusals_have_code_sentences_request_id_and_findings(server: Server) ->
     assert re.fullmatch(r"[0-9a-f-]+", caught.value.request_id)
     with Client(server.url, Basic(EMAIL, "wrong")) as client, pytest.raises(NotAuthenticated):
         client.list_organizations()
-    with pytest.raises(NotFound, match="id"):
+    with pytest.raises(NotFound, match="There is no service"):
         server.client.read_service(UNKNOWN)
 
 

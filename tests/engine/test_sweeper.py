@@ -116,9 +116,10 @@ async def test_no_job_begins_while_a_machine_of_its_instance_is_taken_down(bay: 
     yard.add(instance_id)
     yard.open.clear()
     sweeping = asyncio.create_task(sweeper(bay, yard).sweep())
-    await bay.until("SELECT count(*) > 0 FROM pg_stat_activity WHERE state = 'idle in transaction'")
+    here = "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND "
+    await bay.until(here + "state = 'idle in transaction'")
     launching = asyncio.create_task(bay.launch(instance_id))
-    await bay.until("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+    await bay.until(here + "wait_event_type = 'Lock'")
     assert not launching.done()
     yard.open.set()
     await asyncio.gather(sweeping, launching)
