@@ -16,7 +16,7 @@ from launchbay.postgres import cluster
 from tests.support.servers import place
 
 ROOT = Path(__file__).parents[2]
-# The last commit of the schema `launchbay.store.schema.OLDEST_BESIDE`.
+# The last commit of the schema `launchbay.store.schema.OLDEST_COMPATIBLE`.
 OLDEST_BESIDE = "49637024ac"
 
 

@@ -387,14 +387,12 @@ class Dispatcher:
                 self._give_place_back(job.organization_id)
                 return
             older.slot.evict()  # it lost the job
-        slot = Slot(partial(self._slot_released, job), partial(self._places.take, job.organization_id))
+        give_back = partial(self._give_place_back, job.organization_id)
+        slot = Slot(give_back, partial(self._places.take, job.organization_id))
         held = self._held[job.job_id] = _Held(job, worker_id, slot)
         held.task = _detached(self._run(held), name=f"job {job.job_id}")
         # A task that is cancelled before its first step never runs, not even its `finally`.
         slot.on_evicted = partial(asyncio.get_running_loop().call_soon, held.task.cancel)
-
-    def _slot_released(self, job: ClaimedJob) -> None:
-        self._give_place_back(job.organization_id)
 
     def _give_place_back(self, organization_id: str) -> None:
         self._places.give_back(organization_id)

@@ -203,13 +203,13 @@ def validate_runnable(node: LaunchNode, view: EnvironmentView, runnable: Collect
 def unsupported_components(manifest: CompiledManifest, runnable: Collection[str]) -> list[str]:
     """Return a sentence for each component of a type that nothing here runs, or not where it stands."""
     problems = [
-        f"Component {path!r}: components of type {component.type!r} are not supported yet."
+        f"Component {path!r}: components of type {component.type!r} are not supported."
         for path, component in manifest.components.items()
         if component.type not in runnable
     ]
     problems += [
-        f"Component {path!r} stands for another instance, which is not supported inside of the {SCALER} "
-        f"{component.scaler!r} yet."
+        f"Component {path!r} stands for another instance, which is not supported inside the {SCALER} "
+        f"{component.scaler!r}."
         for path, component in manifest.components.items()
         if component.scaler is not None and component.type == SUBMODULE
     ]
