@@ -62,6 +62,7 @@ LIST_CHUNK_ROWS = 2_000
 LIST_CHUNK_BYTES = 512 * KIB  # of texts in one chunk of a list, masked together
 LIST_LIMIT_MAX = 10_000
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
+HISTORY_STEPS_BYTES = 2 * MIB  # of the steps of these jobs; only …/jobs lists older ones
 JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS steps
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 

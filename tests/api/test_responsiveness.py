@@ -10,7 +10,7 @@ from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.pages import browser
 from tests.support.responsiveness import Call, called
-from tests.support.service import EMAIL, PASSWORD, Api, basic, running_api
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, basic, running_api
 
 BLOCKED_MS = 50.0  # on a quiet machine
 STEPS = limits.JOB_STEPS
@@ -139,6 +139,16 @@ READS = [
 @pytest.mark.parametrize("path", READS)
 async def test_reading_the_most_that_is_stored_leaves_the_loop_free(stored: Stored, path: str) -> None:
     await check(lambda: stored.get(path))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_an_instance_shows_the_newest_of_its_large_jobs_and_the_list_shows_all(stored: Stored) -> None:
+    instance = accepted(await stored.api.get(f"instances/{stored.history}"))
+    listed = accepted(await stored.api.get(f"instances/{stored.history}/jobs"))
+    shown = [job["id"] for job in instance["workflowHistory"]]
+    assert 1 < len(shown) < len(listed)
+    assert shown == [job["id"] for job in listed[: len(shown)]]
 
 
 MANIFEST = "launch:\n  steps: []\n  return:\n" + "".join(

@@ -5,13 +5,12 @@
 
 Time is the CPU time of this process, on all its threads: other programs on a busy machine don't count, and a thread
 that holds the interpreter's lock does. It is converted to the milliseconds of a quiet machine by a loop in Python,
-which is timed in the same run.
+which is timed right after the call: other programs slow this one through caches and the clock rate too.
 """
 
 import asyncio
 import time
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -31,9 +30,8 @@ class Call:
     data: bytes
 
 
-@cache
 def _slowness() -> float:
-    """Return how much slower than the machine of the limits this one is."""
+    """Return how much slower than the machine of the limits this one is now, with what else runs on it."""
     found = []
     for _ in range(5):
         begun = time.process_time()

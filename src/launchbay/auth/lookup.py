@@ -184,9 +184,14 @@ class Lookup:
         self._check(grants, permission, (target, permissions.environment(found.environment_id), *touching))
         return found
 
-    async def instance_detail(self, instance_id: str, permission: Permission, jobs: int) -> InstanceDetail:
-        """Return an instance with so many of its newest jobs, all of one moment: the hot read is one query."""
-        found, stamp = await self._find(lookups.instance_detail, instance_id, jobs=jobs)
+    async def instance_detail(
+        self, instance_id: str, permission: Permission, *, jobs: int, steps_bytes: int
+    ) -> InstanceDetail:
+        """Return an instance with its newest jobs, all of one moment: the hot read is one query.
+
+        There are at most `jobs` of them, and fewer once their steps reach `steps_bytes`, but always the newest.
+        """
+        found, stamp = await self._find(lookups.instance_detail, instance_id, jobs=jobs, steps_bytes=steps_bytes)
         grants = await self._grants_in(found.organization_id, stamp)
         target = permissions.instance(found.application_id, found.id)
         self._check(grants, permission, (target, permissions.environment(found.environment_id)))

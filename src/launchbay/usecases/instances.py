@@ -61,7 +61,9 @@ async def read_instance(ctx: Context, instance_id: str, *, wait_s: float = 0) ->
 
 async def _read_instance(ctx: Context, instance_id: str) -> InstanceView:
     async with ctx.read() as work:
-        detail = await work.lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
+        detail = await work.lookup.instance_detail(
+            instance_id, Permission.READ, jobs=limits.HISTORY_JOBS, steps_bytes=limits.HISTORY_STEPS_BYTES
+        )
         manifest = await work.manifest(detail.application_id, detail.version)
     provider = ctx.app.machines.name_for(read_environment_view(detail.environment_view).policies)
     # What workflows learned from a vault is sealed in there.

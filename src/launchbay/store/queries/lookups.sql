@@ -116,7 +116,11 @@ SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
             SELECT json_agg(json_build_array(path, status, percent)) FROM steps WHERE job_id = newest.id
         ) END
     ) ORDER BY created_at DESC), '[]')
-    FROM (SELECT * FROM jobs WHERE instance_id = %(id)s ORDER BY created_at DESC LIMIT %(jobs)s) AS newest
+    FROM (
+        SELECT *, sum(octet_length(steps)) OVER (ORDER BY created_at DESC, id DESC) - octet_length(steps) AS bytes_before
+        FROM (SELECT * FROM jobs WHERE instance_id = %(id)s ORDER BY created_at DESC, id DESC LIMIT %(jobs)s) AS last
+    ) AS newest
+    WHERE bytes_before < %(steps_bytes)s
 )::text AS history, CASE WHEN i.job_id IS NOT NULL OR i.work_waiting THEN (
     -- What its work waits for, in the form of `model/instance.py`.
     SELECT json_build_object(
