@@ -44,6 +44,7 @@ class Settings:
     session_lifetime_s: Annotated[
         int, Meta(ge=1, le=315_360_000, description="a whole number, 1 to 315360000 (ten years)")
     ] = 36_000
+    session_idle_s: Duration = 28_800.0
     oidc_issuer: str = ""
     oidc_client_id: str = ""
     oidc_client_secret: str = field(default="", repr=False)

@@ -19,6 +19,8 @@ from launchbay.web.requests import ApiDeps
 from tests.support.databases import Databases
 from tests.support.pages import Page, browser, get, send
 from tests.support.service import (
+    EMAIL,
+    PASSWORD,
     PERSON_PASSWORD,
     UNKNOWN,
     Api,
@@ -358,3 +360,19 @@ async def test_a_revoked_token_ends_the_sessions_made_from_it_and_no_others(
     refused(await ended.get("organizations"), 401, "NotAuthenticated")
     accepted(await going_on.get("organizations"))
     accepted(await who.get("organizations"))
+
+
+async def test_a_console_session_ends_when_it_is_not_used(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False, session_idle_s=100) as api, browser(api) as console:
+        await console.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+
+        async def rest(seconds: int) -> int:
+            async with api.database.connection() as connection:
+                await connection.execute(
+                    "UPDATE console_sessions SET last_seen_at = last_seen_at - %s * interval '1 second'", [seconds]
+                )
+            return (await console.get("/console/account")).status_code
+
+        assert [await rest(90), await rest(90), await rest(101)] == [200, 200, 303]
+    databases.drop(url)

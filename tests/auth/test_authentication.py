@@ -160,7 +160,7 @@ async def world(database: Database) -> World:
 
 async def test_the_right_password_names_the_caller(world: World) -> None:
     actor = await world.sign_in()
-    assert (actor.user_id, actor.email, actor.name, actor.address) == (world.ann, EMAIL, "Ann", HOME)
+    assert (actor.user_id, actor.email, actor.name, actor.address) == (world.ann, EMAIL.lower(), "Ann", HOME)
     assert actor.method is Method.BASIC
     assert await world.use(actor) == world.ann
 

@@ -287,3 +287,24 @@ def test_jobs_under_way_wait_for_a_worker_after_the_queue_library_has_gone(empty
     assert _ask(url, left) == 0
     assert _ask(url, left.replace("pg_class", "pg_type").replace("relname", "typname")) == 0
     assert _ask(url, left.replace("pg_class", "pg_proc").replace("relname", "proname")) == 0
+
+
+def test_an_upgrade_brings_addresses_into_their_form(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrate_to(url, "0023")
+    with psycopg.connect(url, autocommit=True) as connection:
+        for id_, email in (("a", "Ann@Example.org"), ("b", "k@b.c"), ("c", "\u212a@b.c"), ("d", "\u0130@b.c")):
+            connection.execute(
+                "INSERT INTO users (id, email, name) VALUES (%s, %s, 'Name') ON CONFLICT DO NOTHING", (id_, email)
+            )
+        stored = connection.execute("SELECT id FROM users").fetchall()
+        upgrade(url)
+        rows = connection.execute("SELECT id, email, name FROM users ORDER BY id").fetchall()
+        expected = [("a", "ann@example.org", "Name"), ("b", "k@b.c", "Name")]
+        expected += [("c", "c@invalid", "\u212a@b.c Name"), ("d", "d@invalid", "\u0130@b.c Name")]
+        assert rows == [row for row in expected if (row[0],) in stored]
+        # As servers of older versions write.
+        connection.execute("INSERT INTO users (id, email, name) VALUES ('e', 'Eve@B.C', 'Eve')")
+        assert _ask(url, "SELECT email FROM users WHERE id = 'e'") == "eve@b.c"
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("INSERT INTO users (id, email, name) VALUES ('f', '\u017f@b.c', 'Ful')")

@@ -261,6 +261,7 @@ def _assemble(
         refresh_tokens=RefreshTokens(AddressThrottle(clock)),
         sessions=sessions,
         session_lifetime_s=settings.session_lifetime_s,
+        session_idle_s=settings.session_idle_s,
     )
     approvals = PendingApprovals(database, clock)
     deps = RuntimeDeps(

@@ -52,7 +52,7 @@ class Names:
         if is_id(text):
             return text
         users = self._client.list_users(self.organization())
-        pairs = [(user.email.lower(), user.id) for user in users]
+        pairs = [(user.email, user.id) for user in users]
         named = [(user.name, user.id) for user in users]
         address = text.lower() if text.isascii() else text
         if any(email == address for email, _ in pairs):

@@ -380,7 +380,7 @@ class _Importer:
         ctx, organization_id = self._ctx, self._organization_id
         for email, user in self._archive.users.items():
             with _part(f"user '{email}'"):
-                if canonical_email(email) == ctx.actor.email.lower():
+                if canonical_email(email) == ctx.actor.email:
                     self._ids["user"][email] = ctx.actor.user_id
                     continue
                 added = await users.create_user(

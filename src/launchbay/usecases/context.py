@@ -90,6 +90,7 @@ class AppContext:
     refresh_tokens: RefreshTokens
     sessions: SessionTokens
     session_lifetime_s: int
+    session_idle_s: float
 
 
 LookedUp = Application | Environment | InstanceRecord | Organization | Role | Service

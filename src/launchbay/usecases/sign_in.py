@@ -236,7 +236,7 @@ async def authenticate_session(app: AppContext, token: str, address: str) -> Act
     user = None
     if token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii():
         async with app.database.connection() as connection:
-            user = await users.get_by_session(connection, token_hash=hash_token(token))
+            user = await users.get_by_session(connection, token_hash=hash_token(token), idle_s=app.session_idle_s)
     if user is None:
         raise NotAuthenticated("The session has ended.", "Sign in again.")
     return Actor(user.id, user.email, user.name, address, Method.CONSOLE)
@@ -253,7 +253,9 @@ async def list_sessions(ctx: Context, token: str) -> list[ConsoleSessionRow]:
     """Return the caller's sessions, the newest first; the one with this token is marked."""
     async with ctx.read() as work:
         caller = await work.lookup.caller()
-        return await users.list_sessions_by_user(work.connection, user_id=caller.id, token_hash=hash_token(token))
+        return await users.list_sessions_by_user(
+            work.connection, user_id=caller.id, token_hash=hash_token(token), idle_s=ctx.app.session_idle_s
+        )
 
 
 async def close_other_session(ctx: Context, session_id: str) -> None:

@@ -1,38 +1,29 @@
 -- Every statement here answers one row for a caller who exists, found or not: what the caller's credentials and grants depend
--- on, then the object's columns in the order of its dataclass, all NULL when there is no such object. `caller_stamp` is NULL
--- when the session token was made from a refresh token that was revoked since.
+-- on, then the object's columns in the order of its dataclass, all NULL when there is no such object.
 --
 -- The object and what belongs to it are joined inside the brackets of the one outer join. A chain of outer joins whose key
 -- is also compared with a parameter made PostgreSQL 18.4 answer rows that the chain had ruled out.
 
 -- name: caller
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, NULL::bigint AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, NULL::bigint AS organization_stamp,
        u.id, u.email, u.name, u.enabled, u.created_at
 FROM users u
 WHERE u.id = %(caller_id)s;
 
 -- name: organization
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp, o.id, o.name
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp, o.id, o.name
 FROM users u LEFT JOIN organizations o ON o.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
 -- name: application
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        a.id, a.organization_id, a.name, a.latest_version, a.source_url, a.created_at
 FROM users u
 LEFT JOIN (applications a JOIN organizations o ON o.id = a.organization_id) ON a.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
 -- name: revision
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,
        r.created_at
 FROM users u
@@ -41,9 +32,7 @@ LEFT JOIN (revisions r JOIN applications a ON a.id = r.application_id JOIN organ
 WHERE u.id = %(caller_id)s;
 
 -- name: environment
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        e.id, e.organization_id, e.name, e.is_default, e.policies, e.markers, e.properties, e.created_at
 FROM users u
 LEFT JOIN (environments e JOIN organizations o ON o.id = e.organization_id) ON e.id = %(id)s
@@ -51,9 +40,7 @@ WHERE u.id = %(caller_id)s;
 
 -- name: default_environment
 -- By the organization's id.
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        e.id, e.organization_id, e.name, e.is_default, e.policies, e.markers, e.properties, e.created_at
 FROM users u
 LEFT JOIN (environments e JOIN organizations o ON o.id = e.organization_id)
@@ -61,18 +48,14 @@ LEFT JOIN (environments e JOIN organizations o ON o.id = e.organization_id)
 WHERE u.id = %(caller_id)s;
 
 -- name: service
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        s.id, s.organization_id, s.zone_id, s.name, s.type_id, s.parameters, s.status, s.status_pending, s.created_at
 FROM users u
 LEFT JOIN (services s JOIN organizations o ON o.id = s.organization_id) ON s.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
 -- name: role
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        r.id, r.organization_id, r.name, r.permissions, r.kind, r.created_at
 FROM users u
 LEFT JOIN (roles r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
@@ -80,9 +63,7 @@ WHERE u.id = %(caller_id)s;
 
 -- name: member
 -- A user as a member of an organization: nobody is found in an organization that they do not belong to.
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        member.id, member.email, member.name, member.enabled, member.created_at
 FROM users u
 LEFT JOIN (memberships m JOIN users member ON member.id = m.user_id JOIN organizations o ON o.id = m.organization_id)
@@ -90,9 +71,7 @@ LEFT JOIN (memberships m JOIN users member ON member.id = m.user_id JOIN organiz
 WHERE u.id = %(caller_id)s;
 
 -- name: instance
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        i.id, i.organization_id, i.application_id, i.environment_id, i.revision_id, i.version, i.name, i.owner_id, i.status,
        i.parent_id, i.job_id, i.parameters, i.return_values, i.components, i.user_data, i.environment_view, i.state,
        i.error_message, i.destroy_at, i.created_at
@@ -103,9 +82,7 @@ WHERE u.id = %(caller_id)s;
 -- name: instance_detail
 -- An instance with its newest jobs, in one statement: status, return values and jobs must be of one moment, because who sees
 -- a job's end reads what it returned. The running job brings the rows of its steps, which are newer.
-SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
-           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
-       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        i.id, i.organization_id, i.application_id, i.environment_id, i.version, i.name, i.owner_id, i.status,
        i.parameters, i.return_values, i.components, i.user_data, i.environment_view, i.error_message, i.destroy_at,
        i.created_at, (

@@ -1,7 +1,6 @@
 -- name: get_credentials
--- What a sign-in is verified against. `email` is in canonical form; this collation folds ASCII only, as that does.
-SELECT id, email, name, password_hash, enabled, access_stamp FROM users
-WHERE lower(email COLLATE "C") = %(email)s;
+-- What a sign-in is verified against. `email` is in canonical form, as in every statement here.
+SELECT id, email, name, password_hash, enabled, access_stamp FROM users WHERE email = %(email)s;
 
 -- name: get
 SELECT id, email, name, enabled, created_at FROM users WHERE id = %(id)s;
@@ -56,7 +55,7 @@ WHERE m.organization_id = %(organization_id)s AND m.user_id = %(user_id)s;
 
 -- name: get_by_email
 -- The lock keeps the account from being deleted until the caller has made it a member.
-SELECT id, email, name, enabled, created_at FROM users WHERE lower(email COLLATE "C") = %(email)s FOR KEY SHARE;
+SELECT id, email, name, enabled, created_at FROM users WHERE email = %(email)s FOR KEY SHARE;
 
 -- name: list_organization_ids
 -- The ids of the organizations that a user belongs to, in the order in which they are locked.
@@ -75,14 +74,22 @@ INSERT INTO console_sessions (id, user_id, token_hash, address, expires_at)
 VALUES (%(id)s, %(user_id)s, %(token_hash)s, %(address)s, now() + %(lifetime_s)s * interval '1 second');
 
 -- name: get_by_session
--- Who is behind a session that has not ended.
+-- Who is behind a session that has not ended. Its use is written down once in a tenth of the time that it may rest.
+WITH used AS (
+    UPDATE console_sessions SET last_seen_at = now()
+    WHERE token_hash = %(token_hash)s AND expires_at > now()
+      AND last_seen_at > now() - %(idle_s)s * interval '1 second'
+      AND last_seen_at < now() - %(idle_s)s * interval '0.1 second'
+)
 SELECT u.id, u.email, u.name, u.enabled, u.created_at
 FROM console_sessions s JOIN users u ON u.id = s.user_id
-WHERE s.token_hash = %(token_hash)s AND s.expires_at > now();
+WHERE s.token_hash = %(token_hash)s AND s.expires_at > now() AND s.last_seen_at > now() - %(idle_s)s * interval '1 second';
 
 -- name: list_sessions_by_user
 SELECT id, address, created_at, expires_at, token_hash = %(token_hash)s AS is_this
-FROM console_sessions WHERE user_id = %(user_id)s AND expires_at > now() ORDER BY created_at DESC, id DESC;
+FROM console_sessions
+WHERE user_id = %(user_id)s AND expires_at > now() AND last_seen_at > now() - %(idle_s)s * interval '1 second'
+ORDER BY created_at DESC, id DESC;
 
 -- name: delete_session_by_token
 DELETE FROM console_sessions WHERE token_hash = %(token_hash)s;
