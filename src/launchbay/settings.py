@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ class Settings:
     database_url: str = field(default="", repr=False)
     base_url: str = ""
     allowed_hosts: str = ""
+    trusted_proxies: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
     admin_email: Annotated[str, Meta(pattern="@", description="an email address")] = "admin@launchbay.local"
@@ -130,6 +132,18 @@ class Settings:
         own = (self.host.lower(), (urlsplit(self.base_url).hostname or "") if self.base_url else "")
         return frozenset({*listed, *own} - {"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
+    def proxy_networks(self) -> list[IPv4Network | IPv6Network]:
+        """Return the networks of the proxies whose headers about clients are believed."""
+        networks = []
+        for text in self.trusted_proxies.replace(",", " ").split():
+            try:
+                networks.append(ip_network(text))
+            except ValueError as error:
+                raise CannotStart(
+                    f"LAUNCHBAY_TRUSTED_PROXIES names {text!r}; it may have addresses and networks like 10.0.0.0/24."
+                ) from error
+        return networks
+
     def programs(self) -> list[str]:
         """Return the programs that actions can start on this server."""
         return self.server_programs.replace(",", " ").split()
@@ -150,6 +164,7 @@ class Settings:
                     f"LAUNCHBAY_ALLOWED_HOSTS names {name!r}; it may have names like bay.example.org and addresses,"
                     " without a port."
                 )
+        self.proxy_networks()
 
     def _check_mail(self) -> None:
         if "@" not in self.smtp_sender or not self.smtp_sender.isprintable():

@@ -106,3 +106,19 @@ async def test_browsers_keep_to_an_encrypted_address(databases: Databases, api: 
 def accepted_headers(answer: httpx.Response) -> httpx.Headers:
     accepted(answer)
     return answer.headers
+
+
+async def test_records_have_the_address_that_a_trusted_proxy_names(databases: Databases) -> None:
+    """And only a trusted one's: a header of somebody else is no evidence."""
+
+    async def recorded(sent: str, trusted_proxies: str) -> str:
+        async with running_api(databases.create(), engine=False, trusted_proxies=trusted_proxies) as api:
+            headers = {"X-Forwarded-For": sent}
+            path = f"organizations/{api.organization}/environments"
+            accepted(await api.client.post(path, json={"name": "e"}, headers=headers))
+            entries = accepted(await api.get(f"organizations/{api.organization}/audit"))
+            [entry] = [each for each in entries if each["operation"] == "create_environment"]
+            return str(entry["address"])
+
+    assert await recorded("1.1.1.1, 203.0.113.9", trusted_proxies="127.0.0.0/8") == "203.0.113.9"
+    assert await recorded("203.0.113.9", trusted_proxies="") == "127.0.0.1"

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -192,8 +192,8 @@ class Readiness:
             raise self.failure
 
 
-def sample_app(ready: Readiness | None = None) -> ASGIApp:
+def sample_app(ready: Readiness | None = None, proxies: Callable[[ASGIApp], ASGIApp] | None = None) -> ASGIApp:
     # The samples reach nothing but the readiness, whatever else the product's families ask for.
     reached: dict[str, Any] = {field.name: None for field in dataclasses.fields(ApiDeps)}
     services = ApiDeps(**{**reached, "ready": ready or Readiness(), "base_url": ""})
-    return create_app((*SAMPLES, *ENDPOINTS), SampleAuthenticator(), services)
+    return create_app((*SAMPLES, *ENDPOINTS), SampleAuthenticator(), services, proxies=proxies)

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -59,8 +59,10 @@ from launchbay.usecases.sealing import seal_addresses
 from launchbay.usecases.sign_in import AccountPolicy, OpenIdSignIn, SignInLink
 from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
 from launchbay.web.app import Mount, create_app
+from launchbay.web.connections import bounds
 from launchbay.web.endpoints import ENDPOINTS, MONITORING
 from launchbay.web.problems import log_failure, status_of
+from launchbay.web.proxies import ClientAddress, TrustedProxies
 from launchbay.web.requests import ApiDeps
 from launchbay.web.routing import Endpoint
 
@@ -302,7 +304,12 @@ def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | No
 def _web_app(settings: Settings, api: ApiDeps, rows: tuple[Endpoint, ...], pages: Mount | None = None) -> ASGIApp:
     authenticator = Authenticator(api.app.sign_in, api.app.sessions)
     limits = _rate_limits(settings, api.app.clock)
-    return create_app(rows, authenticator, api, limits, pages, settings.accepted_hosts())
+    return create_app(rows, authenticator, api, limits, pages, settings.accepted_hosts(), _proxies(settings))
+
+
+def _proxies(settings: Settings) -> Callable[[ASGIApp], ASGIApp] | None:
+    trusted = TrustedProxies(settings.proxy_networks())
+    return partial(ClientAddress, proxies=trusted, per_address=bounds(settings)[1]) if trusted else None
 
 
 def _rate_limits(settings: Settings, clock: Clock) -> RateLimits:

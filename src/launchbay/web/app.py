@@ -101,8 +101,12 @@ def create_app(
     limits: RateLimits | None = None,
     mount: Mount | None = None,
     hosts: frozenset[str] | None = None,
+    proxies: Callable[[ASGIApp], ASGIApp] | None = None,
 ) -> ASGIApp:
-    """Return the endpoints and the mounted application, inside the middleware. `hosts` is for AcceptedHosts."""
+    """Return the endpoints and the mounted application, inside the middleware.
+
+    `hosts` is for AcceptedHosts, `proxies` what puts ClientAddress around an application.
+    """
     dispatcher = Dispatcher(endpoints, authenticator, services, limits)
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,7 +114,8 @@ def create_app(
         await app(scope, receive, send)
 
     secured = SecurityHeaders(AcceptedHosts(route, hosts), encrypted_only=services.is_secure)
-    return RequestId(Tracing(AccessLog(secured)))
+    logged = AccessLog(secured)
+    return RequestId(Tracing(logged if proxies is None else proxies(logged)))
 
 
 class Dispatcher:

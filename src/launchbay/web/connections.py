@@ -19,6 +19,7 @@ from launchbay.errors import CannotStart
 from launchbay.limits import CONNECTIONS_DEFAULT, DESCRIPTORS_RESERVED, DESCRIPTORS_WANTED, HEADER_READ_S
 from launchbay.settings import Settings
 from launchbay.telemetry import metrics
+from launchbay.web.proxies import TrustedProxies
 
 _log = structlog.get_logger("launchbay.web")
 _AT_ONCE = 64  # accepted before other work gets its turn
@@ -77,8 +78,8 @@ class _Entry:
 class Acceptor:
     """Accepts the connections of one listening socket.
 
-    Beyond a bound, idle connections are closed first, then those whose request arrives slowly. If all are in use, the
-    new one is closed.
+    Trusted proxies have no bound per address. Beyond a bound, idle connections are closed first, then those whose
+    request arrives slowly. If all are in use, the new one is closed.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Acceptor:
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._total, self._per_address = bounds(settings)
+        self._proxies = TrustedProxies(settings.proxy_networks())
         self._open: set[_Entry] = set()
         self._by_address: defaultdict[str, set[_Entry]] = defaultdict(set)
         self._searched_s: dict[str, float] = {}
@@ -125,7 +127,8 @@ class Acceptor:
             accepted.settimeout(0)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             entry = _Entry(address_block(peer[0]))
-            if self._has_room(entry.address):
+            # Connections of a proxy are those of many; ClientAddress bounds what each of them does.
+            if self._has_room(entry.address, is_bounded=peer[0] not in self._proxies):
                 self._open.add(entry)
                 self._by_address[entry.address].add(entry)
                 entry.task = self._loop.create_task(self._establish(entry, accepted))
@@ -163,9 +166,9 @@ class Acceptor:
             if not same:
                 del self._by_address[entry.address]
 
-    def _has_room(self, address: str) -> bool:
+    def _has_room(self, address: str, *, is_bounded: bool) -> bool:
         same = self._by_address.get(address, ())
-        if len(same) >= self._per_address and not self._close_some(address, same):
+        if is_bounded and len(same) >= self._per_address and not self._close_some(address, same):
             return False
         return len(self._open) < self._total or self._close_some("", self._open)
 

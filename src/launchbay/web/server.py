@@ -113,7 +113,7 @@ def _config(app: ASGIApp, settings: Settings, certificate: Certificate | None) -
         log_level="error",
         access_log=False,
         server_header=False,
-        # No setting says which proxies to trust, so X-Forwarded-For is ignored.
+        # ClientAddress reads them, of trusted proxies only.
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_IDLE_S,
         timeout_graceful_shutdown=math.ceil(settings.stop_grace_s),
