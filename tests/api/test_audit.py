@@ -205,7 +205,9 @@ async def test_what_a_person_does_to_the_own_account_is_seen_by_each_of_their_or
     outsider, organization, _ = await stage.api.outsider()
     who = await person(stage.api)
     accepted(await outsider.post(f"organizations/{organization}/users", {"email": who.email, "name": "Both"}))
-    accepted(await who.put("users/me/password", {"currentPassword": PERSON_PASSWORD, "newPassword": "another"}))
+    accepted(
+        await who.put("users/me/password", {"currentPassword": PERSON_PASSWORD, "newPassword": "another one of theirs"})
+    )
     for caller, log in ((stage.api, stage.api.organization), (outsider, organization)):
         [entry] = await entries(caller, log, actor=who.id)
         assert (entry["operation"], entry["object"]) == ("change_password", f"/users/{who.id}")

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.service import UNKNOWN, Api, accepted, fresh_email, fresh_name, person, refused
+from tests.support.service import PERSON_PASSWORD, UNKNOWN, Api, accepted, fresh_email, fresh_name, person, refused
 
 ODD: dict[str, Any] = {
     "null": None,
@@ -45,7 +45,11 @@ def requests_of(api: Api, user: str, role: str) -> dict[str, tuple[str, str, Any
     return {
         "create_organization": ("POST", "organizations", {"name": fresh_name()}),
         "rename_organization": ("PUT", home, {"name": fresh_name()}),
-        "create_user": ("POST", f"{home}/users", {"email": fresh_email(), "name": "n", "password": "p", "roles": []}),
+        "create_user": (
+            "POST",
+            f"{home}/users",
+            {"email": fresh_email(), "name": "n", "password": PERSON_PASSWORD, "roles": []},
+        ),
         "update_user": ("PUT", f"{home}/users/{user}", {"enabled": True}),
         "assign_roles": ("PUT", f"{home}/users/{user}/roles", ["Guest"]),
         "revoke_roles": ("DELETE", f"{home}/users/{user}/roles", ["Guest"]),

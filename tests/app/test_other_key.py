@@ -14,15 +14,22 @@ from launchbay.settings import Settings
 from tests.support.servers import Process
 
 
-def look(url: str, directory: Path) -> None:
+def look(url: str, directory: Path, password: str = "one for tests") -> None:
     """Start all parts with the key in this directory, as the commands do, and end them."""
 
     async def run() -> None:
-        settings = Settings(database_url=url, data_dir=directory, admin_password="one for tests")
+        settings = Settings(database_url=url, data_dir=directory, admin_password=password)
         async with lifespan(settings) as parts:
             await check_secret_key(parts, settings)
 
     asyncio.run(run())
+
+
+def test_a_first_start_refuses_a_weak_password_and_a_later_one_ignores_it(database_url: str, tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match=r"LAUNCHBAY_ADMIN_PASSWORD: This password is easy to guess\."):
+        look(database_url, tmp_path, "password12")
+    look(database_url, tmp_path)
+    look(database_url, tmp_path, "password12")
 
 
 @pytest.mark.slow

@@ -62,12 +62,12 @@ def test_user_data_is_written_and_its_secrets_stay_covered(page: Page, site: Sit
 def test_a_reader_is_offered_nothing_that_would_be_refused(browser: Browser, site: Site) -> None:
     instance = launched(site)
     email = f"{fresh_name('reader').replace(' ', '')}@example.org"
-    person = {"email": email, "name": "Reader", "password": "a password", "roles": ["Guest"]}
+    person = {"email": email, "name": "Reader", "password": "a good password", "roles": ["Guest"]}
     site.ask("POST", f"organizations/{site.organization}/users", person)
     context = browser.new_context(base_url=site.url)
     try:
         page = context.new_page()
-        sign_in(page, email, "a password")
+        sign_in(page, email, "a good password")
         expect(page.get_by_role("link", name="Audit", exact=True)).to_have_count(0)
         page.goto(f"/console/instances/{instance}")
         expect(page.locator("#live-history tbody tr")).to_have_count(1)

@@ -69,7 +69,7 @@ def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> No
     user = site.ask(
         "POST",
         f"organizations/{site.organization}/users",
-        {"email": f"{fresh_name('ada').replace(' ', '')}@example.org", "name": "Ada", "password": "a password"},
+        {"email": f"{fresh_name('ada').replace(' ', '')}@example.org", "name": "Ada", "password": "a good password"},
     )["id"]
     name = fresh_name("Operators")
     page.goto(f"/console/organizations/{site.organization}/roles")

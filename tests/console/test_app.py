@@ -110,18 +110,18 @@ async def test_an_outsider_is_explained_nothing(api: Api) -> None:
 async def _sign_in_as_outsider(api: Api, client: httpx.AsyncClient, email: str) -> None:
     """Sign in as somebody who administers an organization of their own, and belongs to no other."""
     created = accepted(await api.post("organizations", {"name": fresh_name("elsewhere")}))["id"]
-    person = {"email": email, "name": "Outsider", "password": "a password", "roles": ["Administrator"]}
+    person = {"email": email, "name": "Outsider", "password": "a good password", "roles": ["Administrator"]}
     accepted(await api.post(f"organizations/{created}/users", person))
-    answer = await client.post("/console/signIn", data={"email": email, "password": "a password"})
+    answer = await client.post("/console/signIn", data={"email": email, "password": "a good password"})
     assert answer.status_code == 303, answer.text
 
 
 async def test_a_disabled_account_is_out_with_its_next_page(api: Api) -> None:
     email = fresh_email()
     people = f"organizations/{api.organization}/users"
-    user = accepted(await api.post(people, {"email": email, "name": "Leaver", "password": "a password"}))["id"]
+    user = accepted(await api.post(people, {"email": email, "name": "Leaver", "password": "a good password"}))["id"]
     async with browser(api) as client:
-        await client.post("/console/signIn", data={"email": email, "password": "a password"})
+        await client.post("/console/signIn", data={"email": email, "password": "a good password"})
         assert (await client.get("/console/account")).status_code == 200
         accepted(await api.put(f"{people}/{user}", {"enabled": False}))
         answer = await client.get("/console/account")
@@ -200,7 +200,11 @@ async def test_a_new_password_ends_every_other_session(api: Api) -> None:
     async with browser(api) as here, browser(api) as elsewhere:
         token = await signed_in(here, someone.email, PERSON_PASSWORD)
         await signed_in(elsewhere, someone.email, PERSON_PASSWORD)
-        changed = {"currentPassword": PERSON_PASSWORD, "newPassword": "another one", "repeatedPassword": "another one"}
+        changed = {
+            "currentPassword": PERSON_PASSWORD,
+            "newPassword": "another one of theirs",
+            "repeatedPassword": "another one of theirs",
+        }
         answer = await here.post("/console/account/password", data={"formToken": token, **changed})
         assert answer.status_code == 303, answer.text
         assert "Password changed" in (await here.get("/console/account")).text

@@ -256,10 +256,10 @@ async def test_an_application_that_the_person_may_not_see_is_not_looked_into(api
             {"name": "Shopkeeper", "permissions": "".join(f"- {entry}\n" for entry in entries)},
         )
     )
-    person = {"email": email, "name": "Narrow", "password": "a password", "roles": [role["name"]]}
+    person = {"email": email, "name": "Narrow", "password": "a good password", "roles": [role["name"]]}
     accepted(await api.post(f"organizations/{api.organization}/users", person))
     async with browser(api) as client:
-        await client.post("/console/signIn", data={"email": email, "password": "a password"})
+        await client.post("/console/signIn", data={"email": email, "password": "a good password"})
         page = await client.get(f"/console/applications/{shop['shop']}/launch")
     assert page.status_code == 200
     assert "You need the permission Read" in page.text

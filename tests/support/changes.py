@@ -165,7 +165,9 @@ async def delete_role(stage: Stage) -> Call:
 
 async def change_password(stage: Stage) -> Call:
     who = await person(stage.api)
-    return partial(who.put, "users/me/password", {"currentPassword": PERSON_PASSWORD, "newPassword": "another"})
+    return partial(
+        who.put, "users/me/password", {"currentPassword": PERSON_PASSWORD, "newPassword": "another one of theirs"}
+    )
 
 
 async def generate_token(stage: Stage) -> Call:

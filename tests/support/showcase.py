@@ -364,7 +364,9 @@ def made(site: Site) -> World:
     """Make one of everything through the API."""
     organization = site.ask("POST", "organizations", {"name": NAME})["id"]
     within = f"organizations/{organization}"
-    user = site.ask("POST", f"{within}/users", {"email": "evil<b>@example.org", "name": NAME, "password": "a password"})
+    user = site.ask(
+        "POST", f"{within}/users", {"email": "evil<b>@example.org", "name": NAME, "password": "a good password"}
+    )
     role = site.ask("POST", f"{within}/roles", {"name": NAME, "permissions": f"- Read: [/*]\n# {EVIL}\n"})
     application = site.ask("POST", f"{within}/applications", {"name": NAME})["id"]
     site.replace_manifest(application, json.dumps(_MANIFEST))

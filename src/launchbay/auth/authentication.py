@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from launchbay.auth.password_strength import require_strong
 from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.auth.tokens import SessionTokens
@@ -107,6 +108,14 @@ class Passwords:
         self._in_flight = 0
         # What an unknown account is verified against, so that it costs the same as a wrong password.
         self._dummy_hash = hasher.hash(secrets.token_hex(16))
+
+    async def hash_new(self, password: str, email: str) -> str:
+        """Return the text to store for a new password.
+
+        Raises BadRequest for a weak one, Unavailable under overload.
+        """
+        await self._run(lambda: require_strong(password, email))
+        return await self.hash(password)
 
     async def hash(self, password: str) -> str:
         """Return the text to store. Raises BadRequest for an empty or oversize password, Unavailable under overload."""

@@ -21,7 +21,7 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
         caller = await work.lookup.caller()
     try:
         verified = await ctx.app.sign_in.authenticate(BasicCredentials(caller.email, current), ctx.actor.address)
-        password_hash = await ctx.app.passwords.hash(new)
+        password_hash = await ctx.app.passwords.hash_new(new, caller.email)
         async with ctx.begin() as work:
             # What was verified may have changed since; the lookup compares, as it does for every caller.
             await ctx.app.lookups.bind(work.connection, verified).caller()

@@ -62,19 +62,26 @@ async def initialize(
 ) -> FirstAdministrator | None:
     """Create the organization and its administrator on an empty database; None when there is an organization already.
 
-    Several servers may start at once: an advisory lock lets one of them do it.
+    Several servers may start at once: an advisory lock lets one of them do it. Raises CannotStart for an address or a
+    password that nobody may have.
     """
+    async with database.connection() as connection:
+        if await organizations.any_exists(connection):
+            return None
+    try:
+        email = canonical_email(email)
+    except BadRequest as error:
+        raise CannotStart(f"LAUNCHBAY_ADMIN_EMAIL: {error}") from None
     generated = not password
     password = password or secrets.token_urlsafe(18)
-    password_hash = await passwords.hash(password)
+    try:
+        password_hash = await (passwords.hash(password) if generated else passwords.hash_new(password, email))
+    except BadRequest as error:
+        raise CannotStart(f"LAUNCHBAY_ADMIN_PASSWORD: {error}") from None
     async with database.transaction() as connection:
         await organizations.lock_first_start(connection)
         if await organizations.any_exists(connection):
             return None
-        try:
-            email = canonical_email(email)
-        except BadRequest as error:
-            raise CannotStart(f"LAUNCHBAY_ADMIN_EMAIL: {error}") from None
         user_id = new_id()
         await users.insert(connection, id=user_id, email=email, name="Administrator", password_hash=password_hash)
         await create_first_organization(connection, organization, user_id)

@@ -64,8 +64,8 @@ async def read_invitation(app: AppContext, token: str) -> User:
 
 async def accept_invitation(app: AppContext, token: str, password: str, address: str) -> User:
     """Set the first password and end the link. Raises NotFound as `read_invitation`, BadRequest for the password."""
-    await read_invitation(app, token)  # nobody makes us hash without a link
-    password_hash = await app.passwords.hash(password)
+    invited = await read_invitation(app, token)  # nobody makes us hash without a link
+    password_hash = await app.passwords.hash_new(password, invited.email)
     async with app.database.transaction() as connection:
         user = await users.redeem_invitation(connection, token_hash=hash_token(token))
         if user is None:

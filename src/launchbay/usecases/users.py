@@ -74,7 +74,7 @@ async def create_user(
     async with ctx.read() as work:
         await _for_new_user(work, organization_id, user_id)
     email, name = canonical_email(email), validate_name(name)
-    password_hash = None if password is None else await ctx.app.passwords.hash(password)
+    password_hash = None if password is None else await ctx.app.passwords.hash_new(password, email)
     async with ctx.begin() as work:
         await _for_new_user(work, organization_id, user_id)
         await organizations.lock(work.connection, organization_id=organization_id)
