@@ -14,6 +14,8 @@ from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
+
 from launchbay.postgres.server import EmbeddedPostgres
 from tests.support.failpoints import POINTS
 from tests.support.family_load import family_violations
@@ -499,4 +501,9 @@ class Stand:
             await asyncio.sleep(0.2)  # what comes after the last trace in the database
             if not self._server.lives():
                 return
-            await operation.prepare(self._load)
+            try:
+                await operation.prepare(self._load)
+            except httpx.HTTPError:
+                if self._server.lives():
+                    raise
+                return  # the launch of another instance led there

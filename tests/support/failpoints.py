@@ -130,7 +130,7 @@ POINTS: dict[str, Point] = {
     "expiry.accepted": Point("expiry", "after", _ACCEPT, _FIRE),
     "expiry.committed": Point("expiry", "after", _COMMIT, _ROUND, since=_FIRE),
     # A reconfiguration is accepted, and carried out.
-    "reconfigure.locked": Point("reconfigure", "after", "store.instances:lock", _CONFIGURE),
+    "reconfigure.locked": Point("reconfigure", "after", "store.instances:lock_at_once", _CONFIGURE),
     "reconfigure.accepted": Point("reconfigure", "after", _ACCEPT, _CONFIGURE),
     "reconfigure.between-levels": Point("reconfigure", "after", "store.instances:change_configuration"),
     "reconfigure.links-written": Point("reconfigure", "after", "store.instances:insert_links", _CONFIGURE),
