@@ -53,6 +53,9 @@ READERS = 16
 STEPS_OF_CHAIN = 100
 STEP_OF_CHAIN_S = 0.1
 LAUNCHES_OF_KILL = 10
+STEADY_CLIENTS = 16
+STEADY_AFTER_S = 5.0
+STEADY_TIMES = 6  # longer than other measurements: acceptance and ends swing around each other
 WITHIN_S = 60.0
 
 COLUMNS = {
@@ -224,6 +227,33 @@ async def burst(make: Callable[[], Client], app: str, launches: int, clients: in
     return accepted_s, time.perf_counter() - began
 
 
+async def steady(
+    make: Callable[[], Client], app: str, seconds: float, ended: Callable[[], int], clients: int = STEADY_CLIENTS
+) -> tuple[float, float]:
+    """Launch all the time, without waiting for anything; return how many were accepted and ended a second.
+
+    What happens before the load is steady is not counted.
+    """
+    accepted = 0
+    until_s = time.perf_counter() + STEADY_AFTER_S + seconds
+
+    async def work() -> None:
+        nonlocal accepted
+        client = make()
+        while time.perf_counter() < until_s:
+            await client.json("POST", f"/api/1/applications/{app}/launch", {})
+            accepted += 1
+        client.close()
+
+    working = [asyncio.create_task(work()) for _ in range(clients)]
+    await asyncio.sleep(STEADY_AFTER_S)
+    before, began = (accepted, ended()), time.perf_counter()
+    await asyncio.sleep(seconds)
+    took_s, after = time.perf_counter() - began, (accepted, ended())
+    await asyncio.gather(*working)
+    return (after[0] - before[0]) / took_s, (after[1] - before[1]) / took_s
+
+
 async def until_drained(client: Client, app: str) -> None:
     """Wait until every launch of an application has ended, and ended well."""
     pending = f"/api/1/applications/{app}/instances?limit=1&status="
@@ -356,6 +386,21 @@ class Run:
             used = meter.each(before, launches)
         self._report.add(f"burst of {launches:,}, accepted{added}", per_s=launches / accepted_s)
         self._report.add(f"burst of {launches:,}, drained{added}", per_s=launches / drained_s, **used)
+        self._steady(added)
+
+    def _steady(self, added: str) -> None:
+        with psycopg.connect(conninfo(self._url), autocommit=True) as connection:
+
+            def ended() -> int:
+                [[count]] = connection.execute("SELECT count(*) FROM jobs WHERE finished_at IS NOT NULL").fetchall()
+                return int(count)
+
+            seconds = STEADY_TIMES * self._extent.seconds
+            accepted, finished = uvloop.run(steady(self._bearer.another, self._app, seconds, ended))
+        name = f"{STEADY_CLIENTS} clients launch all the time"
+        self._report.add(f"{name}, accepted{added}", per_s=accepted)
+        self._report.add(f"{name}, ended{added}", per_s=finished)
+        uvloop.run(self._drained())
 
     @contextmanager
     def _meter(self) -> Iterator[Meter]:

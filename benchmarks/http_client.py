@@ -33,7 +33,7 @@ class Client:
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
         assert self._reader is not None
-        head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: {self._authorization}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {self._authorization}\r\n"
         if body or method in {"POST", "PUT"}:
             head += f"Content-Type: {media}\r\nContent-Length: {len(body)}\r\n"
         self._writer.write(head.encode() + b"\r\n" + body)

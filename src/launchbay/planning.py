@@ -232,6 +232,12 @@ class Dispatch(Protocol):
         None leaves it to any worker; so does `here=False`.
         """
 
+    async def turn(self, caller: str) -> None:
+        """Wait while this process accepts jobs faster than it starts them.
+
+        Call it outside of transactions. Callers, named by anything unique, take turns.
+        """
+
     def watch_ends(self, instance_id: str) -> AbstractContextManager[Waiter]:
         """Wake the waiter whenever a job of the instance has ended in this process."""
 

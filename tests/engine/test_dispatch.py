@@ -881,3 +881,116 @@ async def _blocks_of_a_claim(database: Database, organizations: list[str], count
         )
         [(plan,)] = await explained.fetchall()
     return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+
+
+# Acceptance keeps the pace of starts
+
+
+class Permits:
+    """A handler whose runs end one by one, as they are permitted to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._permits = asyncio.Semaphore(0)
+        self.started: asyncio.Queue[str] = asyncio.Queue()
+        self.ended = 0
+
+    async def __call__(self, job: ClaimedJob) -> bool:
+        self.started.put_nowait(job.job_id)
+        await self._permits.acquire()
+        self.ended += 1
+        return await end_job(self._database, job)
+
+    async def next(self) -> None:
+        """Let a job end, and wait until another one has started."""
+        self._permits.release()
+        async with asyncio.timeout(5.0):
+            await self.started.get()
+
+
+@contextlib.asynccontextmanager
+async def behind(database: Database) -> AsyncIterator[tuple[Dispatcher, Permits]]:
+    """Yield a process of one place, for which jobs have waited longer than a burst may."""
+    runs = Permits(database)
+    async with working(database, runs, concurrency=1) as (dispatcher, stop):
+        await put(database, "acme", 9)
+        async with asyncio.timeout(5.0):
+            await runs.started.get()
+        await runs.next()
+        await asyncio.sleep(2 * engine_dispatch.BURST_S)
+        yield dispatcher, runs
+        stop.set()
+
+
+async def test_callers_take_turns_while_jobs_wait_and_each_start_lets_one_request_through(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_dispatch, "BURST_S", 0.05)
+    monkeypatch.setattr(engine_dispatch, "LONGEST_TURN_S", 60.0)
+    order: asyncio.Queue[str] = asyncio.Queue()
+
+    async def ask_for(dispatcher: Dispatcher, caller: str) -> None:
+        await dispatcher.turn(caller)
+        order.put_nowait(caller)
+
+    async with behind(database) as (dispatcher, runs):
+        asked = [asyncio.create_task(ask_for(dispatcher, caller)) for caller in ("many", "many", "many", "one")]
+        for expected in ("many", "one", "many"):
+            assert order.empty()
+            await runs.next()
+            assert await order.get() == expected
+        asked[2].cancel()
+        await asyncio.wait(asked)
+        await runs.next()  # gives its turn to nobody
+        assert order.empty()
+
+
+async def test_a_request_waits_no_longer_than_a_bound_and_not_while_nothing_starts(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_dispatch, "BURST_S", 0.05)
+    monkeypatch.setattr(engine_dispatch, "LONGEST_TURN_S", 0.5)
+    async with behind(database) as (dispatcher, _):
+        began_s = time.monotonic()
+        await dispatcher.turn("acme")
+        assert time.monotonic() - began_s > 0.4
+        monkeypatch.setattr(engine_dispatch, "LONGEST_TURN_S", 60.0)
+        monkeypatch.setattr(engine_dispatch, "RECENT_S", 0.1)
+        async with asyncio.timeout(5.0):
+            await dispatcher.turn("acme")
+
+
+async def test_under_steady_load_a_process_accepts_about_as_many_jobs_as_it_ends(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_dispatch, "BURST_S", 0.2)
+    accepted, ended = 0, 0
+
+    async def run(job: ClaimedJob) -> bool:
+        nonlocal ended
+        await asyncio.sleep(0.01)  # the work of a job; its acceptance below has less
+        ended += 1
+        return await end_job(database, job)
+
+    async def client(dispatcher: Dispatcher, name: str) -> None:
+        nonlocal accepted
+        for number in range(10_000):
+            await dispatcher.turn(name)
+            async with database.transaction() as connection:
+                await accept(dispatcher, connection, name, number)
+            accepted += 1
+
+    async with working(database, run, concurrency=2) as (dispatcher, _):
+        clients = [asyncio.create_task(client(dispatcher, f"client{each}-")) for each in range(8)]
+        try:
+            async with asyncio.timeout(60.0):
+                while ended < 30:
+                    await asyncio.sleep(0.01)
+                accepted_before, ended_before = accepted, ended
+                while ended < ended_before + 100:
+                    await asyncio.sleep(0.01)
+        finally:
+            for each in clients:
+                each.cancel()
+            await asyncio.wait(clients)
+        assert 0.8 <= (accepted - accepted_before) / (ended - ended_before) <= 1.2

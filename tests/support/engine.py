@@ -57,6 +57,9 @@ class AnyWorker:
     def hold(self, connection: Connection, organization_id: str, job_id: str, *, here: bool = True) -> None:
         return None
 
+    async def turn(self, caller: str) -> None:
+        pass
+
     def watch_ends(self, instance_id: str) -> contextlib.AbstractContextManager[Waiter]:
         return contextlib.nullcontext(Waiter())
 

@@ -9,7 +9,7 @@ Decision 0092 says why there is no queue library, and what each step costs.
 
 import asyncio
 import contextvars
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +37,10 @@ MOST_CLAIMED_EACH = 4  # of an organization
 # Starting jobs compete with requests for the processor: without a bound, a burst is accepted half as fast.
 STARTING = 16
 STARTING_S = 0.05  # after that long, a job that still runs mostly waits
+BURST_S = 2.0  # that jobs may wait before acceptance keeps their pace
+RECENT_S = 2.0  # two jobs must have started within that time
+LONGEST_TURN_S = 2.0  # then a request is accepted anyway
+DRAINING = 10  # every so many starts, no request gets a turn, so that fewer and fewer jobs wait
 LONGEST_DELAY_S = 32.0
 
 RunJob = Callable[[ClaimedJob], Awaitable[bool]]
@@ -83,6 +87,66 @@ class _Places:
             del self.by_organization[organization_id]
 
 
+class _Pace:
+    """Makes acceptance keep the pace of job starts while jobs wait for this process.
+
+    Requests and jobs share one event loop and one pool. A job needs several turns at both where its acceptance needs
+    one, so a process that gets requests all the time would accept two to ten times as many jobs as it ends. A burst is
+    accepted at once: the pace begins when `ready` has not been empty for BURST_S.
+    """
+
+    def __init__(self) -> None:
+        self._empty_s = float("-inf")  # when `ready` was last seen empty
+        self._starts_s: deque[float] = deque(maxlen=2)
+        self._started = 0
+        self._turns: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()  # by caller
+
+    async def turn(self, caller: str) -> None:
+        """Wait until a job starts, if jobs have waited for long."""
+        if not self._is_behind():
+            return
+        turn = asyncio.get_running_loop().create_future()
+        turns = self._turns.setdefault(caller, deque())
+        turns.append(turn)
+        try:
+            await asyncio.wait({turn}, timeout=LONGEST_TURN_S)
+        finally:
+            if not turn.done():
+                turns.remove(turn)
+                if not turns:
+                    del self._turns[caller]
+            turn.cancel()
+
+    def started(self) -> None:
+        """Give a turn, because a job has started."""
+        self._starts_s.append(_now_s())
+        self._started += 1
+        if self._started % DRAINING:
+            self._give_turn()
+
+    def ready_is_empty(self) -> None:
+        """Let all requests continue."""
+        self._empty_s = _now_s()
+        while self._turns:
+            self._give_turn()
+
+    def _is_behind(self) -> bool:
+        """Return whether jobs wait although others start.
+
+        Where all places are taken for long, waiting for a turn helps nobody.
+        """
+        now_s = _now_s()
+        return now_s - self._empty_s > BURST_S and len(self._starts_s) > 1 and now_s - self._starts_s[0] < RECENT_S
+
+    def _give_turn(self) -> None:
+        if not self._turns:
+            return
+        caller, turns = self._turns.popitem(last=False)
+        turns.popleft().set_result(None)
+        if turns:
+            self._turns[caller] = turns  # behind the others
+
+
 class Dispatcher:
     """The jobs of one process: accepted with `hold`, run by `work`.
 
@@ -105,6 +169,7 @@ class Dispatcher:
         self._places = _Places(concurrency)
         self._held: dict[str, _Held] = {}
         self._starting = asyncio.Semaphore(STARTING)
+        self._pace = _Pace()
         self._worker_id: int | None = None  # while this process takes jobs
         self._run_job: RunJob | None = None
         self._wake = asyncio.Event()
@@ -135,6 +200,10 @@ class Dispatcher:
         self._places.take(organization_id)
         on_transaction_end(connection, partial(self._accepted, worker_id, ClaimedJob(job_id, organization_id, 1)))
         return worker_id
+
+    async def turn(self, caller: str) -> None:
+        """Wait for the turn of a request to accept a job."""
+        await self._pace.turn(caller)
 
     def _accepted(self, worker_id: int, job: ClaimedJob, committed: bool) -> None:  # noqa: FBT001 - a callback's outcome
         if committed and worker_id == self._worker_id:
@@ -355,6 +424,8 @@ class Dispatcher:
             if full or claimed:
                 self._may_wait = True
             if not claimed:
+                if not full:
+                    self._pace.ready_is_empty()
                 return
         self._may_wait = True
 
@@ -421,6 +492,7 @@ class Dispatcher:
         assert self._run_job is not None, "jobs start only while the engine works"
         with held.slot.interruptible():
             await self._starting.acquire()
+        self._pace.started()
         opening = asyncio.get_running_loop().call_later(STARTING_S, self._starting.release)
         current_slot.set(held.slot)
         try:
@@ -487,6 +559,10 @@ class _Watch:
 def _detached(work: Awaitable[None], name: str | None = None) -> "asyncio.Task[None]":
     """Start a task that inherits nothing of its creator: not the transaction, nor the request's log fields."""
     return asyncio.create_task(work, name=name, context=contextvars.Context())  # type: ignore[arg-type]  # coroutines only
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def _first(*awaitables: Awaitable[object], timeout_s: float | None = None) -> None:

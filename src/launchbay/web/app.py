@@ -196,6 +196,8 @@ class Dispatcher:
             deps=self._services,
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
+        if endpoint.starts_job:
+            await self._services.app.dispatch.turn(call.actor.user_id)
         if endpoint.idempotency_key and HEADER in headers:
             return await respond_once(self._services.idempotency, endpoint, call)
         return response_of(await endpoint.handler(call))

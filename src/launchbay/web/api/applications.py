@@ -111,6 +111,7 @@ async def delete_application(request: Request[None, None]) -> None:
     ),
     returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}),
     idempotency_key=True,
+    starts_job=True,
 )
 async def launch_application(request: Request[LaunchBody, None]) -> Created:
     """Launch an application into a new instance."""

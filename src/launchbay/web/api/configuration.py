@@ -53,6 +53,7 @@ ConfigurationBody = Annotated[
     permission="EditInstance; CreateInstance on applications of new submodules",
     body=JsonBody(required=False, example=_EXAMPLE),
     statuses=(409,),
+    starts_job=True,
 )
 async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> None:
     """Reconfigure an instance. Replaces all parameters: an omitted one gets its default.

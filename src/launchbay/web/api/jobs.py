@@ -176,6 +176,7 @@ async def cancel_job(request: Request[None, None]) -> None:
     returns=Returns("The ID of the new job.", {"id": EXAMPLE_ID}),
     statuses=(409,),
     idempotency_key=True,
+    starts_job=True,
 )
 async def resume_job(request: Request[ResumeBody, None]) -> Created:
     """Resume the newest job from the step that failed. Completed steps don't run again."""

@@ -49,6 +49,7 @@ class Schedules(msgspec.Struct):
     returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}),
     statuses=(409,),
     idempotency_key=True,
+    starts_job=True,
 )
 async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
     """Run a workflow on an instance."""
@@ -65,6 +66,7 @@ async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
     ),
     statuses=(409,),
     idempotency_key=True,
+    starts_job=True,
 )
 async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     """Schedule a workflow. Interval 0 runs it immediately."""
