@@ -33,12 +33,8 @@ async def failing(text: str, lab: Lab | None = None, **more: Any) -> str:
     [
         "provisionVms, parameters: {roleName: web}",
         "provisionAmazonVm",
-        "execrun, parameters: {command: [uptime]}",
-        "chefsolo, parameters: {runList: [a]}",
-        "chefrun, parameters: {runList: [a]}",
-        "destroyVms, parameters: {roleName: web}",
-        "compute.shrink-all",
-        "undeployEnv",
+        "provisionVmsWithLogging, parameters: {registerLogs: true}",
+        "compute.grow, parameters: {quantity: 2}",
     ],
 )
 async def test_without_a_provider_a_step_says_why_it_cannot_run(step: str) -> None:
@@ -91,10 +87,57 @@ async def test_static_addresses_are_adopted_once_and_nothing_is_made() -> None:
     assert lab.made == 0
 
 
-async def test_no_static_address_makes_no_machine() -> None:
+@pytest.mark.parametrize(
+    "step",
+    [
+        "execrun, parameters: {command: [uptime]}",
+        "execrun, parameters: {roles: [windows], command: [dir]}",
+        "chefsolo, parameters: {runList: [a]}",
+        "destroyVms, parameters: {roleName: web}",
+        "destroyVms, parameters: {ips: '{$.ips}'}",
+        "compute.shrink, parameters: {quantity: 1}",
+        "compute.shrink-all",
+        "undeployEnv",
+    ],
+)
+@pytest.mark.parametrize("has_provider", [True, False])
+async def test_without_machines_there_is_nothing_to_do_and_nothing_fails(step: str, has_provider: bool) -> None:
     lab = Lab()
-    await launched(workflow("a: {action: provisionVms, parameters: {roleName: web, staticIps: []}}"), lab)
+    text = workflow(f"s: {{action: {step}, output: {{c: exitCode}}}}", returns='{c: {value: "{$.c}"}}')
+    live = await launched(text, lab) if has_provider else instance(text)
+    if not has_provider:
+        assert await live.launch() is None
+    assert any("no machines" in line and "nothing" in line for line in live.disk.texts("info"))
+    assert lab.ran == []
+    if step.startswith("execrun"):
+        assert live.results["c"] == {}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"),
+    [
+        ("staticIps: []", "staticIps is given, but has no value."),
+        ('staticIps: "{$.props.vms.ips}"', "staticIps is given, but has no value: {$.props.vms.ips}."),
+        ('targetQuantity: "{$.n}"', "targetQuantity is given, but has no value: {$.n}."),
+        ('quantity: "{$.n}"', "quantity is given, but has no value: {$.n}."),
+        ('roleName: "{$.role}"', "roleName is given, but has no value: {$.role}."),
+        ('ec2SecurityGroup: "{$.group}"', "ec2SecurityGroup is given, but has no value: {$.group}."),
+    ],
+)
+async def test_a_parameter_without_value_creates_no_machine(parameter: str, said: str) -> None:
+    lab = Lab()
+    assert said in await failing(workflow(f"a: {{action: provisionVms, parameters: {{{parameter}}}}}"), lab)
     assert lab.made == 0
+
+
+@pytest.mark.parametrize(
+    "parameter", ['ips: "{$.gone}"', 'roleName: "{$.gone}"', 'roleName: web, quantity: "{$.gone}"']
+)
+async def test_a_parameter_without_value_releases_no_machine(parameter: str) -> None:
+    lab = Lab()
+    step = f"z: {{action: destroyVms, parameters: {{{parameter}}}}}"
+    assert "is given, but has no value: {$.gone}." in await failing(workflow(WEB, step), lab)
+    assert len(lab.standing) == 3
 
 
 @pytest.mark.parametrize(
@@ -216,12 +259,12 @@ async def test_without_roles_every_role_is_meant_and_each_address_once() -> None
     assert sorted(host for host, _ in lab.ran) == ["10.0.0.0", "10.0.0.1", "10.0.0.2"]
 
 
-async def test_a_role_without_machines_is_told_with_those_that_have_some() -> None:
-    error = await failing(workflow(WEB, RUN.replace("[web]", "[wbe]")))
-    assert "Role 'wbe' has no machines in component 'workflow'. Roles with machines: web." in error
-    assert "has no machines. Create them with provisionVms" in await failing(
-        workflow(RUN.replace("roles: [web], ", ""))
-    )
+async def test_roles_without_machines_are_skipped_and_logged_with_those_that_have_some() -> None:
+    lab = Lab()
+    live = await launched(workflow(WEB, RUN.replace("[web]", "[windows, web]")), lab)
+    assert len(lab.ran) == 3
+    [line] = [text for text in live.disk.texts("info") if "windows" in text]
+    assert line == "The role 'windows' has no machines; nothing to do there. Roles with machines: web."
 
 
 async def test_chef_gives_the_attributes_of_each_node() -> None:
@@ -321,5 +364,7 @@ async def test_roles_of_one_component_are_not_those_of_another() -> None:
     other = component.replace(
         "provisionVms, parameters: {roleName: web}", "execrun, parameters: {roles: [web], command: [x]}"
     )
-    error = await failing(f"application: {{components: {{a: {component}, b: {other}}}}}")
-    assert "Role 'web' has no machines in component 'b'. Roles with machines: none." in error
+    lab = Lab()
+    await launched(f"application: {{components: {{a: {component}, b: {other}}}}}", lab)
+    assert lab.made == 1
+    assert lab.ran == []

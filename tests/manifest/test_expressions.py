@@ -110,9 +110,16 @@ def test_inserted_text_is_not_looked_at_again() -> None:
 @pytest.mark.parametrize(
     "text", ["x{$.null}", "x${null}", "x{$.absent}", "x${absent}", "{$.port}{$.port.x}", "x{$.three[9]}"]
 )
-def test_null_and_nothing_within_a_text_are_errors_that_name_the_expression(text: str) -> None:
-    with pytest.raises(ExpressionError, match=r"is part of a string"):
-        evaluate(text)
+def test_null_and_nothing_within_a_text_are_empty_with_a_warning_that_names_the_expression(text: str) -> None:
+    value, [warning] = compile_template(text).evaluate(Scope(SCOPE, INNER))
+    assert value == ("3306" if "port" in text else "x")
+    assert "has no value, so the string is empty at its place" in warning
+    assert warning.partition(" ")[0] in text
+
+
+def test_a_root_that_is_written_twice_is_read_as_one() -> None:
+    assert evaluate("{$.$.port}") == 3306
+    assert evaluate("<{$.$.map.key}{$.$['text']}>") == "<valuehello>"
 
 
 # Escapes and lone braces
@@ -325,8 +332,9 @@ def test_lists_of_different_lengths_do_not_go_together(text: str) -> None:
 def test_lists_in_lists_give_lists_of_lists() -> None:
     assert evaluate("{$.x}:{$.y}", x=[["a", "b"], ["c"]], y=[1, [2]]) == [["a:1", "b:1"], ["c:2"]]
     assert evaluate("{$.x}!", x=[{"a": 1}, True]) == ['{"a": 1}!', "true!"]
-    with pytest.raises(ExpressionError, match=r"\{\$\.y\} is null"):
-        evaluate("{$.x}{$.y}", x=[1, 2], y=[1, None])
+    value, [warning] = compile_template("{$.x}{$.y}").evaluate(Scope({"x": [1, 2], "y": [1, None]}, INNER))
+    assert value == ["11", "2"]
+    assert "{$.y} has no value" in warning
 
 
 def test_a_broadcasting_element_of_a_list_is_spliced_and_a_whole_expression_stays_one_element() -> None:

@@ -149,6 +149,21 @@ def test_an_unknown_action_comes_with_the_nearest_known_one() -> None:
     assert "Did you mean 'execrun'?" in message(launch("[{a: {action: exec-run}}]"))
 
 
+# Expressions
+
+
+def test_a_root_that_is_written_twice_is_a_warning_that_shows_what_it_means() -> None:
+    text = launch("[{a: {action: wait, parameters: {delay: '{$.$.size} of {{$.$.x'}}}]")
+    [doubled, scope] = findings(text)
+    assert (doubled.code, doubled.line, scope.code) == ("DoubledRoot", 10, "VariableNotInScope")
+    assert "{$.$.size} has the root twice. Launchbay reads it as {$.size}" in doubled.message
+
+
+def test_the_message_of_an_invalid_expression_shows_it_whole() -> None:
+    written = "{$.signals.database.connection.addresses[first].ip}"
+    assert repr(written) in message(launch(f"[{{a: {{action: wait, parameters: {{delay: '{written}'}}}}}}]"))
+
+
 # Phases
 
 
@@ -164,9 +179,23 @@ def test_the_phase_provision_needs_no_declaration() -> None:
 
 def test_the_implicit_phase_means_the_steps_without_phases_unless_one_declares_it() -> None:
     steps = "{a: {action: wait}, b: {action: wait, phase: x}, c: {action: wait, precedingPhases: [provision, x]}}"
-    assert workflow(f"launch: {{steps: {steps}}}").steps[2].preceding_phases == ("x", "a")
+    assert workflow(f"launch: {{steps: {steps}}}").steps[2].preceding_phases == ("a", "x")
     declared = steps.replace("phase: x", "phase: provision")
     assert set(workflow(f"launch: {{steps: {declared}}}").steps[2].preceding_phases) == {"x", "provision"}
+
+
+def test_a_preceding_phase_may_be_the_name_of_a_step_and_means_its_phase_unless_a_phase_has_that_name() -> None:
+    both = "a: {action: wait, phase: x}, b: {action: wait, phase: x, precedingPhases: [a]}"
+    steps = f"{{{both}, c: {{action: wait, precedingPhases: a}}}}"
+    found = workflow(f"launch: {{steps: {steps}}}").steps
+    assert [step.preceding_phases for step in found] == [(), ("x",), ("x",)]
+    assert warnings(f"launch: {{steps: {steps}}}") == []
+    with_phase = steps.replace("c: {action: wait,", "c: {action: wait, phase: a,")
+    assert [step.preceding_phases for step in workflow(f"launch: {{steps: {with_phase}}}").steps] == [
+        (),
+        ("a",),
+        ("a",),
+    ]
 
 
 def test_one_preceding_phase_may_stand_without_a_list() -> None:

@@ -227,6 +227,6 @@ async def test_a_dry_run_answers_calls_to_its_machines_and_configured_actions() 
 
 
 async def test_a_step_on_dry_run_machines_tells_its_mistakes_as_on_real_ones() -> None:
-    assert "Role 'web' has no machines" in (
-        await dry(workflow("s: {action: execrun, parameters: {roles: [web], command: [x]}}")).launch() or ""
+    assert "'command' is wrong" in (
+        await dry(workflow("s: {action: execrun, parameters: {roles: [web], command: ['']}}")).launch() or ""
     )

@@ -292,12 +292,16 @@ async def test_a_step_that_follows_another_overwrites_its_variable_wherever_it_s
 
 async def test_a_return_value_that_cannot_be_made_fails_the_workflow_with_its_name() -> None:
     live = instance("""
-        launch: {steps: [], return: {url: {value: "http://{$.host}/"}}}
+        launch:
+          steps:
+            - two: {action: effect, parameters: {value: [1, 2]}, output: {two: value}}
+            - one: {action: effect, parameters: {value: [1]}, output: {one: value}}
+          return: {url: {value: "{$.two}{$.one}"}}
     """)
     error = await live.launch()
     assert error is not None
     assert "return value 'url'" in error
-    assert "host" in error
+    assert "{$.two}" in error
 
 
 async def test_a_return_value_that_is_nothing_is_null_with_a_warning() -> None:

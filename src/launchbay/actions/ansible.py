@@ -129,8 +129,11 @@ class Ansible(ActionDefaults):
         runner = call.context.programs.require("ansible", "ansible-runner", remedy=_REMEDY)
         timeout_s = duration_s(call.parameters, "timeout", limits.PROGRAM_S, longest_s=limits.PROGRAM_LONGEST_S)
         async with private_directory() as directory:
+            inventory = await _inventory(call, directory)
+            if not inventory["all"]["hosts"]:
+                return {"stats": {}, "data": {}}
             playbook = await _project(call, directory)
-            _write(directory / "inventory" / "hosts.json", await _inventory(call, directory))
+            _write(directory / "inventory" / "hosts.json", inventory)
             variables = optional_mapping(call.parameters, "variables", "a map from names to values")
             _write(directory / "env" / "extravars", dict(variables))
             command = Command(

@@ -75,7 +75,21 @@ class NoOp(ActionDefaults):
         return {}
 
 
-LOGGING_ACTIONS = tuple(map(NoOp, ("registerLogPath", "unregisterLogPath", "collectLogs", "logging")))
+LOGGING_ACTIONS = tuple(
+    map(
+        NoOp,
+        (
+            "registerLogPath",
+            "deregisterLogPath",
+            "unregisterLogPath",
+            "enableLogging",
+            "disableLogging",
+            "changeLoggerServer",
+            "collectLogs",
+            "logging",
+        ),
+    )
+)
 
 _INTERFACES = "a map from interface names to numbers of peers"
 

@@ -6,7 +6,7 @@ finds it. An action accesses everything through `StepContext`.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -66,8 +66,8 @@ class StepMachines(Protocol):
     def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
         """Return the machines of some roles, each address once. None means every role of the component.
 
-        An interface of the component is also a role: of the machines that are bound to it. Raises `ActionFailed` for a
-        role without machines.
+        An interface of the component is also a role: of the machines that are bound to it. Roles without machines are
+        logged and skipped, so the result may be empty.
         """
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
@@ -237,6 +237,7 @@ class ActionCall:
 
     parameters: Mapping[str, Any]  # evaluated; without retryCount, ignoreFail and phase, which are for the runtime
     context: StepContext
+    expressions: Mapping[str, str] = field(default_factory=dict)  # the parameters that are one expression, as written
 
 
 class Action(Protocol):

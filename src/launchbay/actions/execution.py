@@ -14,6 +14,7 @@ from launchbay.actions.parameters import (
     optional_text,
     optional_text_mapping,
     optional_texts,
+    refuse_null,
     required,
     required_text,
     text_of,
@@ -192,6 +193,7 @@ class ContainerRun(ActionDefaults):
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         parameters, context = call.parameters, call.context
+        refuse_null(call, "command", "size", "network")
         fails = flag(parameters, "failOnExitCode", default=True)
         image = required_text(parameters, "image", "the name of an image that the engine has")
         with LiveLog(context.log, context.clock) as live:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchbay import limits
+from launchbay.actions.contract import ActionCall
 from launchbay.errors import ActionFailed
 
 _TEXT_CHARS = 100
@@ -84,6 +85,20 @@ def required(parameters: Mapping[str, Any], name: str, expected: str) -> Any:
     if value is None:
         raise ActionFailed(f"The parameter '{name}' is missing: expected {expected}.", retryable=False)
     return value
+
+
+def refuse_null(call: ActionCall, *names: str) -> None:
+    """Raise if one of these parameters is written in the manifest, but is null or empty.
+
+    For parameters whose absence makes something else: a null from a mistyped variable must not create machines.
+    """
+    for name in names:
+        if name in call.parameters and call.parameters[name] in (None, "", [], ()):
+            written = f": {call.expressions[name]}" if name in call.expressions else ""
+            raise ActionFailed(
+                f"{name} is given, but has no value{written}. Give it a value, or remove the parameter.",
+                retryable=False,
+            )
 
 
 def require_one(parameters: Mapping[str, Any], name: str, other: str) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Roles
-from launchbay.actions.parameters import optional_text, optional_texts, whole_number
+from launchbay.actions.parameters import optional_text, optional_texts, refuse_null, whole_number
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines
 
@@ -52,6 +52,7 @@ class Provision(ActionDefaults):
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         machines, parameters = call.context.machines, call.parameters
+        refuse_null(call, "roleName", "staticIps", "targetQuantity", "quantity", "ec2SecurityGroup")
         role = optional_text(parameters, "roleName", "the name of a role") or DEFAULT_ROLE
         addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
         spec = _spec(parameters)
@@ -122,7 +123,12 @@ class Release(ActionDefaults):
         machines = call.context.machines
         role = optional_text(call.parameters, "roleName", "the name of a role") if self.parameters else None
         present = machines.own() if role is None else machines.of_role(role)
-        released = self._chosen(call, present, role)
+        released: Sequence[Machine] = ()
+        if present:
+            released = self._chosen(call, present, role)
+        else:
+            where = "the component" if role is None else f"the role {role!r}"
+            call.context.log("info", f"There are no machines in {where}, so there is nothing to release.")
         if released:
             await machines.release(released)
         return {
@@ -135,6 +141,8 @@ class Release(ActionDefaults):
 
     def _chosen(self, call: ActionCall, present: Sequence[Machine], role: str | None) -> Sequence[Machine]:
         parameters = call.parameters if self.parameters else {}
+        if self.parameters:
+            refuse_null(call, "roleName", "quantity", "ips")  # each would release more than was meant
         addresses = optional_texts(parameters, "ips", "a list of addresses")
         if addresses is not None:
             known = {machine.host for machine in present} | {machine.inner_host for machine in present}

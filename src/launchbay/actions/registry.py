@@ -47,10 +47,13 @@ BUILT_IN: tuple[Action, ...] = (
     *LOGGING_ACTIONS,
     Provision("provisionVms"),
     Provision("provisionAmazonVm"),
+    Provision("provisionVmsWithLogging"),
+    Provision("compute.grow"),
     ExecRun(),
     Chef("chefsolo"),
     Chef("chefrun"),
     Release("destroyVms", needs_choice=True),
+    Release("compute.shrink"),
     Release("compute.shrink-all"),
     ReleaseAll("undeployEnv"),
 )

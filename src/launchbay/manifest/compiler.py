@@ -31,7 +31,7 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain
 from launchbay.manifest.v1 import read_workflow_manifest
-from launchbay.manifest.workflow_rules import IMPLICIT_PHASE, ScopeRules, WorkflowRules, always_configured
+from launchbay.manifest.workflow_rules import ScopeRules, WorkflowRules, always_configured, preceding_phases
 from launchbay.model.findings import Finding, Findings, Hints
 from launchbay.model.types import STRING, PinKind, Type
 from launchbay.model.values import CoercionError, coerce
@@ -193,11 +193,14 @@ def read_document(document: Node, findings: Findings) -> ManifestSyntax | None:
 
 
 def _workflow(syntax: WorkflowSyntax, templates: Templates, findings: Findings) -> Workflow:
-    implied = _implied(syntax.steps)
+    preceding = preceding_phases(syntax.steps)
     return Workflow(
         syntax.name,
         {name: _parameter(parameter) for name, parameter in syntax.parameters.items()},
-        tuple(_step(step, _preceding(step, implied), templates, findings.at(step.name)) for step in syntax.steps),
+        tuple(
+            _step(step, phases, templates, findings.at(step.name))
+            for step, phases in zip(syntax.steps, preceding, strict=True)
+        ),
         {name: templates.of(entry.value, findings.at("return", name)) for name, entry in syntax.returns.items()},
     )
 
@@ -216,20 +219,6 @@ def _default(syntax: ParameterSyntax) -> Any:
         return coerce(syntax.type, syntax.default)
     except CoercionError:
         return syntax.default
-
-
-def _implied(steps: Sequence[StepSyntax]) -> tuple[str, ...]:
-    """Return the phases that the implicit phase means: itself if a step declares it, else names of steps."""
-    if any((step.phase or step.name) == IMPLICIT_PHASE for step in steps):
-        return (IMPLICIT_PHASE,)
-    return tuple(step.name for step in steps if step.phase is None and not step.preceding_phases)
-
-
-def _preceding(step: StepSyntax, implied: tuple[str, ...]) -> tuple[str, ...]:
-    phases = tuple(phase.text for phase in step.preceding_phases)
-    if IMPLICIT_PHASE not in phases:
-        return phases
-    return (*(phase for phase in phases if phase != IMPLICIT_PHASE), *implied)
 
 
 def _step(syntax: StepSyntax, preceding: tuple[str, ...], templates: Templates, findings: Findings) -> Step:

@@ -24,6 +24,7 @@ from launchbay import limits
 from launchbay.errors import ExpressionError
 from launchbay.limits import MANIFEST_EXPRESSIONS
 from launchbay.manifest.paths import (
+    DOUBLED_ROOT,
     NOTHING,
     EvaluationBudget,
     MalformedExpression,
@@ -55,11 +56,17 @@ class Template:
         node = self.node
         return isinstance(node, Path) and node.variable == name and len(node.steps) == 1
 
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """The entries of a map that are one expression each, as written."""
+        children = self.node.children if isinstance(self.node, _Map) else ()
+        return {str(key): child.text for key, child in children if isinstance(child, Path)}
+
     def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
         """Return the tree with its expressions filled in, as new data, and warnings for the step's log.
 
-        Raises `ExpressionError` if a part of a string has no value or is null, lists of different lengths broadcast
-        together, or a limit is reached. No message contains a value.
+        Raises `ExpressionError` if lists of different lengths broadcast together, or a limit is reached. No message
+        contains a value.
         """
         run = _Run(scope)
         value = _evaluate(self.node, run, limits.JSON_DEPTH)
@@ -231,22 +238,18 @@ def _fill(node: _Text, run: _Run, depth: int) -> Any:
             pieces.append(part)
             continue
         value = part.resolve(run.scope, run.work)
-        if value is NOTHING:
-            raise ExpressionError(
-                f"{_shown(part)} has no value, but is part of a string. Set the variable, or remove the expression."
-            )
-        pieces.append(_piece(value, part))
-    return _broadcast(pieces, node, run.work, depth)
+        pieces.append(_piece(None if value is NOTHING else value, part, run))
+    return _broadcast(pieces, node, run, depth)
 
 
-def _broadcast(pieces: list[Any], node: _Text, budget: EvaluationBudget, depth: int) -> Any:
+def _broadcast(pieces: list[Any], node: _Text, run: _Run, depth: int) -> Any:
     """Join the pieces to a string; if some are lists, return the list of strings with the n-th element of each."""
     lists = [piece for piece in pieces if is_list(piece)]
     if not lists:
         length = sum(map(len, pieces))
         if length > limits.EXPRESSION_TEXT_CHARS:
             raise ExpressionError(f"A string with expressions has more than {limits.EXPRESSION_TEXT_CHARS} characters.")
-        budget.chars(length)
+        run.work.chars(length)
         return "".join(pieces)
     _enter(depth)
     paths = [part for part in node.parts if isinstance(part, Path)]
@@ -258,27 +261,29 @@ def _broadcast(pieces: list[Any], node: _Text, budget: EvaluationBudget, depth: 
     if count > limits.EXPRESSION_RESULT_ITEMS:
         limit = limits.EXPRESSION_RESULT_ITEMS
         raise ExpressionError(f"{_shown(paths[0])} makes more than {limit} strings. Use a shorter list.")
-    budget.items(count * len(pieces))
+    run.work.items(count * len(pieces))
     return [
         _broadcast(
-            [_nth(piece, index, part) for piece, part in zip(pieces, node.parts, strict=True)], node, budget, depth - 1
+            [_nth(piece, index, part, run) for piece, part in zip(pieces, node.parts, strict=True)],
+            node,
+            run,
+            depth - 1,
         )
         for index in range(count)
     ]
 
 
-def _nth(piece: Any, index: int, part: str | Path) -> Any:
-    return _piece(piece[index], part) if is_list(piece) and isinstance(part, Path) else piece
+def _nth(piece: Any, index: int, part: str | Path, run: _Run) -> Any:
+    return _piece(piece[index], part, run) if is_list(piece) and isinstance(part, Path) else piece
 
 
-def _piece(value: Any, path: Path) -> Any:
-    """Return a value as a string; a list stays one, to be broadcast. Null is an error."""
+def _piece(value: Any, path: Path, run: _Run) -> Any:
+    """Return a value as a string; a list stays one, to be broadcast. Null is empty, with a warning."""
     if isinstance(value, str) or is_list(value):
         return value
     if value is None:
-        raise ExpressionError(
-            f"{_shown(path)} is null, but is part of a string. Set the variable, or remove the expression."
-        )
+        run.warnings[f"{_shown(path)} has no value, so the string is empty at its place."] = None
+        return ""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -305,6 +310,7 @@ class Templates:
         self._marks = 0
         self._is_full = False
         self._known: dict[str, Any] = {}
+        self._doubled: list[ScalarNode] = []
 
     def of(self, node: Node, findings: Findings) -> Template:
         """Return the template of a node; a malformed expression is an error, and the template is empty."""
@@ -319,6 +325,8 @@ class Templates:
         if isinstance(node, ScalarNode):
             if isinstance(node.value, str) and len(node.value) > 1:
                 self._marks += sum(map(node.value.count, _MARKS))
+                if DOUBLED_ROOT in node.value:
+                    self._doubled.append(node)
             return node.value
         if isinstance(node, MappingNode):
             return {key: self._data(child) for key, child in node.children.items()}
@@ -331,8 +339,9 @@ class Templates:
                 findings.error("TooManyExpressions", message, next(iter(nodes)))
             self._is_full = True
             return _EMPTY
+        doubled, self._doubled = self._doubled, []
         try:
-            return compile_template(value, self._known)
+            template = compile_template(value, self._known)
         except MalformedExpression:
             for scalar in _texts(nodes):
                 try:
@@ -340,6 +349,13 @@ class Templates:
                 except MalformedExpression as error:
                     findings.error("MalformedExpression", str(error), scalar)
             return _EMPTY
+        for scalar in doubled:
+            for part in _parts(scalar.text):
+                if isinstance(part, Path) and part.text.startswith(DOUBLED_ROOT):
+                    meant = part.text.replace("$.", "", 1)
+                    message = f"{_shown(part)} has the root twice. Launchbay reads it as {meant}; write that instead."
+                    findings.warning("DoubledRoot", message, scalar)
+        return template
 
 
 def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mapping[str, Place]:

@@ -88,6 +88,8 @@ class _Descent:
 _Step: TypeAlias = _Key | _Index | _Wildcard | _Descent
 
 NOTHING: Final = object()
+DOUBLED_ROOT: Final = "{$.$"  # older manifests have {$.$.x}, which means {$.x}
+_SHOWN_CHARS = 300
 _KEY = re.compile(r"[\w-]++")
 _INDEX = re.compile(r"\[\s*(-?[0-9]{1,9})\s*\]")
 _WILDCARD = re.compile(r"""\[\s*(?:\*|'\*'|"\*")\s*\]|\.\*""")
@@ -139,6 +141,8 @@ def parse_path(text: str, start: int) -> tuple[Path, int]:
     steps: list[_Step] = []
     macro_step = None
     at = start + 2
+    if text.startswith((f"{DOUBLED_ROOT}.", f"{DOUBLED_ROOT}["), start):
+        at += 2
     while not text.startswith("}", at):
         first = steps[0] if len(steps) == 1 else None
         if text.startswith("~", at) and macro_step is None and isinstance(first, _Key):
@@ -176,7 +180,8 @@ def _key(text: str, at: int, start: int) -> str:
 
 
 def _fail(problem: str, text: str, at: int, start: int) -> NoReturn:
-    shown = text[start : min(at + 20, start + 100)]
+    end = text.find("}", at) + 1 or len(text)
+    shown = text[start:end] if end - start <= _SHOWN_CHARS else f"{text[start : start + _SHOWN_CHARS]}…"
     message = f"Invalid expression {shown!r}: {problem} at its character {at - start + 1}."
     raise MalformedExpression(f"{message} To write {{$ as plain text, use {{{{$.", at)
 

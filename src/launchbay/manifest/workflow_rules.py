@@ -17,6 +17,25 @@ from launchbay.model.types import PinKind
 IMPLICIT_PHASE = "provision"  # if no step declares it, every step without a phase and preceding phases
 
 
+def preceding_phases(steps: Sequence[StepSyntax]) -> list[tuple[str, ...]]:
+    """Return the phases that each step waits for: the name of a step means its phase (language §5).
+
+    The implicit phase means itself if a step declares it, else the steps that have neither phases nor preceding ones.
+    """
+    declared = {step.phase or step.name for step in steps}
+    phase_of = {step.name: step.phase for step in steps if step.phase is not None}
+    implied = [step.name for step in steps if step.phase is None and not step.preceding_phases]
+
+    def meant(name: str) -> Sequence[str]:
+        if name in declared:
+            return (name,)
+        if name in phase_of:
+            return (phase_of[name],)
+        return implied if name == IMPLICIT_PHASE else (name,)
+
+    return [tuple(dict.fromkeys(chain(*(meant(phase.text) for phase in step.preceding_phases)))) for step in steps]
+
+
 def deadlocked_steps(steps: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
     """Return the names of steps, each given as (name, phase, preceding phases), that can never start.
 
@@ -114,7 +133,7 @@ class WorkflowRules:
         return name in self._known_actions or name in self._syntax.workflows or name in self._commands
 
     def _check_phases(self, workflow: WorkflowSyntax) -> None:
-        declared = {step.phase or step.name for step in workflow.steps}
+        declared = {name for step in workflow.steps for name in (step.phase, step.name) if name is not None}
         findings = self._findings.at(workflow.name)
         for step in workflow.steps:
             unknown = [
@@ -123,12 +142,13 @@ class WorkflowRules:
             if unknown:
                 names = ", ".join(f"'{phase.text}'" for phase in unknown[:10])
                 hint = self._hints.nearest(unknown[0].text, declared)
-                message = f"No step declares phase {names}. Launchbay treats it as finished.{hint}"
+                message = f"No step has the phase or name {names}. Launchbay treats it as finished.{hint}"
                 findings.at(step.name).warning("UnknownPhase", message, unknown[0])
+        preceding = preceding_phases(workflow.steps)
         stuck = deadlocked_steps(
             [
-                (step.name, step.phase or step.name, [phase.text for phase in step.preceding_phases])
-                for step in workflow.steps
+                (step.name, step.phase or step.name, phases)
+                for step, phases in zip(workflow.steps, preceding, strict=True)
             ]
         )
         if stuck:

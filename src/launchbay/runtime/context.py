@@ -27,7 +27,6 @@ from launchbay.model.types import PinKind, Signature
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
 from launchbay.runtime.machines import (
     ComponentMachines,
-    component_machines,
     image_runner,
     provider_context,
     provider_of,
@@ -195,12 +194,12 @@ class StepRun:
         self.clock = job.deps.clock
         self.programs = job.deps.programs
 
-    async def run_action(self, action: Action, parameters: Mapping[str, Any]) -> object:
+    async def run_action(self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]) -> object:
         """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
         self._is_pure = action.pure
         try:
             simulated = self._simulate(action, parameters)
-            return await action.run(ActionCall(parameters, self)) if simulated is None else simulated
+            return await action.run(ActionCall(parameters, self, expressions)) if simulated is None else simulated
         except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
@@ -243,7 +242,7 @@ class StepRun:
     @property
     def machines(self) -> ComponentMachines:
         what = f"{self._action!r} in step {self.step_path}"
-        return component_machines(self._job, self._workflow.component.path, self._provider_context(), what)
+        return ComponentMachines(self._job, self._workflow.component.path, self._provider_context(), what)
 
     @property
     def egress(self) -> EgressClient:

@@ -77,7 +77,20 @@ class ComponentMachines:
     job: JobRun
     component: str
     context: ProviderContext
-    provider: MachineProvider
+    user: str  # that needs the machines, for messages
+
+    @property
+    def provider(self) -> MachineProvider:
+        """The provider of new machines. Raises ActionFailed if the environment has none."""
+        provider = provider_of(self.job)
+        if provider is None:
+            raise ActionFailed(
+                f"{self.user} needs machines, but no machine provider is set.",
+                "Set LAUNCHBAY_MACHINES, or the environment's policy machines.provider. Use dry-run to test without"
+                " machines.",
+                retryable=False,
+            )
+        return provider
 
     def of_role(self, role: str) -> Sequence[Machine]:
         return [machine for machine in self.own() if machine.role == role]
@@ -86,17 +99,21 @@ class ComponentMachines:
         return list(self.job.state.component(self.component).machines)
 
     def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
-        """Return the machines of these roles, each address once. Raises ActionFailed for an empty role."""
+        """Return the machines of these roles, each address once; roles without machines are logged and skipped.
+
+        Public manifests rely on that for conditions: they provision `linux` or `windows`, and have steps for both.
+        """
         names = self._role_names() if roles is None else list(dict.fromkeys(roles))
         if not names:
-            raise ActionFailed(
-                f"Component {self.component!r} has no machines. Create them with provisionVms.", retryable=False
-            )
+            self.context.log("info", f"Component {self.component!r} has no machines; there is nothing to do.")
         found: dict[str, Machine] = {}
         for role in names:
             machines = self.of_role(role) or self._bound(role)
             if not machines:
-                raise ActionFailed(self._empty(role), retryable=False)
+                known = ", ".join(self._role_names()) or "none"
+                self.context.log(
+                    "info", f"The role {role!r} has no machines; nothing to do there. Roles with machines: {known}."
+                )
             for machine in machines:
                 found.setdefault(machine.host, machine)
         return list(found.values())
@@ -145,13 +162,6 @@ class ComponentMachines:
     def _role_names(self) -> list[str]:
         return list(dict.fromkeys(machine.role for machine in self.own()))
 
-    def _empty(self, role: str) -> str:
-        known = ", ".join(self._role_names()) or "none"
-        return (
-            f"Role {role!r} has no machines in component {self.component!r}. Roles with machines: {known}. "
-            "Provision the role first, or correct the name."
-        )
-
     def _bound(self, interface: str) -> list[Machine]:
         """Return the machines bound to the interface of this name (language §4, `compute.Instance`)."""
         component = self.job.manifest.components.get(self.component)
@@ -199,19 +209,6 @@ class ComponentMachines:
             adopted=True,
         )
         return [machine]
-
-
-def component_machines(job: JobRun, component: str, context: ProviderContext, what: str) -> ComponentMachines:
-    """Return a component's machines. Raises ActionFailed, naming `what` needs them, if there is no provider."""
-    provider = provider_of(job)
-    if provider is None:
-        raise ActionFailed(
-            f"{what} needs machines, but no machine provider is set.",
-            "Set LAUNCHBAY_MACHINES, or the environment's policy machines.provider. Use dry-run to test without"
-            " machines.",
-            retryable=False,
-        )
-    return ComponentMachines(job, component, context, provider)
 
 
 def networks(machine: Machine) -> dict[str, dict[str, str]]:
@@ -266,11 +263,17 @@ async def release_all(job: JobRun) -> list[str]:
 
 async def _release_orphans(job: JobRun) -> list[str]:
     """Release machines without a record, whose step was interrupted and never finished."""
+    context = _teardown_context(job, "")
     try:
         provider = provider_of(job)
-        if provider is None:
-            return []
-        context = _teardown_context(job, "")
+    except ActionFailed as error:
+        if job.state.had_machines:
+            return [f"Can't search for unrecorded machines: {error}"]
+        context.log("info", f"No machine was created, so none is searched for. {error}")
+        return []
+    if provider is None:
+        return []
+    try:
         known = {machine.id for _, machine in job.state.machines()}
         orphans = [machine for machine in await provider.orphans(context) if machine.id not in known]
         return (await release(job, context, orphans))[1]
@@ -280,7 +283,7 @@ async def _release_orphans(job: JobRun) -> list[str]:
 
 async def stop_commands(job: JobRun) -> None:
     """Stop the commands of a cancelled job on its components' machines and on bound ones."""
-    if not any(_is_executing(job, path) for path in job.journal.traces()) or (provider := provider_of(job)) is None:
+    if not any(_is_executing(job, path) for path in job.journal.traces()) or provider_of(job) is None:
         return
 
     async def stop(machine: Machine, context: ProviderContext) -> None:
@@ -292,7 +295,7 @@ async def stop_commands(job: JobRun) -> None:
     found: dict[str, tuple[Machine, ProviderContext]] = {}
     for path in job.manifest.order:
         context = _teardown_context(job, path)
-        for machine in ComponentMachines(job, path, context, provider).reachable():
+        for machine in ComponentMachines(job, path, context, _RELEASE).reachable():
             found.setdefault(machine.host, (machine, context))
     try:
         async with asyncio.timeout(limits.MACHINES_STOP_S):

@@ -129,6 +129,11 @@ class InstanceState:
         """Return all machines of the instance, each with its component's path."""
         return [(path, machine) for path, state in self._components.items() for machine in state.machines]
 
+    @property
+    def had_machines(self) -> bool:
+        """Whether a recorded step has ever created or adopted a machine."""
+        return self._machine_number > 0
+
     def allocate_machine_numbers(self, count: int) -> list[int]:
         first = self._machine_number + 1
         self._machine_number += count

@@ -196,7 +196,7 @@ class _Execution:
         """Run what the step's `action` names: an action, a workflow, or a peer's command."""
         name = self.step.action
         if self.action is not None:
-            return validate_outputs(await running.run_action(self.action, parameters))
+            return validate_outputs(await running.run_action(self.action, parameters, self.step.parameters.expressions))
         component = workflow.component
         path = attempt_path(self.path, running.attempt)
         if name in component.workflows:

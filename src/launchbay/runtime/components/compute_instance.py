@@ -16,7 +16,7 @@ from launchbay.model.types import PinKind
 from launchbay.planning import LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
-from launchbay.runtime.machines import NETWORKS, ComponentMachines, component_machines, networks, provider_context
+from launchbay.runtime.machines import NETWORKS, ComponentMachines, networks, provider_context
 from launchbay.runtime.step import run_recorded
 
 ROLE = "compute"
@@ -123,7 +123,7 @@ def _machines(job: JobRun, component: Component, action: str, path: str) -> Comp
         job.journal.log(path, level, text)
 
     context = provider_context(job, component.path, action, path, log)
-    return component_machines(job, component.path, context, f"Component {component.path!r}")
+    return ComponentMachines(job, component.path, context, f"Component {component.path!r}")
 
 
 def _publish(job: JobRun, component: Component) -> None:
