@@ -22,7 +22,13 @@ from tests.support.manifests import needs_real
 from tests.support.service import accepted
 from tests.support.services import Fleet, running_fleet
 
-pytestmark = [needs_real, needs_sshd, pytest.mark.skipif(not ISOLATED, reason="the manifests change their machines")]
+# They install and start real programs.
+pytestmark = [
+    pytest.mark.slow,
+    needs_real,
+    needs_sshd,
+    pytest.mark.skipif(not ISOLATED, reason="the manifests change their machines"),
+]
 
 COOKBOOKS = ("cookbook-qubell-zookeeper", "haproxy", "java", "maven", "mongodb", "mysql_component")
 # What the recipes of these manifests leave in the node.

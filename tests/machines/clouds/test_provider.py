@@ -17,6 +17,8 @@ from tests.support import clouds
 from tests.support.clouds import REGION, Bay, Gate, Keys, bay, loopback_subnet, spec
 from tests.support.machines import LOGIN, Hosts, make_key, needs_sshd
 
+pytestmark = pytest.mark.slow  # machines of a simulated cloud, each reached through sshd
+
 
 @pytest.fixture
 def lab(gate: Gate, tmp_path: Path) -> Bay:

@@ -20,7 +20,7 @@ from tests.support.service import Api, accepted, refused, running_api
 
 NETWORK = 78
 FIRST = 4  # the first address of a subnet that is a machine's
-pytestmark = needs_sshd
+pytestmark = [pytest.mark.slow, needs_sshd]  # whole lives on a simulated cloud
 
 
 @pytest.fixture(scope="module")
