@@ -52,7 +52,6 @@ class PostgresServer:
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
         account = cluster.account_for(self.data)
         cluster.create(self.data, cluster.binaries(), account)
-        (self.data / "pg_hba.conf").write_text(_ACCESS, "utf-8")
         self.start(settings)
 
     def start(self, settings: dict[str, str]) -> None:
@@ -62,6 +61,7 @@ class PostgresServer:
             cluster.make_traversable(account, [programs / "postgres", self.data])
         own = {"listen_addresses": f"'{self.address}'", "wal_keep_size": "64MB", "wal_receiver_timeout": "5s"}
         cluster.write_settings(self.data, account, {**own, **settings})
+        (self.data / "pg_hba.conf").write_text(_ACCESS, "utf-8")  # the settings of the product let nobody in by TCP
         sockets = cluster.socket_dir(self.data, account)
         cluster.clear_stale_locks(self.data, sockets)
         run = cluster.run_as(account, self.data)
