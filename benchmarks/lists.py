@@ -105,7 +105,7 @@ def _list(client: Client, path: str) -> tuple[bytes, float, float]:
     parser = httptools.HttpResponseParser(body)
     with socket.create_connection(client.address) as connection:
         began = time.perf_counter()
-        head = f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: {client.authorization}\r\n\r\n"
+        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {client.authorization}\r\n\r\n"
         connection.sendall(head.encode())
         received = [connection.recv(1 << 18)]
         first_s = time.perf_counter() - began

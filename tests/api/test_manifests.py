@@ -278,7 +278,7 @@ async def test_no_connection_to_the_database_is_held_while_a_manifest_loads(api:
 
     source.routes["/slow"] = slowly
     database: Database = api.database
-    count = database.pool.max_size + 5
+    count = database.pool.most + 5
     tasks = [asyncio.create_task(set_source(api, application, source.url("/slow"))) for _ in range(count)]
     async with asyncio.timeout(10):
         while loading < count:

@@ -4,10 +4,10 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from psycopg import AsyncConnection
 
 from launchbay.errors import Unavailable
 from launchbay.store import jobs
+from launchbay.store.connection import BoundedConnection
 from tests.support.applications import RELAY, SIZED_CHILD, child_of, parent, parent_and_child
 from tests.support.databases import Databases
 from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
@@ -295,14 +295,14 @@ def parent_of_many(locator: str, count: int) -> str:
 def statements(monkeypatch: pytest.MonkeyPatch) -> ContextVar[list[Any]]:
     """Collects the statements of the task that set it: the engine's own tasks in this process are not in it."""
     collected: ContextVar[list[Any]] = ContextVar("statements")
-    execute = AsyncConnection.execute
+    exchange = BoundedConnection._exchange  # with BEGIN, COMMIT and what was deferred
 
-    async def collecting(self: Any, query: Any, *given: Any, **more: Any) -> Any:
-        if "FROM ready" not in str(query):  # the length of the queue is counted at most once a second
-            collected.get([]).append(query)
-        return await execute(self, query, *given, **more)
+    async def collecting(self: Any, statements: Any) -> Any:
+        # The length of the queue is counted at most once a second.
+        collected.get([]).extend(each for each in statements if b"FROM ready" not in each.text)
+        return await exchange(self, statements)
 
-    monkeypatch.setattr(AsyncConnection, "execute", collecting)
+    monkeypatch.setattr(BoundedConnection, "_exchange", collecting)
     return collected
 
 

@@ -6,7 +6,8 @@ import psycopg
 import pytest
 
 from launchbay.errors import Unavailable
-from launchbay.store.database import BoundedConnection, Database, conninfo
+from launchbay.store.connection import BoundedConnection
+from launchbay.store.database import Database, conninfo
 
 
 @pytest.fixture

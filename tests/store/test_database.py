@@ -8,6 +8,7 @@ import pytest
 from psycopg import errors
 
 from launchbay.errors import CannotStart, Unavailable
+from launchbay.store.connection import Statement
 from launchbay.store.database import (
     Database,
     OutcomeUnknown,
@@ -313,7 +314,7 @@ async def test_a_table_that_an_upgrade_changed_costs_one_answer_of_unavailabilit
 
         async def look() -> int:
             async with database.connection() as connection:
-                return len(await (await connection.execute("SELECT * FROM organizations")).fetchall())
+                return (await connection.run(Statement(b"SELECT * FROM organizations"))).ntuples
 
         for _ in range(5):  # until the statement is prepared
             assert await look() == 0

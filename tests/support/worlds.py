@@ -390,10 +390,11 @@ class _Counting:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.counts: Counter[str] = Counter()
+        self.decoder = connection.decoder
 
-    async def execute(self, *arguments: Any, **options: Any) -> Any:
+    async def run(self, *arguments: Any, **options: Any) -> Any:
         self.counts["statements"] += 1
-        return await self._connection.execute(*arguments, **options)
+        return await self._connection.run(*arguments, **options)
 
 
 @asynccontextmanager

@@ -12,52 +12,20 @@ connection was lost during COMMIT (architecture, "Rules of shape" 6). psycopg's 
 only the caller knows what a duplicate means.
 """
 
-import asyncio
-import os
-import select
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 import psycopg
-import psycopg_pool
 from psycopg import AsyncConnection, AsyncTransaction, errors
-from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import PGconn, Ping, TransactionStatus
+from psycopg.pq import PGconn, Ping
 
 from launchbay.errors import BadRequest, CannotStart, Conflict, Unavailable
-
-T = TypeVar("T")
-
-
-class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
-    """Closes itself if the server doesn't respond within `timeout_s` (decision 0082); the caller loses the connection.
-
-    PostgreSQL ends slow statements, and TCP notices a peer that is gone. Neither helps if the database's machine hangs,
-    is suspended, or sits behind a network that drops data after acknowledging it.
-    """
-
-    timeout_s = 35.0  # longer than PostgreSQL lets a statement run
-    on_end: list[Callable[[bool], object]] | None = None  # of the transaction under way
-
-    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Run one exchange with the server. An exchange with its own timeout, such as listening, keeps it."""
-        if timeout is not None:
-            return await super().wait(gen, interval, timeout)
-        timer = asyncio.get_running_loop().call_later(self.timeout_s, self._hang_up)
-        try:
-            return await super().wait(gen, interval)
-        finally:
-            timer.cancel()
-
-    def _hang_up(self) -> None:
-        """End the wait with the error of a lost connection, which every caller handles."""
-        with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
-            ours.shutdown(socket.SHUT_RDWR)
+from launchbay.store.connection import BoundedConnection
+from launchbay.store.pool import Pool
 
 
 def on_transaction_end(connection: "Connection", callback: Callable[[bool], object]) -> None:
@@ -65,8 +33,7 @@ def on_transaction_end(connection: "Connection", callback: Callable[[bool], obje
 
     The outermost transaction counts, not a savepoint in it. The callback must not wait or raise.
     """
-    assert isinstance(connection, BoundedConnection), "pooled connections are"
-    assert connection.info.transaction_status is not TransactionStatus.IDLE, "there is no transaction"
+    assert connection.in_transaction, "there is no transaction"
     if connection.on_end is None:
         connection.on_end = []
     connection.on_end.append(callback)
@@ -93,23 +60,17 @@ def foreign_key_violation_as(message: str) -> Iterator[None]:
 # What the driver raises, as modules outside of the store catch it.
 DatabaseError = psycopg.Error
 Connection: TypeAlias = BoundedConnection
-Pool: TypeAlias = psycopg_pool.AsyncConnectionPool[Connection]
 OLDEST_MAJOR = 15
-_WAIT_WHILE_AWAY_S = 0.5
 WAIT_S = 5.0  # for a free connection, then 503; a longer queue would not help
 STATEMENT_S = 30
 IDLE_IN_TRANSACTION_S = 60
 CONNECT_S = 5
 _CONNECT_TO_EACH_S = 2  # with several hosts: less than a lease, so that a dead host costs no worker its lease
-_RECONNECT_S = 2.0  # longer, psycopg would back off further and notice the recovery late
-_PREPARED_STATEMENTS = 500
 # States of a server that cannot serve at all, which psycopg files under other errors.
 _READ_ONLY = "25006"  # it has become a standby
 _AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
 # The first match decides; the last row covers every operational error of psycopg.
 _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
-    ((psycopg_pool.PoolClosed,), "The server is shutting down.", 2),
-    ((psycopg_pool.TooManyRequests, psycopg_pool.PoolTimeout), "The database is unavailable or overloaded.", 2),
     ((errors.QueryCanceled, errors.LockNotAvailable), "The database took too long.", 2),
     (
         (errors.DiskFull, errors.OutOfMemory),
@@ -124,8 +85,7 @@ _UNKNOWN = (
     "Lost the database connection while committing the change, so it may have been saved.",
     "Check the result before you retry.",
 )
-# The server rolled the transaction back: serialization failure, deadlock.
-_ROLLED_BACK_CLASS = "40"
+_LOST = ("57P", "08")  # the server ends the session, or the connection broke
 _enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclosing transaction", default=None)
 
 
@@ -138,23 +98,9 @@ class OutcomeUnknown(Unavailable):
 class Database:
     """A pool of connections to one database. Open and close it in the event loop that uses it."""
 
-    def __init__(self, url: str, *, connections: int = 20, wait_s: float = WAIT_S) -> None:
+    def __init__(self, url: str, *, connections: int = 20, wait_s: float = WAIT_S, prepares: bool = True) -> None:
         self.url = url
-        self._away = False
-        self.pool: Pool = psycopg_pool.AsyncConnectionPool(
-            conninfo(url),
-            min_size=min(2, connections),
-            max_size=connections,
-            timeout=wait_s,
-            max_waiting=connections * 50,
-            reconnect_timeout=_RECONNECT_S,
-            configure=_configure,
-            reconnect_failed=self._reconnect_failed,
-            connection_class=BoundedConnection,
-            kwargs={"autocommit": True, "prepare_threshold": 2},
-            name="launchbay",
-            open=False,
-        )
+        self.pool = Pool(conninfo(url), most=connections, wait_s=wait_s, prepares=prepares)
 
     async def open(self) -> None:
         """Connect. Raises CannotStart if the database refuses or is older than PostgreSQL 15."""
@@ -164,7 +110,7 @@ class Database:
             raise refused(self.url, error) from error
         async with connection:
             check_version(connection.info.server_version)
-        await self.pool.open()
+        self.pool.open()
 
     async def ping(self) -> None:
         """Run a statement. Raises Unavailable."""
@@ -209,25 +155,6 @@ class Database:
         found = _enclosing.get()
         return found[1] if found is not None and found[0] is self else None
 
-    async def borrow(self) -> Connection:
-        """Take a connection out of the pool; return it with `pool.putconn`. Raises Unavailable."""
-        try:
-            while True:
-                # While the database is known to be down, fail fast.
-                connection = await self.pool.getconn(_WAIT_WHILE_AWAY_S if self._away else None)
-                if await _is_alive(connection):
-                    self._away = False
-                    return connection
-                # The server went down with every connection; finding them one by one would take minutes.
-                self._away = True
-                await self.pool.drain()
-                await self.pool.putconn(connection)
-        except psycopg.Error as error:
-            raise unavailable(error) or error from error
-
-    async def _reconnect_failed(self, _: Pool) -> None:
-        self._away = True
-
 
 class _Borrowed:
     """The loan of a connection. A generator-based context manager would cost more than the loan itself."""
@@ -241,7 +168,7 @@ class _Borrowed:
     async def __aenter__(self) -> Connection:
         joined = self._database.enclosing()
         if joined is None:
-            self._connection = await self._database.borrow()
+            self._connection = await self._database.pool.lend()
         else:
             self._connection = joined
             self._savepoint = AsyncTransaction(joined)
@@ -258,7 +185,7 @@ class _Borrowed:
         if self._savepoint is None:
             if isinstance(error, psycopg.Error) and error.sqlstate == _READ_ONLY:
                 await self._database.pool.drain()  # new ones find the server that accepts changes
-            await self._database.pool.putconn(self._connection)
+            await self._database.pool.take_back(self._connection)
         else:
             await self._savepoint.__aexit__(kind, error, trace)
         if isinstance(error, psycopg.Error):
@@ -270,18 +197,12 @@ class _Borrowed:
 class _Transaction(_Borrowed):
     """The loan of a connection for one transaction."""
 
-    __slots__ = ("_block",)
+    __slots__ = ()
 
     async def __aenter__(self) -> Connection:
         connection = await super().__aenter__()
-        if self._savepoint is not None:
-            return connection
-        self._block = AsyncTransaction(connection)
-        try:
-            await self._block.__aenter__()
-        except BaseException as error:
-            await super().__aexit__(type(error), error, None)
-            raise
+        if self._savepoint is None:
+            connection.begin()
         return connection
 
     async def __aexit__(
@@ -294,9 +215,7 @@ class _Transaction(_Borrowed):
         # Others may use the connection as soon as it is back in the pool.
         callbacks, self._connection.on_end = self._connection.on_end or (), None
         try:
-            if error is not None:
-                await self._block.__aexit__(kind, error, trace)
-            else:
+            if error is None:
                 await self._commit()
                 committed = True
         except BaseException as failure:
@@ -305,23 +224,18 @@ class _Transaction(_Borrowed):
         finally:
             for callback in callbacks:
                 callback(committed)
-        await super().__aexit__(kind, error, trace)
+        await super().__aexit__(kind, error, trace)  # the pool rolls back
 
     async def _commit(self) -> None:
-        if self._connection.pgconn.transaction_status == TransactionStatus.INERROR:
+        if self._connection.in_failed_transaction:
             # PostgreSQL would answer COMMIT with ROLLBACK, without an error.
-            swallowed = AssertionError("A failed statement was caught in a transaction without a savepoint around it.")
-            await self._block.__aexit__(AssertionError, swallowed, None)
-            raise swallowed
+            raise AssertionError("A failed statement was caught in a transaction without a savepoint around it.")
         try:
-            await self._block.__aexit__(None, None, None)
+            await self._connection.commit_transaction()
         except (psycopg.OperationalError, psycopg.InterfaceError) as failure:
-            if (failure.sqlstate or "").startswith(_ROLLED_BACK_CLASS):
-                raise
-            raise OutcomeUnknown(*_UNKNOWN) from failure
-        # On a broken connection, psycopg ends the block silently without sending COMMIT.
-        if self._block.status is not AsyncTransaction.Status.COMMITTED:
-            raise OutcomeUnknown(*_UNKNOWN)
+            if self._connection.closed or failure.sqlstate is None or failure.sqlstate.startswith(_LOST):
+                raise OutcomeUnknown(*_UNKNOWN) from failure
+            raise  # the server says that it rolled back
 
 
 def connection_parameters(url: str) -> dict[str, Any]:
@@ -420,27 +334,3 @@ def unavailable(error: psycopg.Error) -> Unavailable | None:
         if isinstance(error, kinds) or error.sqlstate in _AWAY_STATES:
             return Unavailable(message, "Retry.", retry_after_s=retry_after_s)
     return None
-
-
-async def _configure(connection: Connection) -> None:
-    connection.prepared_max = _PREPARED_STATEMENTS
-
-
-async def _is_alive(connection: Connection) -> bool:
-    """Return whether a pooled connection is still open, usually without asking the server.
-
-    A healthy idle connection has nothing to read. Readable data is a notice or the end.
-    """
-    if not connection.closed and not _readable(connection.fileno()):
-        return True
-    try:
-        await psycopg_pool.AsyncConnectionPool.check_connection(connection)
-    except psycopg.Error:
-        return False
-    return True
-
-
-def _readable(descriptor: int) -> bool:
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(0))

@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from launchbay.store.database import BoundedConnection, DatabaseError, conninfo
+from launchbay.store.connection import BoundedConnection
+from launchbay.store.database import DatabaseError, conninfo
 from launchbay.store.statements import load
 
 _sql = load("dispatch")

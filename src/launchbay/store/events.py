@@ -13,7 +13,8 @@ import structlog
 
 from launchbay import limits
 from launchbay.errors import TooManyRequests, Unavailable
-from launchbay.store.database import BoundedConnection, Connection, Database, conninfo
+from launchbay.store.connection import BoundedConnection
+from launchbay.store.database import Connection, Database, conninfo
 from launchbay.store.statements import load
 
 _sql = load("events")

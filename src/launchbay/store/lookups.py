@@ -11,7 +11,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.organizations import Organization
 from launchbay.store.services import Service
-from launchbay.store.statements import load
+from launchbay.store.statements import columns, first_row, load
 from launchbay.store.users import Role, User
 
 _sql = load("lookups")
@@ -33,27 +33,30 @@ class LookupRow(NamedTuple, Generic[T]):
 class LookupQuery(Generic[T]):
     """A statement of `lookups.sql`, bound to the class of its object."""
 
-    __slots__ = ("_compared", "_kind", "_text", "noun")
+    __slots__ = ("_compared", "_kind", "_statement", "noun")
 
     def __init__(self, name: str, kind: type[T], noun: str = "") -> None:
         self.noun = noun or name
         self._kind = kind
-        self._text = _sql.text(name)
+        self._statement = _sql.query(name)
         self._compared = False
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> LookupRow[T] | None:
-        """Return the row, or None if the caller was deleted."""
-        cursor = await connection.execute(self._text, parameters)
+        """Return the row, or None if the caller was deleted.
+
+        It doesn't begin the connection's transaction.
+        """
+        result = await self._statement(connection, **parameters)
         if not self._compared:
             fields: tuple[str, ...] = self._kind.__match_args__  # type: ignore[attr-defined] # a dataclass has them
-            columns = tuple(column.name for column in cursor.description or ())
-            assert columns == _BEFORE_OBJECT + fields, f"{self.noun}: {columns} are not the fields {fields}"
+            found = columns(result)
+            assert found == _BEFORE_OBJECT + fields, f"{self.noun}: {found} are not the fields {fields}"
             self._compared = True
-        values = await cursor.fetchone()
+        values = first_row(connection, result)
         if values is None:
             return None
-        found = None if values[3] is None else self._kind(*values[3:])
-        return LookupRow(values[0], values[1], values[2], found)
+        kind = self._kind
+        return LookupRow(values[0], values[1], values[2], None if values[3] is None else kind(*values[3:]))
 
 
 caller = LookupQuery("caller", User)

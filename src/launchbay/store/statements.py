@@ -23,31 +23,56 @@ and call it with a connection: `await applications.list_by_organization(connecti
 row, or None; `column` the first column of all rows; `change` the number of rows it changed. A row is any class that
 takes its fields by position; a NamedTuple is the cheapest. The first execution compares the columns with the fields.
 
+A statement of a transaction whose result nobody needs can wait for the next one, or else for the commit:
+`audit.insert.later(connection, …)`. That saves a round trip. Its errors come from there, too.
+
 aiosql reads the files. Its own adapter returns untyped rows, so the classes here execute the statements.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from importlib import resources
 from typing import Any, Generic, TypeVar
 
+import psycopg
 from aiosql import SQLParseException
 from aiosql.adapters.ageneric import AsyncGenericAdapter
 from aiosql.query_loader import QueryLoader
-from psycopg import AsyncCursor
+from psycopg.pq.abc import PGresult
 
 from launchbay.limits import LIST_CHUNK_ROWS
+from launchbay.store.connection import Statement
 from launchbay.store.database import Connection
 
 T = TypeVar("T")
+_PARAMETER = re.compile(r"%(?:%|\((\w+)\)s)")
 
 
 class _Statement:
-    __slots__ = ("_text", "name")
+    __slots__ = ("_named", "_parameters", "_text", "name")
 
     def __init__(self, name: str, text: bytes) -> None:
         self.name = name
-        self._text = text
+        self._named = text
+        self._text, self._parameters = _numbered(text.decode())
+
+    def _filled(self, parameters: Mapping[str, Any]) -> Statement:
+        return Statement(self._text, [_to_text(parameters[name]) for name in self._parameters])
+
+    def later(self, connection: Connection, /, **parameters: Any) -> None:
+        """Send it with the transaction's next statement, or else with its commit."""
+        connection.defer(self._filled(parameters))
+
+
+class Query(_Statement):
+    """A read whose result the caller decodes (`columns`, `first_row`). It doesn't begin a transaction."""
+
+    __slots__ = ()
+
+    async def __call__(self, connection: Connection, /, **parameters: Any) -> PGresult:
+        return await connection.run(self._filled(parameters), begins=False)
 
 
 class Change(_Statement):
@@ -56,12 +81,11 @@ class Change(_Statement):
     __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> int:
-        return (await connection.execute(self._text, parameters)).rowcount
+        return (await connection.run(self._filled(parameters))).command_tuples or 0
 
     async def each(self, connection: Connection, /, parameters: Iterable[Mapping[str, Any]]) -> None:
-        """Execute it once for each set of parameters, in a pipeline."""
-        async with connection.cursor() as cursor:
-            await cursor.executemany(self._text, parameters)
+        """Execute it once for each set of parameters, in one round trip."""
+        await connection.run_all([self._filled(each) for each in parameters])
 
 
 class Value(_Statement, Generic[T]):
@@ -70,7 +94,7 @@ class Value(_Statement, Generic[T]):
     __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
-        values = await (await connection.execute(self._text, parameters)).fetchone()
+        values = first_row(connection, await connection.run(self._filled(parameters)))
         return None if values is None else values[0]
 
 
@@ -80,7 +104,7 @@ class Column(_Statement, Generic[T]):
     __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> list[T]:
-        return [values[0] for values in await (await connection.execute(self._text, parameters)).fetchall()]
+        return [values[0] for values in _all_rows(connection, await connection.run(self._filled(parameters)), tuple)]
 
 
 class _Rows(_Statement, Generic[T]):
@@ -88,18 +112,17 @@ class _Rows(_Statement, Generic[T]):
 
     def __init__(self, name: str, text: bytes, row: Callable[..., T]) -> None:
         super().__init__(name, text)
-        self._make: Callable[[tuple[Any, ...]], T] = getattr(row, "_make", None) or (lambda values: row(*values))
+        self._make: Callable[[Sequence[Any]], T] = getattr(row, "_make", None) or (lambda values: row(*values))
         self._fields: tuple[str, ...] | None = row.__match_args__  # type: ignore[attr-defined] # dataclasses, tuples, structs
 
-    async def _execute(self, connection: Connection, parameters: dict[str, Any]) -> AsyncCursor[tuple[Any, ...]]:
-        cursor = await connection.execute(self._text, parameters)
+    async def _run(self, connection: Connection, parameters: dict[str, Any]) -> PGresult:
+        result = await connection.run(self._filled(parameters))
         if self._fields is not None:
-            self._compare(cursor)
-        return cursor
+            self._compare(columns(result))
+        return result
 
-    def _compare(self, cursor: AsyncCursor[tuple[Any, ...]]) -> None:
-        columns = tuple(column.name for column in cursor.description or ())
-        assert columns == self._fields, f"{self.name} returns the columns {columns}, its row has {self._fields}"
+    def _compare(self, found: tuple[str, ...]) -> None:
+        assert found == self._fields, f"{self.name} returns the columns {found}, its row has {self._fields}"
         self._fields = None
 
 
@@ -109,7 +132,7 @@ class Row(_Rows[T]):
     __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
-        values = await (await self._execute(connection, parameters)).fetchone()
+        values = first_row(connection, await self._run(connection, parameters))
         return None if values is None else self._make(values)
 
 
@@ -120,8 +143,7 @@ class Rows(_Rows[T]):
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> list[T]:
         """Return all rows. Use `chunks` for lists without a bound."""
-        make = self._make
-        return [make(values) for values in await (await self._execute(connection, parameters)).fetchall()]
+        return _all_rows(connection, await self._run(connection, parameters), self._make)
 
     async def chunks(self, connection: Connection, /, **parameters: Any) -> AsyncGenerator[list[T], None]:
         """Stream the rows in lists of LIST_CHUNK_ROWS, in constant memory (conformance.md, "Wire" 9).
@@ -131,9 +153,9 @@ class Rows(_Rows[T]):
         """
         make = self._make
         async with connection.cursor(name=self.name) as cursor:
-            await cursor.execute(self._text, parameters)
+            await cursor.execute(self._named, parameters)
             if self._fields is not None:
-                self._compare(cursor)
+                self._compare(tuple(column.name for column in cursor.description or ()))
             pending = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
             try:
                 while chunk := await pending:
@@ -147,6 +169,80 @@ class Rows(_Rows[T]):
                 # An abandoned fetch still uses the connection, and cancelling it would break the transaction.
                 if not pending.done():
                     await asyncio.wait([pending])
+
+
+def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return a statement with `$1` for `%(name)s`, and the names in order."""
+    names = list(dict.fromkeys(name for name in _PARAMETER.findall(text) if name))
+
+    def number(found: re.Match[str]) -> str:
+        return "%" if found[1] is None else f"${names.index(found[1]) + 1}"
+
+    return _PARAMETER.sub(number, text).encode(), tuple(names)
+
+
+def columns(result: PGresult) -> tuple[str, ...]:
+    """Return the names of a result's columns."""
+    return tuple((result.fname(number) or b"").decode() for number in range(result.nfields))
+
+
+def first_row(connection: Connection, result: PGresult) -> tuple[Any, ...] | None:
+    """Return the values of a result's first row, or None if it has none."""
+    if not result.ntuples:
+        return None
+    connection.decoder.set_pgresult(result)
+    return connection.decoder.load_row(0, tuple)
+
+
+def _all_rows(connection: Connection, result: PGresult, make: Callable[[Sequence[Any]], T]) -> list[T]:
+    connection.decoder.set_pgresult(result)
+    return connection.decoder.load_rows(0, result.ntuples, make)
+
+
+# Parameters go as text, of no stated type: PostgreSQL infers the types, so that a statement is prepared once. psycopg
+# states those of the values, and prepares a statement again for each combination of them.
+
+
+def _to_text(value: Any) -> bytes | None:
+    convert = _CONVERSIONS.get(type(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, str):
+        return _string(value)
+    raise psycopg.ProgrammingError(f"A statement can't have a parameter of the type {type(value).__name__}.")
+
+
+def _string(value: str) -> bytes:
+    data = str.encode(value)  # of a StrEnum its value
+    if b"\0" in data:
+        raise psycopg.DataError("PostgreSQL text can't contain NUL characters.")
+    return data
+
+
+def _array(values: Sequence[Any]) -> bytes:
+    return b"{%s}" % b",".join(map(_element, values))
+
+
+def _element(value: Any) -> bytes:
+    if isinstance(value, list | tuple):
+        return _array(value)
+    data = _to_text(value)
+    if data is None:
+        return b"NULL"
+    return b'"%s"' % data.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+
+
+_CONVERSIONS: dict[type, Callable[[Any], bytes | None]] = {
+    str: _string,
+    type(None): lambda _: None,
+    bool: lambda value: b"t" if value else b"f",
+    int: lambda value: b"%d" % value,
+    float: lambda value: repr(value).encode(),
+    bytes: lambda value: b"\\x" + value.hex().encode(),
+    datetime: lambda value: str(value).encode(),
+    list: _array,
+    tuple: _array,
+}
 
 
 class Statements:
@@ -169,6 +265,9 @@ class Statements:
     def column(self, name: str, _kind: type[T]) -> Column[T]:
         """Bind a statement that returns rows of one value; its type serves the type checker."""
         return Column(name, self.text(name))
+
+    def query(self, name: str) -> Query:
+        return Query(name, self.text(name))
 
     def change(self, name: str) -> Change:
         return Change(name, self.text(name))

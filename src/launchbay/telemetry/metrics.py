@@ -119,8 +119,6 @@ async def exposition(database: Database) -> bytes:
 
 
 def _sample_pool(database: Database) -> None:
-    stats = database.pool.get_stats()
-    size, available = stats.get("pool_size", 0), stats.get("pool_available", 0)
-    pool_connections.labels("idle").set(available)
-    pool_connections.labels("used").set(size - available)
-    pool_waiting.set(stats.get("requests_waiting", 0))
+    pool_connections.labels("idle").set(database.pool.idle)
+    pool_connections.labels("used").set(database.pool.used)
+    pool_waiting.set(database.pool.waiting)

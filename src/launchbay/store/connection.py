@@ -1,0 +1,301 @@
+"""A psycopg connection with a short way for the product's statements (decision 0093).
+
+psycopg's cursors cost several times what PostgreSQL needs for a one-row query. `run` sends a statement with libpq's own
+functions, which psycopg offers, and keeps its reader registered with the event loop. Everything else, such as LISTEN,
+streams and savepoints, goes psycopg's ordinary way. The two can alternate.
+
+A transaction begins with its first statement, in the same round trip. `defer` leaves a statement to the next round
+trip, which is that of the commit at the latest. A transaction that consists of deferred statements needs no BEGIN and
+no COMMIT: PostgreSQL runs what it gets up to a synchronization point as one transaction.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+T = TypeVar("T")
+PREPARED_STATEMENTS = 1000  # of a connection; beyond that it forgets all of them
+_CANCEL_S = 5.0
+
+
+class Statement(NamedTuple):
+    """A statement with `$1`, `$2`, … and its parameters in PostgreSQL's text form."""
+
+    text: bytes
+    parameters: Sequence[bytes | None] = ()
+
+
+_BEGIN = Statement(b"BEGIN")
+_COMMIT = Statement(b"COMMIT")
+_ROLLBACK = Statement(b"ROLLBACK")
+
+
+class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
+    """Closes itself if the server doesn't respond within `timeout_s` (decision 0082); the caller loses the connection.
+
+    PostgreSQL ends slow statements, and TCP notices a peer that is gone. Neither helps if the database's machine hangs,
+    is suspended, or sits behind a network that drops data after acknowledging it.
+    """
+
+    timeout_s = 35.0  # longer than PostgreSQL lets a statement run
+    prepares = True  # False behind a pooler that gives every transaction another session
+    on_end: list[Callable[[bool], object]] | None = None  # of the transaction under way
+
+    def __init__(self, pgconn: PGconn, *arguments: Any, **more: Any) -> None:
+        super().__init__(pgconn, *arguments, **more)
+        self.decoder = Transformer(self)
+        self._names: dict[bytes, bytes | None] = {}  # of prepared statements; None after the first use
+        self._next_name = 0
+        self._begins = False  # the next statement begins the transaction
+        self._deferred: list[Statement] = []
+        self._arrival: asyncio.Future[None] | None = None
+        self._reader: tuple[asyncio.AbstractEventLoop, int] | None = None  # where it is registered, for which socket
+
+    # Transactions
+
+    def begin(self) -> None:
+        """Let the next statement begin a transaction."""
+        self._begins = True
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._begins or self.pgconn.transaction_status != TransactionStatus.IDLE
+
+    @property
+    def in_failed_transaction(self) -> bool:
+        return self.pgconn.transaction_status == TransactionStatus.INERROR
+
+    def defer(self, statement: Statement) -> None:
+        """Send it with the transaction's next statement, or else with its commit.
+
+        That one raises its errors, too.
+        """
+        assert self.in_transaction, "there is no transaction, so nothing would send it"
+        self._deferred.append(statement)
+
+    async def commit_transaction(self) -> None:
+        """Commit what `begin` began.
+
+        If it raises, nothing was committed, unless the connection was lost.
+        """
+        async with self.lock:
+            deferred, self._deferred = self._deferred, []
+            is_begun, self._begins = not self._begins, False
+            if is_begun:
+                await self._exchange([*deferred, _COMMIT])
+            elif deferred:
+                await self._exchange(deferred)
+
+    async def roll_back_transaction(self) -> None:
+        """Undo what was done since `begin`."""
+        async with self.lock:
+            self._begins = False
+            self._deferred = []
+            if self.pgconn.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
+                await self._exchange([_ROLLBACK])
+
+    # Statements
+
+    async def run(self, statement: Statement, *, begins: bool = True) -> PGresult:
+        """Run a statement, after those that were deferred. Raises psycopg's errors.
+
+        With `begins=False`, it doesn't begin the transaction. That is for reads without locks, which see the same
+        either way in PostgreSQL's READ COMMITTED.
+        """
+        async with self.lock:
+            before = self._outstanding() if begins or self._deferred else []
+            return (await self._exchange([*before, statement]))[-1]
+
+    async def run_all(self, statements: Iterable[Statement]) -> None:
+        """Run statements in one round trip. Raises psycopg's errors.
+
+        Outside of a transaction they are one.
+        """
+        async with self.lock:
+            if found := [*self._outstanding(), *statements]:
+                await self._exchange(found)
+
+    def _outstanding(self) -> list[Statement]:
+        """Take what must be sent before the next statement."""
+        outstanding, self._deferred = self._deferred, []
+        if self._begins:
+            self._begins = False
+            outstanding.insert(0, _BEGIN)
+        return outstanding
+
+    async def _exchange(self, statements: Sequence[Statement]) -> list[PGresult]:
+        """Send statements and return their results, in one round trip."""
+        connection = self.pgconn
+        if connection.status != ConnStatus.OK:
+            raise psycopg.OperationalError("the connection is closed")
+        if len(statements) == 1 and (name := self._names.get(statements[0].text)):
+            connection.send_query_prepared(name, statements[0].parameters)
+            return await self._receive(until_sync=False)
+        if len(self._names) > PREPARED_STATEMENTS and connection.transaction_status == TransactionStatus.IDLE:
+            self._names.clear()
+            connection.send_query(b"DEALLOCATE ALL")
+            await self._receive(until_sync=False)
+        connection.enter_pipeline_mode()
+        try:
+            prepared = [self._send(statement) for statement in statements]
+            connection.pipeline_sync()
+            results = await self._receive(until_sync=True, prepared=prepared)
+        finally:
+            if connection.status == ConnStatus.OK:
+                connection.exit_pipeline_mode()
+        return results
+
+    def _send(self, statement: Statement) -> tuple[bytes, bytes] | None:
+        """Send a statement. Its second use prepares it, and returns text and name."""
+        text, parameters = statement
+        if not self.prepares or text not in self._names:
+            self._names[text] = None
+            self.pgconn.send_query_params(text, parameters)
+            return None
+        name = self._names[text]
+        if name is not None:
+            self.pgconn.send_query_prepared(name, parameters)
+            return None
+        self._next_name += 1
+        name = b"launchbay%d" % self._next_name
+        self.pgconn.send_prepare(name, text)
+        self.pgconn.send_query_prepared(name, parameters)
+        return text, name
+
+    async def _receive(
+        self, *, until_sync: bool, prepared: Sequence[tuple[bytes, bytes] | None] = ()
+    ) -> list[PGresult]:
+        """Return the results of what was sent, without those of preparing.
+
+        Raises the first error among them.
+        """
+        timer = asyncio.get_running_loop().call_later(self.timeout_s, self._hang_up)
+        try:
+            results = await self._read(until_sync=until_sync)
+        except asyncio.CancelledError:
+            await self._abandon(until_sync=until_sync)
+            raise
+        finally:
+            timer.cancel()
+        answers = []
+        received = iter(results)
+        for new in prepared or (None,) * len(results):
+            result = next(received, None)
+            if new is not None and result is not None and result.status == ExecStatus.COMMAND_OK:
+                self._names[new[0]] = new[1]
+                result = next(received, None)
+            if result is None:
+                raise psycopg.OperationalError("the connection is lost")
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(result)
+            answers.append(result)
+        if not answers:
+            raise psycopg.OperationalError("the connection is lost")
+        return answers
+
+    async def _read(self, *, until_sync: bool) -> list[PGresult]:
+        connection = self.pgconn
+        while connection.flush():
+            await self._io(writes=True)
+            connection.consume_input()
+        results: list[PGresult] = []
+        try:
+            while True:
+                while connection.is_busy():
+                    await self._io()
+                    connection.consume_input()
+                result = connection.get_result()
+                if result is None:
+                    if not until_sync or connection.status != ConnStatus.OK:
+                        break
+                elif result.status == ExecStatus.PIPELINE_SYNC:
+                    break
+                else:
+                    results.append(result)
+        except psycopg.OperationalError:
+            # A server that ends the session says why before it closes the connection.
+            if not any(result.status == ExecStatus.FATAL_ERROR for result in results):
+                raise
+        while notification := connection.notifies():
+            if connection.notify_handler:
+                connection.notify_handler(notification)
+        return results
+
+    async def _abandon(self, *, until_sync: bool) -> None:
+        """Cancel what the server does and read its answer, or else close the connection."""
+        try:
+            if self.pgconn.status == ConnStatus.OK:
+                await self.cancel_safe(timeout=_CANCEL_S)
+                async with asyncio.timeout(_CANCEL_S):
+                    await self._read(until_sync=until_sync)
+        except BaseException as error:
+            self._stop_reading()
+            self.pgconn.finish()
+            if not isinstance(error, Exception):
+                raise
+
+    # The socket
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Run an exchange of psycopg's own, which keeps a timeout that it has."""
+        if outstanding := self._outstanding():
+            await self._exchange(outstanding)
+        self._stop_reading()  # psycopg registers its own reader
+        if timeout is not None:
+            return await super().wait(gen, interval, timeout)
+        timer = asyncio.get_running_loop().call_later(self.timeout_s, self._hang_up)
+        try:
+            return await super().wait(gen, interval)
+        finally:
+            timer.cancel()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._stop_reading()
+        await super().close()
+
+    def _hang_up(self) -> None:
+        """End the wait with the error of a lost connection, which every caller handles."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+
+    async def _io(self, *, writes: bool = False) -> None:
+        """Wait until there is something to read, or room to write."""
+        loop = asyncio.get_running_loop()
+        descriptor = self.pgconn.socket
+        self._arrival = loop.create_future()
+        if self._reader is None:
+            loop.add_reader(descriptor, self._on_ready)
+            self._reader = (loop, descriptor)
+        if not writes:
+            await self._arrival
+            return
+        loop.add_writer(descriptor, self._on_ready)
+        try:
+            await self._arrival
+        finally:
+            loop.remove_writer(descriptor)
+
+    def _on_ready(self) -> None:
+        if self._arrival is None or self._arrival.done():
+            self._stop_reading()  # nobody waits: the server has ended the session
+        else:
+            self._arrival.set_result(None)
+
+    def _stop_reading(self) -> None:
+        if self._reader is not None:
+            loop, descriptor = self._reader
+            self._reader = None
+            if not loop.is_closed():
+                loop.remove_reader(descriptor)
