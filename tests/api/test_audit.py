@@ -63,7 +63,8 @@ async def content(api: Api) -> dict[str, str]:
     """Return a sum over each table, the queue's among them."""
     async with api.database.transaction() as connection:
         names = await connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND NOT tablename = ANY (%s) ORDER BY 1",
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+            " AND NOT relispartition AND NOT relname = ANY (%s) ORDER BY 1",
             [list(NOT_COMPARED)],
         )
         sums = {}

@@ -1,5 +1,7 @@
 """What is old is thrown away, and nothing else (conformance.md, "States")."""
 
+import asyncio
+
 import pytest
 
 from launchbay import limits
@@ -8,6 +10,7 @@ from launchbay.clock import SystemClock
 from launchbay.engine import retention
 from launchbay.engine.retention import Cleaner, Retention, RetentionPolicy
 from launchbay.ids import new_id
+from launchbay.store import events
 from tests.support.engine import Bay
 
 KEY = SecretKey(bytes(KEY_BYTES))
@@ -60,7 +63,7 @@ async def test_a_destroyed_instance_goes_when_its_time_is_over_and_not_before(ba
     assert entries == [("engine/retention", "delete_instance", old, '{"name":"live","status":"Destroyed"}')]
     assert await bay.one("SELECT count(*) FROM jobs") == 3
     assert await bay.one("SELECT count(*) FROM steps") == 3
-    assert await bay.one("SELECT count(*) FROM log_lines WHERE instance_id = %s", old) == 0
+    assert await bay.one("SELECT count(*) FROM log_lines WHERE instance_id = %s", old) == 0, "nothing else removes them"
 
 
 async def test_large_histories_go_in_small_transactions(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +71,19 @@ async def test_large_histories_go_in_small_transactions(bay: Bay, monkeypatch: p
     await destroyed(bay, 31, jobs=35)
     assert await purge(bay, destroyed_days=30) == 4 + 4 + 0 - 1
     assert await bay.one("SELECT count(*) FROM instances") == 0
+    assert await bay.one("SELECT count(*) FROM log_lines") == 0
+
+
+async def test_lines_of_a_destroyed_instance_are_left_to_their_partition(bay: Bay) -> None:
+    await destroyed(bay, 31)
+    await purge(bay, destroyed_days=30, log_days=90)
+    assert await bay.one("SELECT count(*) FROM instances") == 0
+    assert await bay.one("SELECT count(*) FROM log_lines") == 2
+    await pass_days(bay, 91)
+    await purge(bay, destroyed_days=30, log_days=90)
+    await pass_days(bay, 91)
+    await purge(bay, destroyed_days=30, log_days=90)
+    assert await bay.one("SELECT count(*) FROM log_lines") == 0
 
 
 async def test_a_destroyed_instance_stays_while_something_inside_lives(bay: Bay) -> None:
@@ -101,27 +117,111 @@ async def test_a_job_under_way_stays_however_old_it_is(bay: Bay) -> None:
     assert [row[0] for row in await bay.rows("SELECT id FROM jobs")] == [job]
 
 
-async def test_log_lines_and_audit_entries_go_by_their_age(bay: Bay) -> None:
+async def pass_days(bay: Bay, days: float) -> None:
+    """Let the numbers of log lines, events and audit entries be older by that."""
+    await bay.change("UPDATE number_blocks SET began_at = began_at - %s * interval '1 day'", days)
+
+
+async def written(bay: Bay, instance: str) -> None:
+    """Write a log line, an event and an audit entry now."""
+    await bay.change(
+        "INSERT INTO log_lines (instance_id, job_id, level, text, at) VALUES (%s, 'j', 'info', 't', now())", instance
+    )
+    await bay.change(
+        "INSERT INTO instance_events (instance_id, kind, subject) VALUES (%s, 'status', 'Running')", instance
+    )
+    await bay.change(
+        "INSERT INTO audit_entries (actor_id, actor_email, method, address, operation, object, object_id)"
+        " VALUES ('u', 'u@example.org', 'Basic', '', 'o', '/o', 'o')"
+    )
+
+
+async def counts(bay: Bay) -> list[int]:
+    return [
+        await bay.one(f"SELECT count(*) FROM {table}") for table in ("log_lines", "instance_events", "audit_entries")
+    ]
+
+
+async def test_log_lines_events_and_audit_entries_go_by_their_age(bay: Bay) -> None:
     instance = await bay.instance(MANIFEST, "Running")
-    for days_ago in (9, 8, 3, 2):
-        await ended_job(bay, instance, days_ago)
-        await bay.change(
-            "INSERT INTO audit_entries (at, actor_id, actor_email, method, address, operation, object, object_id)"
-            " VALUES (now() - make_interval(days => %s), 'u', 'u@example.org', 'Basic', '', 'o', '/o', 'o')",
-            days_ago,
+    left = []
+    for _ in range(20):
+        await written(bay, instance)
+        await purge(bay, log_days=5, audit_days=10)
+        left.append(await counts(bay))
+        await pass_days(bay, 1)
+    for written_days, kept in enumerate(left, 1):
+        for days, rows in zip((5, 7, 10), kept, strict=True):
+            assert min(written_days, days) <= rows <= min(written_days, days + 2), (written_days, kept)
+    assert await bay.one("SELECT count(*) FROM partitions") < 40, "those that were dropped are forgotten"
+
+
+async def test_numbers_rise_from_block_to_block_and_lists_read_over_all_partitions(bay: Bay) -> None:
+    instance = await bay.instance(MANIFEST, "Running")
+    for _ in range(5):
+        await written(bay, instance)
+        await purge(bay, log_days=90, audit_days=90)
+        await pass_days(bay, 1.5)
+    async with bay.database.connection() as connection:
+        lines = await events.list_log_lines(
+            connection, instance_id=instance, after=0, job_id=None, step=None, count=100, bytes=1_000_000
         )
-    await purge(bay, log_days=5, audit_days=5)
-    assert await bay.one("SELECT count(*) FROM log_lines") == 2
-    assert await bay.one("SELECT count(*) FROM audit_entries") == 2
-    assert await bay.one("SELECT count(*) FROM jobs") == 4
+        seen = await events.list_since(connection, instance_id=instance, after=lines[2].id, count=100)
+    numbers = [line.id for line in lines]
+    assert len(numbers) == 5
+    assert numbers == sorted(numbers)
+    assert len({number >> 36 for number in numbers}) == 4
+    assert [event.kind for event in seen] == ["status", "log", "status", "log", "status"]
+    assert numbers[-1] < 2**53, "JavaScript reads it as a number"
 
 
-async def test_a_part_of_a_day_can_be_kept(bay: Bay) -> None:
+async def test_rows_are_written_without_anybody_who_makes_partitions(bay: Bay) -> None:
     instance = await bay.instance(MANIFEST, "Running")
-    for days_ago in (0.3, 0.2):
-        await ended_job(bay, instance, days_ago)
-    await purge(bay, log_days=0.25)
-    assert await bay.one("SELECT count(*) FROM log_lines") == 1
+    await purge(bay, log_days=1)
+    await bay.change("SELECT setval('instance_changes', (1::bigint << 36) - 2)")
+    await written(bay, instance)
+    await written(bay, instance)
+    assert (await counts(bay))[:2] == [2, 2]
+    await purge(bay, log_days=1)
+    for _ in range(3):
+        await pass_days(bay, 2)
+        await purge(bay, log_days=1)
+        await written(bay, instance)
+    assert (await counts(bay))[0] == 2, "the lines of the last two rounds"
+
+
+async def test_a_clock_that_was_ahead_does_not_stop_retention(bay: Bay) -> None:
+    instance = await bay.instance(MANIFEST, "Running")
+    await written(bay, instance)
+    await pass_days(bay, -4000)
+    for _ in range(4):
+        await purge(bay, log_days=1)
+        await pass_days(bay, 1)
+    assert (await counts(bay))[0] == 0
+
+
+async def test_several_processes_make_partitions_at_once(bay: Bay) -> None:
+    await bay.instance(MANIFEST, "Running")
+    for _ in range(3):
+        await pass_days(bay, 2)
+        await asyncio.gather(*(purge(bay, log_days=1) for _ in range(6)))
+    blocks = await bay.one("SELECT max(block) FROM number_blocks WHERE sequence = 'instance_changes'")
+    assert blocks == 3, "each time one process began a block"
+
+
+async def test_a_reader_keeps_retention_from_dropping_and_is_not_waited_for_long(bay: Bay) -> None:
+    instance = await bay.instance(MANIFEST, "Running")
+    await written(bay, instance)
+    await pass_days(bay, 3)
+    await purge(bay, log_days=1)
+    await pass_days(bay, 3)
+    async with bay.database.transaction() as connection:
+        await connection.execute("SELECT count(*) FROM log_lines")
+        await purge(bay, log_days=1)
+        assert (await counts(bay))[0] == 1
+        await written(bay, instance)
+    await purge(bay, log_days=1)
+    assert (await counts(bay))[0] == 1
 
 
 async def test_zero_days_keep_everything(bay: Bay) -> None:

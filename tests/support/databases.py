@@ -247,7 +247,10 @@ class Watch:
         return [name for name, content in self._content.items() if before.get(name) != content]
 
     async def _read(self) -> dict[str, str]:
-        names = await self._connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+        names = await self._connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+            " AND NOT relispartition ORDER BY 1"
+        )
         content = {}
         for (name,) in await names.fetchall():
             content[name] = await self._one(

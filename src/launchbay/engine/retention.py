@@ -1,7 +1,8 @@
-"""Deletes old data: destroyed instances, ended jobs, log lines, audit entries, and leftovers (conformance.md).
+"""Deletes old data: destroyed instances, ended jobs, log lines, events, audit entries, and leftovers (conformance.md).
 
 `Retention` runs every minute, `Cleaner` every five minutes. A round is a few small statements, so no other session
-waits for it, and a crash loses nothing. Processes take turns.
+waits for it, and a crash loses nothing. Processes take turns. Log lines, events and audit entries go by the partition,
+somewhat later than their age asks for (docs/decisions/0093); `Retention` makes the partitions, too.
 """
 
 import asyncio
@@ -14,15 +15,20 @@ from launchbay import limits
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.audit import EngineAudit
-from launchbay.store import audit, events, jobs, users, webhooks
+from launchbay.store import audit, events, jobs, partitions, users, webhooks
 from launchbay.store.database import Connection, Database
 from launchbay.store.events import WATCH_EXPIRY_S
-from launchbay.store.statements import Change
 
 RETENTION_INTERVAL_S = 60.0
 RETENTION_BATCH_ROWS = 2_000  # of each table in one transaction
 RETENTION_BATCH_INSTANCES = 50  # instances in one transaction
 PAUSE_S = 0.05  # between batches, to let more urgent statements through
+PARTITIONS = (
+    8  # of what is kept for some days; with more, a list would look into more, and with fewer, more stays too long
+)
+SHORTEST_PARTITION_DAYS = 1 / 24
+LONGEST_PARTITION_DAYS = 7.0
+KEPT_FOREVER_PARTITION_DAYS = 91.0  # nothing is dropped, but the setting may change
 _DAY_S = 86_400.0
 _FIRST_PLACE = (datetime(1970, 1, 1, tzinfo=UTC), "")
 log = structlog.get_logger(__name__)
@@ -58,9 +64,9 @@ class Retention:
             deleted = {
                 "instances": await self._destroyed(connection),
                 "jobs": await self._jobs(connection),
-                "log_lines": await self._delete(jobs.delete_log_lines, self._policy.log_days, connection),
-                "audit_entries": await self._delete(jobs.delete_audit_entries, self._policy.audit_days, connection),
             }
+            await self._make_partitions(connection)
+        deleted["partitions"] = await self._drop_partitions()
         counts = {name: count for name, (count, _) in deleted.items() if count}
         if counts:
             log.info("retention.purged", **counts)
@@ -69,19 +75,54 @@ class Retention:
             await asyncio.sleep(PAUSE_S)
         return has_more
 
-    @staticmethod
-    async def _delete(delete: Change, days: float, connection: Connection) -> tuple[int, bool]:
-        if not days:
-            return 0, False
-        count = await delete(connection, days=days, count=RETENTION_BATCH_ROWS)
-        return count, count >= RETENTION_BATCH_ROWS
+    async def _make_partitions(self, connection: Connection) -> None:
+        days = {"log_lines": self._policy.log_days, "instance_events": float(limits.EVENT_RETENTION_DAYS)}
+        widths = {table: partition_days(kept) for table, kept in days.items()}
+        block_days = min(widths.values())
+        await partitions.begin_block(
+            connection,
+            sequence="instance_changes",
+            block_s=block_days * _DAY_S,
+            parents=list(widths),
+            spans=[int(width / block_days) for width in widths.values()],
+        )
+        await partitions.begin_block(
+            connection,
+            sequence="audit_numbers",
+            block_s=partition_days(self._policy.audit_days) * _DAY_S,
+            parents=["audit_entries"],
+            spans=[1],
+        )
+
+    async def _drop_partitions(self) -> tuple[int, bool]:
+        """Drop what is old enough, each table in a transaction of its own, because it locks the table."""
+        dropped = 0
+        for table, days in (
+            ("log_lines", self._policy.log_days),
+            ("instance_events", limits.EVENT_RETENTION_DAYS),
+            ("audit_entries", self._policy.audit_days),
+        ):
+            if not days:
+                continue
+            async with self._database.transaction() as connection:
+                if not await jobs.claim_retention_turn(connection):
+                    break
+                count = await partitions.drop_old(connection, parent=table, days=days)
+            if count is None:
+                log.info("retention.busy", table=table)
+            else:
+                dropped += count
+        return dropped, False
 
     async def _destroyed(self, connection: Connection) -> tuple[int, bool]:
         days = self._policy.destroyed_days
         if not days:
             return 0, False
         bounds = {"days": days, "instances": RETENTION_BATCH_INSTANCES}
-        for delete in (jobs.delete_log_lines_of_destroyed, jobs.delete_jobs_of_destroyed):
+        deletes = [jobs.delete_jobs_of_destroyed]
+        if not self._policy.log_days:
+            deletes.insert(0, jobs.delete_log_lines_of_destroyed)
+        for delete in deletes:
             if await delete(connection, **bounds, count=RETENTION_BATCH_ROWS) >= RETENTION_BATCH_ROWS:
                 return 0, True
         deleted = await jobs.delete_destroyed(connection, **bounds)
@@ -110,12 +151,19 @@ class Retention:
         return count, len(seen) >= RETENTION_BATCH_ROWS
 
 
+def partition_days(kept_days: float) -> float:
+    """Return how many days of rows a partition has if they are kept for so many days; 0 is forever."""
+    if not kept_days:
+        return KEPT_FOREVER_PARTITION_DAYS
+    return max(SHORTEST_PARTITION_DAYS, min(LONGEST_PARTITION_DAYS, kept_days / PARTITIONS))
+
+
 CLEANER_INTERVAL_S = 300.0
 CLEANER_BATCH_ROWS = 5_000  # in one statement; a larger one would hold its locks longer
 
 
 class Cleaner:
-    """Deletes expired watches, keys, events, deliveries and tokens; every process may run one."""
+    """Deletes expired watches, keys, deliveries and tokens; every process may run one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -127,9 +175,6 @@ class Cleaner:
             old_keys = await audit.delete_idempotency_keys(
                 connection, hours=limits.IDEMPOTENCY_KEY_HOURS, count=CLEANER_BATCH_ROWS
             )
-            old_events = await events.delete_old_events(
-                connection, days=limits.EVENT_RETENTION_DAYS, count=CLEANER_BATCH_ROWS
-            )
             excess = await webhooks.delete_excess(
                 connection,
                 most=limits.WEBHOOK_PENDING,
@@ -140,4 +185,4 @@ class Cleaner:
                 connection, days=limits.WEBHOOK_LOG_DAYS, count=CLEANER_BATCH_ROWS
             )
             old_tokens = await users.delete_expired_refresh_tokens(connection, count=CLEANER_BATCH_ROWS)
-        return max(old_keys, old_events, excess, old_deliveries, old_tokens) >= CLEANER_BATCH_ROWS
+        return max(old_keys, excess, old_deliveries, old_tokens) >= CLEANER_BATCH_ROWS

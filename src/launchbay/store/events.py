@@ -58,7 +58,6 @@ list_current = _sql.rows("list_current", EventRow)
 insert_watch = _sql.change("insert_watch")
 delete_watch = _sql.change("delete_watch")
 delete_stale_watches = _sql.change("delete_stale_watches")
-delete_old_events = _sql.change("delete_old_events")
 list_log_lines = _sql.rows("list_log_lines", LogRow)
 
 

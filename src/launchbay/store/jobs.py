@@ -239,8 +239,6 @@ class DeletedInstanceRow(NamedTuple):
 
 
 claim_retention_turn = _sql.value("claim_retention_turn", bool)
-delete_log_lines = _sql.change("delete_log_lines")
-delete_audit_entries = _sql.change("delete_audit_entries")
 list_ended_jobs = _sql.rows("list_ended_jobs", EndedJobRow)
 delete_jobs = _sql.change("delete_jobs")
 delete_log_lines_of_destroyed = _sql.change("delete_log_lines_of_destroyed")

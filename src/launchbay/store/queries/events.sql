@@ -62,12 +62,6 @@ DELETE FROM event_watches WHERE instance_id = %(instance_id)s AND process_id = %
 -- Of processes that have not renewed them.
 DELETE FROM event_watches WHERE seen_at < now() - %(seconds)s * interval '1 second';
 
--- name: delete_old_events
--- So many of those that are too old to be gone on from.
-DELETE FROM instance_events WHERE (instance_id, id) IN (
-    SELECT instance_id, id FROM instance_events WHERE at < now() - %(days)s * interval '1 day' LIMIT %(count)s FOR UPDATE SKIP LOCKED
-);
-
 -- name: list_log_lines
 -- Fewer than `count` once their bytes are reached, but at least one if there is one.
 SELECT id, at, level, job_id, step, text FROM (

@@ -340,17 +340,6 @@ SELECT count(*) FROM (
 -- One process at a time; the lock goes with the transaction.
 SELECT pg_try_advisory_xact_lock(5064719320041);
 
--- name: delete_log_lines
--- The oldest lines of all. Numbers rise with time, so the first that is young enough ends the search.
-WITH oldest AS (SELECT id, at FROM log_lines ORDER BY id LIMIT %(count)s)
-DELETE FROM log_lines USING oldest
-WHERE log_lines.id = oldest.id AND oldest.at < now() - %(days)s * interval '1 day';
-
--- name: delete_audit_entries
-WITH oldest AS (SELECT id, at FROM audit_entries ORDER BY id LIMIT %(count)s)
-DELETE FROM audit_entries USING oldest
-WHERE audit_entries.id = oldest.id AND oldest.at < now() - %(days)s * interval '1 day';
-
 -- name: list_ended_jobs
 -- The next ended jobs after a place in their order, and whether each may go: every instance keeps its last ones, and a job keeps
 -- those that it ran in its own course.
@@ -370,6 +359,7 @@ DELETE FROM jobs WHERE id = ANY (%(ids)s) AND finished_at IS NOT NULL;
 
 -- name: delete_log_lines_of_destroyed
 -- The logs of destroyed instances whose time is over, before the instances: one could have more lines than a transaction should.
+-- Only where log lines are kept forever: otherwise they go with their partitions.
 DELETE FROM log_lines WHERE id IN (
     SELECT log_lines.id
     FROM (
@@ -391,12 +381,13 @@ DELETE FROM jobs WHERE id IN (
 );
 
 -- name: delete_destroyed
--- The instances themselves, with what little is left of them. One that still has something alive inside stays.
+-- The instances themselves, with what little is left of them. One that still has something alive inside stays. Its log lines and
+-- events go with their partitions.
 DELETE FROM instances WHERE id IN (
     SELECT id FROM instances
     WHERE destroyed_at < now() - %(days)s * interval '1 day' AND status = 'Destroyed' AND job_id IS NULL
       AND NOT EXISTS (SELECT FROM instances child WHERE child.parent_id = instances.id AND child.status <> 'Destroyed')
     ORDER BY destroyed_at LIMIT %(instances)s
     FOR UPDATE SKIP LOCKED
-)
+) AND set_config('launchbay.leaves_history', 'on', true) IS NOT NULL
 RETURNING id, organization_id, application_id, name, status;
