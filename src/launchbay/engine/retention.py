@@ -1,4 +1,4 @@
-"""Deletes old data: destroyed instances, ended jobs, log lines, events, audit entries, and leftovers (conformance.md).
+"""Deletes old data: instances, jobs, log lines, events, audit entries, and leftovers (conformance.md).
 
 `Retention` runs every minute, `Cleaner` every five minutes. A round is a few small statements, so no other session
 waits for it, and a crash loses nothing. Processes take turns. Log lines, events and audit entries go by the partition,
@@ -95,7 +95,7 @@ class Retention:
         )
 
     async def _drop_partitions(self) -> tuple[int, bool]:
-        """Drop what is old enough, each table in a transaction of its own, because it locks the table."""
+        """Drop old partitions, each table in its own transaction, which locks it."""
         dropped = 0
         for table, days in (
             ("log_lines", self._policy.log_days),
@@ -152,7 +152,7 @@ class Retention:
 
 
 def partition_days(kept_days: float) -> float:
-    """Return how many days of rows a partition has if they are kept for so many days; 0 is forever."""
+    """Return the width of partitions for rows that stay `kept_days`, or forever (0)."""
     if not kept_days:
         return KEPT_FOREVER_PARTITION_DAYS
     return max(SHORTEST_PARTITION_DAYS, min(LONGEST_PARTITION_DAYS, kept_days / PARTITIONS))

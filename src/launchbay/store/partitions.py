@@ -1,4 +1,4 @@
-"""Partitions by time of log lines, events and audit entries (docs/decisions/0093).
+"""Partitions by time of history (docs/decisions/0093).
 
 The numbers of these rows come from a sequence that counts within blocks. `begin_block` moves it to the next block when
 the newest one is old enough, so that a range of numbers is a range of time. A partition is a range of blocks.
