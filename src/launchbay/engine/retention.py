@@ -15,7 +15,7 @@ from launchbay import limits
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.audit import EngineAudit
-from launchbay.store import audit, events, jobs, partitions, users, webhooks
+from launchbay.store import audit, events, jobs, users, webhooks
 from launchbay.store.database import Connection, Database
 from launchbay.store.events import WATCH_EXPIRY_S
 
@@ -79,14 +79,14 @@ class Retention:
         days = {"log_lines": self._policy.log_days, "instance_events": float(limits.EVENT_RETENTION_DAYS)}
         widths = {table: partition_days(kept) for table, kept in days.items()}
         block_days = min(widths.values())
-        await partitions.begin_block(
+        await jobs.begin_block(
             connection,
             sequence="instance_changes",
             block_s=block_days * _DAY_S,
             parents=list(widths),
             spans=[int(width / block_days) for width in widths.values()],
         )
-        await partitions.begin_block(
+        await jobs.begin_block(
             connection,
             sequence="audit_numbers",
             block_s=partition_days(self._policy.audit_days) * _DAY_S,
@@ -107,7 +107,7 @@ class Retention:
             async with self._database.transaction() as connection:
                 if not await jobs.claim_retention_turn(connection):
                     break
-                count = await partitions.drop_old(connection, parent=table, days=days)
+                count = await jobs.drop_partitions(connection, parent=table, days=days)
             if count is None:
                 log.info("retention.busy", table=table)
             else:

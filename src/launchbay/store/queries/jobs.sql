@@ -340,6 +340,14 @@ SELECT count(*) FROM (
 -- One process at a time; the lock goes with the transaction.
 SELECT pg_try_advisory_xact_lock(5064719320041);
 
+-- name: begin_block
+-- Lets a sequence begin its next block if the newest is that old, and makes partitions ahead. Says whether a block began.
+SELECT launchbay_begin_block(%(sequence)s, %(block_s)s::float8, %(parents)s::text[], %(spans)s::integer[]);
+
+-- name: drop_partitions
+-- Drops the partitions of a table that only have rows older than that; returns how many, or null if the table is in use for long.
+SELECT launchbay_drop_partitions(%(parent)s, %(days)s::float8);
+
 -- name: list_ended_jobs
 -- The next ended jobs after a place in their order, and whether each may go: every instance keeps its last ones, and a job keeps
 -- those that it ran in its own course.
