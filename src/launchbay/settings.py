@@ -31,6 +31,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="a port, 0 to 65535")] = 8080
+    processes: Annotated[int, Meta(ge=1, le=256, description="a whole number, 1 to 256")] = 1
     data_dir: Path = Path("data")
     database_url: str = field(default="", repr=False)
     base_url: str = ""

@@ -20,7 +20,7 @@ def look(url: str, directory: Path, password: str = "one for tests") -> None:
     async def run() -> None:
         settings = Settings(database_url=url, data_dir=directory, admin_password=password)
         async with lifespan(settings) as parts:
-            await check_secret_key(parts, settings)
+            await check_secret_key(parts.keys, settings)
 
     asyncio.run(run())
 

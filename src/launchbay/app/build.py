@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -40,6 +40,7 @@ from launchbay.engine.worker import Engine, PeriodicTask
 from launchbay.errors import CannotStart
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.planning import CompiledManifests
+from launchbay.postgres.cluster import MAX_CONNECTIONS
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
@@ -47,6 +48,7 @@ from launchbay.runtime.contract import RuntimeDeps
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
+from launchbay.store import dispatch as store_dispatch
 from launchbay.store.database import Database
 from launchbay.store.events import EventFeed
 from launchbay.store.schema import upgrade
@@ -65,6 +67,9 @@ from launchbay.web.problems import log_failure, status_of
 from launchbay.web.proxies import ClientAddress, TrustedProxies
 from launchbay.web.requests import ApiDeps
 from launchbay.web.routing import Endpoint
+
+_CONNECTIONS_BESIDE_POOL = 2  # of a process: its heartbeat, and its events
+_CONNECTIONS_OF_OTHERS = 40  # commands, backups and administrators
 
 
 def console_pages(settings: Settings, api: ApiDeps, actions: Registry) -> Mount:
@@ -186,13 +191,13 @@ async def lifespan(
         yield app
 
 
-async def check_secret_key(app: App, settings: Settings) -> None:
+async def check_secret_key(keys: KeyRing, settings: Settings) -> None:
     """Raise CannotStart unless the database is encrypted with this process's secret key.
 
     Otherwise the process would encrypt values that the others can't decrypt, and fail at the first secret.
     """
     try:
-        await app.keys.signing_key()
+        await keys.signing_key()
     except UnsealFailed as error:
         raise CannotStart(
             f"This database is encrypted with another secret key than {settings.key_file()}.",
@@ -201,10 +206,45 @@ async def check_secret_key(app: App, settings: Settings) -> None:
         ) from error
 
 
+@asynccontextmanager
+async def prepared(
+    settings: Settings, hasher: PasswordHasher = PARAMETERS
+) -> AsyncIterator[tuple[Settings, FirstAdministrator | None]]:
+    """Do once what several server processes need before they start. Raises CannotStart.
+
+    Yields the settings of the processes, with the URL of the embedded PostgreSQL if there is one, and the account that
+    a first start created.
+    """
+    async with AsyncExitStack() as stack:
+        url = await _database_url(settings, stack)
+        await upgrade(url)
+        async with Database(url, connections=2) as database:
+            passwords = Passwords(hasher)
+            stack.callback(passwords.close)
+            administrator = await initialize(
+                database,
+                passwords,
+                organization=settings.organization,
+                email=settings.admin_email,
+                password=settings.admin_password,
+            )
+            keys = KeyRing(database, read_secret_key(settings.key_file()), SystemClock(), settings.session_lifetime_s)
+            await check_secret_key(keys, settings)
+            if not settings.database_url:
+                # No other process can use it, so every worker that it lists is dead.
+                async with database.connection() as connection:
+                    dead = await store_dispatch.list_workers(connection)
+                    worker_ids, beats = [row.id for row in dead], [row.beat_at for row in dead]
+                    await store_dispatch.rescue(connection, worker_ids=worker_ids, beats=beats)
+        yield replace(settings, database_url=url), administrator
+
+
 async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
     if settings.database_url:
         return settings.database_url
-    embedded = await asyncio.to_thread(EmbeddedPostgres.start, settings.data_dir)
+    needed = settings.processes * (settings.database_connections + _CONNECTIONS_BESIDE_POOL) + _CONNECTIONS_OF_OTHERS
+    overrides = {"max_connections": str(max(needed, MAX_CONNECTIONS))}
+    embedded = await asyncio.to_thread(partial(EmbeddedPostgres.start, settings.data_dir, overrides=overrides))
     stack.push_async_callback(asyncio.to_thread, embedded.stop)
     watching = asyncio.create_task(embedded.keep_running(), name="embedded postgres")
 

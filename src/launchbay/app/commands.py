@@ -13,7 +13,8 @@ from typing import Any
 import click
 import uvloop
 
-from launchbay.app.build import App, check_secret_key, lifespan
+from launchbay.app.build import App, check_secret_key, lifespan, prepared
+from launchbay.app.supervisor import Channel, Supervisor
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.errors import CannotStart
 from launchbay.postgres.backup import back_up, checked_revision
@@ -23,8 +24,10 @@ from launchbay.settings import Settings, load
 from launchbay.store.database import Database, conninfo
 from launchbay.store.schema import upgrade
 from launchbay.telemetry.logs import configure_logs
+from launchbay.telemetry.metrics import SAMPLE_INTERVAL_S, sample_process
+from launchbay.usecases.organizations import FirstAdministrator
 from launchbay.usecases.sealing import Resealed, reseal
-from launchbay.web.connections import raise_descriptor_limit
+from launchbay.web.connections import Listener, raise_descriptor_limit
 from launchbay.web.server import bind
 from launchbay.web.server import serve as serve_http
 
@@ -205,25 +208,69 @@ async def _reseal(database_url: str, file: Path) -> Resealed:
 @data_option
 @database_option
 @click.option("--no-engine", is_flag=True, help="Serve requests only. Workers run the jobs.")
+@click.option("--processes", type=int, help="Number of server processes on the port. [default: 1]")
 def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: FBT001 - click hands flags over so
-    """Run the API and the job engine in one process."""
+    """Run the API and the job engine, in one process or several."""
     settings = read_settings(config, given)
 
     async def run(stop: asyncio.Event) -> None:
         # The port first: a busy one must not cost the password that is shown only once.
         with bind(settings.host, settings.port) as listener:
-            async with lifespan(settings) as app:
-                await check_secret_key(app, settings)
-                _spare_the_collector()
-                _print_welcome(app)
-                async with asyncio.TaskGroup() as tasks:
-                    if not no_engine:
-                        tasks.create_task(app.engine.run(stop), name="engine")
-                    web = serve_http(app.app, settings, stop, started=partial(_announce, settings), listener=listener)
-                    tasks.create_task(web, name="web")
-                    tasks.create_task(_end_streams(app, stop), name="end of streams")
+            started = partial(_announce, settings)
+            if settings.processes == 1:
+                async with lifespan(settings) as app:
+                    await _serve(app, settings, stop, listener, started, has_engine=not no_engine)
+            else:
+                async with prepared(settings) as (shared, administrator):
+                    _print_welcome(administrator)
+                    await Supervisor(shared, listener, has_engine=not no_engine).run(stop, started=started)
 
     _run(settings, run)
+
+
+def serve_process() -> None:
+    """Run a server process. The first argument is the channel to its supervisor."""
+    channel = Channel(int(sys.argv[1]))
+    order, settings = channel.receive()
+
+    def started(_host: str, _port: int) -> None:
+        channel.ready()
+
+    async def run(stop: asyncio.Event) -> None:
+        async with lifespan(settings) as app:
+            sampling = asyncio.create_task(_sample(app))
+            try:
+                await _serve(app, settings, stop, channel, started, has_engine=order.has_engine)
+            finally:
+                sampling.cancel()
+
+    _run(settings, run, process=order.number)
+
+
+async def _serve(
+    app: App,
+    settings: Settings,
+    stop: asyncio.Event,
+    listener: Listener,
+    started: Callable[[str, int], None],
+    *,
+    has_engine: bool,
+) -> None:
+    await check_secret_key(app.keys, settings)
+    _spare_the_collector()
+    _print_welcome(app.first_administrator)
+    async with asyncio.TaskGroup() as tasks:
+        if has_engine:
+            tasks.create_task(app.engine.run(stop), name="engine")
+        tasks.create_task(serve_http(app.app, settings, stop, started=started, listener=listener), name="web")
+        tasks.create_task(_end_streams(app, stop), name="end of streams")
+
+
+async def _sample(app: App) -> None:
+    """Sample this process for the others, any of which shows the metrics of all."""
+    while True:
+        sample_process(app.database)
+        await asyncio.sleep(SAMPLE_INTERVAL_S)
 
 
 @click.command()
@@ -243,7 +290,7 @@ def worker(config: Path | None, **given: Any) -> None:
 
     async def run(stop: asyncio.Event) -> None:
         async with lifespan(settings) as app:
-            await check_secret_key(app, settings)
+            await check_secret_key(app.keys, settings)
             _spare_the_collector()
             click.echo(f"Launchbay worker {app.engine.name} is running.")
             async with asyncio.TaskGroup() as tasks:
@@ -274,9 +321,11 @@ def migrate(config: Path | None, **given: Any) -> None:
     _run(settings, run)
 
 
-def _run(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+def _run(
+    settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]], process: int | None = None
+) -> None:
     """Run a coroutine with an event that SIGTERM and SIGINT set."""
-    configure_logs(settings.log_level, settings.log_format)
+    configure_logs(settings.log_level, settings.log_format, process)
     raise_descriptor_limit()
 
     async def main() -> None:
@@ -302,8 +351,7 @@ async def _end_streams(app: App, stop: asyncio.Event) -> None:
     await app.feed.close()
 
 
-def _print_welcome(app: App) -> None:
-    administrator = app.first_administrator
+def _print_welcome(administrator: FirstAdministrator | None) -> None:
     if administrator is None:
         return
     click.echo(f"Created administrator {administrator.email}.")

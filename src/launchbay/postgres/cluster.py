@@ -147,6 +147,7 @@ LOG_BYTES = 16 * MIB  # a longer log is put aside at the next start
 _PORT = 5432  # only part of the socket's name, nothing listens on the network
 _SOCKET = f".s.PGSQL.{_PORT}"
 _SOCKET_PATH_BYTES = 103  # of sun_path, on the strictest platform
+MAX_CONNECTIONS = 150  # one server with its pool, commands next to it, and room for a few more processes
 _SETTINGS_FILE = "launchbay.conf"
 _OPERATOR_FILE = "operator.conf"
 _SETTINGS = {
@@ -157,8 +158,7 @@ _SETTINGS = {
     # Reached through the socket in a directory of this account only.
     "listen_addresses": "''",
     "unix_socket_permissions": "0700",
-    # One server with its pool, commands beside it, and room for a few more processes on the same directory.
-    "max_connections": "150",
+    "max_connections": str(MAX_CONNECTIONS),
     "shared_buffers": "128MB",
     "max_wal_size": "1GB",
     "random_page_cost": "1.1",  # solid-state disks

@@ -4,13 +4,14 @@ import logging
 import sys
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 
-def configure_logs(level: str, form: str) -> None:
+def configure_logs(level: str, form: str, process: int | None = None) -> None:
     """Send structlog's and the libraries' logs to standard error, as JSON lines or for a console, from a level on.
 
     Lines have `request_id` while a request is answered, `job` and `instance` while a job runs, and `step` in a step.
+    `process` numbers the server process that writes them, if there are several.
     """
     number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
     shared: list[Processor] = [
@@ -18,6 +19,12 @@ def configure_logs(level: str, form: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    if process is not None:
+
+        def add_process(_: object, __: str, line: EventDict) -> EventDict:
+            return {"process": process, **line}
+
+        shared.append(add_process)
     renderer: Processor = structlog.processors.JSONRenderer()
     last: list[Processor] = [structlog.processors.format_exc_info, renderer]
     if form == "console":

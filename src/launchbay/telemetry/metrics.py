@@ -2,16 +2,33 @@
 
 The counters are of this process, whatever is started in it; what only the database knows is sampled when it is asked
 for (`exposition`). Labels have few values: never an id, a name of a user's, or a secret.
+
+Server processes of one supervisor keep their values in files that all of them read, one for each process number: a
+process that is started again continues the counters of its predecessor. Any of them answers for all.
 """
 
 import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector, values
 from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from launchbay.errors import Unavailable
 from launchbay.store import jobs as store_jobs
 from launchbay.store.database import Database
+
+DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # the library's own
+PROCESS_VARIABLE = "LAUNCHBAY_SERVER_PROCESS"
+_NUMBER = os.environ.get(PROCESS_VARIABLE, "")
+_DIRECTORY = os.environ.get(DIRECTORY_VARIABLE, "") if _NUMBER else ""
+if _DIRECTORY:  # before the first metric is made
+    values.ValueClass = values.MultiProcessValue(lambda: _NUMBER)  # type: ignore[no-untyped-call]  # it has no types
+    Path(_DIRECTORY, f"{_NUMBER}.pid").write_text(str(os.getpid()), "ascii")
 
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
@@ -35,7 +52,12 @@ connections_closed = Counter(
     ("reason",),
     registry=REGISTRY,
 )
-event_streams = Gauge("launchbay_event_streams_open", "Event streams that clients listen to.", registry=REGISTRY)
+event_streams = Gauge(
+    "launchbay_event_streams_open",
+    "Event streams that clients listen to.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
 queue_wait = Histogram(
     "launchbay_job_wait_seconds",
     "Time from the acceptance of a job to its first start.",
@@ -64,25 +86,41 @@ lateness = Histogram(
     buckets=_LATE_S,
     registry=REGISTRY,
 )
-jobs_running = Gauge("launchbay_jobs_running", "Jobs that this process runs now.", registry=REGISTRY)
-queue_depth = Gauge("launchbay_queue_depth", "Jobs of all processes that are ready to start.", registry=REGISTRY)
-jobs_under_way = Gauge("launchbay_jobs_under_way", "Jobs of all processes that haven't ended.", registry=REGISTRY)
-overdue = Gauge("launchbay_schedules_overdue", "Schedules that are due and free to start.", registry=REGISTRY)
-oldest_overdue = Gauge(
-    "launchbay_schedules_oldest_overdue_seconds", "Time since the oldest of them became due.", registry=REGISTRY
+jobs_running = Gauge(
+    "launchbay_jobs_running", "Jobs that this process runs now.", registry=REGISTRY, multiprocess_mode="livesum"
 )
-workers = Gauge("launchbay_workers", "Workers with a recent heartbeat.", registry=REGISTRY)
+
+
+def _of_database(name: str, documentation: str) -> Gauge:
+    """Return a gauge of all processes: the newest sample counts."""
+    return Gauge(name, documentation, registry=REGISTRY, multiprocess_mode="mostrecent")
+
+
+queue_depth = _of_database("launchbay_queue_depth", "Jobs of all processes that are ready to start.")
+jobs_under_way = _of_database("launchbay_jobs_under_way", "Jobs of all processes that haven't ended.")
+overdue = _of_database("launchbay_schedules_overdue", "Schedules that are due and free to start.")
+oldest_overdue = _of_database("launchbay_schedules_oldest_overdue_seconds", "Time since the oldest of them became due.")
+workers = _of_database("launchbay_workers", "Workers with a recent heartbeat.")
 pool_connections = Gauge(
     "launchbay_database_pool_connections",
     "Database connections of this process, by state.",
     ("state",),
     registry=REGISTRY,
+    multiprocess_mode="livesum",
 )
 pool_waiting = Gauge(
-    "launchbay_database_pool_waiting", "Tasks of this process that wait for a database connection.", registry=REGISTRY
+    "launchbay_database_pool_waiting",
+    "Tasks of this process that wait for a database connection.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
 )
-tasks = Gauge("launchbay_asyncio_tasks", "Tasks of the event loop of this process.", registry=REGISTRY)
-database_up = Gauge("launchbay_database_up", "1 if the database answers, else 0.", registry=REGISTRY)
+tasks = Gauge(
+    "launchbay_asyncio_tasks",
+    "Tasks of the event loop of this process.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+database_up = _of_database("launchbay_database_up", "1 if the database answers, else 0.")
 
 
 def job_claimed(fence: int, waited_s: float) -> None:
@@ -94,13 +132,13 @@ def job_claimed(fence: int, waited_s: float) -> None:
 
 
 SAMPLE_S = 2.0  # a scrape must not wait for a database that is away: then its figures are missing, and it says so
+SAMPLE_INTERVAL_S = 5.0  # of processes that don't know when another one is asked for their metrics
 FRESH_S = 10.0  # a heartbeat of this age is of a worker that may live
 
 
 async def exposition(database: Database) -> bytes:
     """Return everything in Prometheus' text format. A database that is away leaves out what only it knows."""
-    tasks.set(len(asyncio.all_tasks()))
-    _sample_pool(database)
+    sample_process(database)
     try:
         async with asyncio.timeout(SAMPLE_S), database.connection() as connection:
             sample = await store_jobs.sample_load(connection, fresh_s=FRESH_S)
@@ -115,10 +153,34 @@ async def exposition(database: Database) -> bytes:
     overdue.set(sample.overdue)
     oldest_overdue.set(sample.oldest_overdue_s)
     workers.set(sample.workers)
-    return generate_latest(REGISTRY)
+    return generate_latest(_all_processes() if _DIRECTORY else REGISTRY)
 
 
-def _sample_pool(database: Database) -> None:
+class _Processes(Collector):
+    """CPU time, memory and files of each server process of the supervisor."""
+
+    def collect(self) -> Iterable[Metric]:
+        families: dict[str, Metric] = {}
+        for file in sorted(Path(_DIRECTORY).glob("*.pid")):
+            pid = file.read_text("ascii")
+            for found in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():  # type: ignore[misc]  # pid is a text
+                family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
+                for sample in found.samples:
+                    family.add_sample(sample.name, {"process": file.stem}, sample.value)
+        return families.values()
+
+
+def _all_processes() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, _DIRECTORY)  # type: ignore[no-untyped-call]  # it has no types
+    registry.register(_Processes())
+    PlatformCollector(registry=registry)
+    return registry
+
+
+def sample_process(database: Database) -> None:
+    """Sample the tasks and database connections of this process."""
+    tasks.set(len(asyncio.all_tasks()))
     pool_connections.labels("idle").set(database.pool.idle)
     pool_connections.labels("used").set(database.pool.used)
     pool_waiting.set(database.pool.waiting)

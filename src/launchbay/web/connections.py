@@ -10,7 +10,7 @@ import ssl
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -43,6 +43,20 @@ class Connection(Protocol):
         ...
 
     def drop(self) -> None: ...
+
+
+class Listener(Protocol):
+    """Where connections come from: a listening socket, or what stands for it."""
+
+    def listen(self, backlog: int, /) -> None: ...
+
+    def getsockname(self) -> Any: ...
+
+    def fileno(self) -> int: ...
+
+    def accept(self) -> tuple[socket.socket, Any]: ...
+
+    def close(self) -> None: ...
 
 
 class _Entry:
@@ -84,7 +98,7 @@ class Acceptor:
 
     def __init__(
         self,
-        listener: socket.socket,
+        listener: Listener,
         make: Callable[[], asyncio.Protocol],
         context: ssl.SSLContext | None,
         settings: Settings,

@@ -13,7 +13,7 @@ from uvicorn import Config, Server
 from launchbay.errors import CannotStart
 from launchbay.limits import KEEP_ALIVE_IDLE_S
 from launchbay.settings import Settings
-from launchbay.web.connections import Acceptor, bounds
+from launchbay.web.connections import Acceptor, Listener, bounds
 from launchbay.web.protocol import BoundedHttpProtocol
 from launchbay.web.tls import Certificate
 
@@ -24,31 +24,32 @@ _BACKLOG = 2048
 class _EmbeddedServer(Server):
     """uvicorn's server, embedded in a larger program."""
 
-    def __init__(self, config: Config, settings: Settings) -> None:
+    def __init__(self, config: Config, settings: Settings, listener: Listener) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
         self._settings = settings
+        self._listener = listener
         self._acceptor: Acceptor | None = None
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - uvicorn's signature
         """Accept connections with our own acceptor instead of uvicorn's, which has no bounds."""
-        assert sockets is not None, "`run_here` gives the socket"
         self.servers = []
-        self._acceptor = Acceptor(sockets[0], self._protocol, self.config.ssl, self._settings)
+        self._acceptor = Acceptor(self._listener, self._protocol, self.config.ssl, self._settings)
         self.started = True
         self.accepting.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._acceptor is not None:
             self._acceptor.close()
+        self._listener.close()
         await super().shutdown(sockets)
 
     def _protocol(self) -> BoundedHttpProtocol:
         return BoundedHttpProtocol(self.config, self.server_state, self.lifespan.state)
 
-    async def run_here(self, listener: socket.socket) -> None:
+    async def run_here(self) -> None:
         """Serve until `should_exit`, without the signal handlers that uvicorn's `serve` installs."""
-        await self._serve([listener])
+        await self._serve()
 
 
 async def serve(
@@ -57,7 +58,7 @@ async def serve(
     stop: asyncio.Event,
     *,
     started: Callable[[str, int], None] | None = None,
-    listener: socket.socket | None = None,
+    listener: Listener | None = None,
 ) -> None:
     """Serve until `stop` is set, then finish running requests within `stop_grace_s` and close all connections.
 
@@ -73,9 +74,9 @@ async def serve(
     except OSError as error:
         listener.close()
         raise _cannot_listen(settings.host, settings.port, error) from error
-    server = _EmbeddedServer(_config(app, settings, certificate), settings)
+    server = _EmbeddedServer(_config(app, settings, certificate), settings, listener)
     reloading = asyncio.create_task(certificate.keep_current()) if certificate is not None else None
-    running = asyncio.create_task(server.run_here(listener))
+    running = asyncio.create_task(server.run_here())
     accepting = asyncio.create_task(server.accepting.wait())
     stopping = asyncio.create_task(stop.wait())
     try:
