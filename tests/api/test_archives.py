@@ -119,7 +119,10 @@ async def test_a_copy_in_the_same_installation_stands_for_itself(database_url: s
         copy = await exported(api, made["id"])
         assert by_name({**copy, "name": archive["name"]}) == by_name(archive)
         assert not set(copy["mentions"]) & set(archive["mentions"])
-        assert made["invitations"] == []
+        # Whoever has an account accepts the copy, with a link of its own.
+        [invited] = made["invitations"]
+        assert invited["email"] == "ann@example.org"
+        assert "/console/invitations/" in invited["invitation"]
 
 
 @pytest.mark.parametrize(

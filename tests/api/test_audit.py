@@ -27,6 +27,7 @@ from tests.support.service import (
     accepted,
     fresh_email,
     fresh_name,
+    join,
     person,
     refused,
     running_api,
@@ -202,16 +203,19 @@ async def test_only_who_may_view_it_sees_the_log_and_nobody_sees_another_organiz
     assert "hidden" not in str(await entries(stage.api, stage.api.organization))
 
 
-async def test_what_a_person_does_to_the_own_account_is_seen_by_each_of_their_organizations(stage: Stage) -> None:
+async def test_what_a_person_does_to_the_own_account_is_seen_by_the_organization_that_made_it(stage: Stage) -> None:
     outsider, organization, _ = await stage.api.outsider()
     who = await person(stage.api)
-    accepted(await outsider.post(f"organizations/{organization}/users", {"email": who.email, "name": "Both"}))
+    await join(outsider, organization, who)
     accepted(
         await who.put("users/me/password", {"currentPassword": PERSON_PASSWORD, "newPassword": "another one of theirs"})
     )
-    for caller, log in ((stage.api, stage.api.organization), (outsider, organization)):
+    for caller, log, operation in (
+        (stage.api, stage.api.organization, "change_password"),
+        (outsider, organization, "accept_membership"),
+    ):
         [entry] = await entries(caller, log, actor=who.id)
-        assert (entry["operation"], entry["object"]) == ("change_password", f"/users/{who.id}")
+        assert (entry["operation"], entry["object"]) == (operation, f"/users/{who.id}")
 
 
 async def test_no_secret_is_in_the_log(stage: Stage) -> None:

@@ -14,6 +14,7 @@ from tests.support.service import (
     Person,
     accepted,
     fresh_name,
+    join,
     person,
     refused,
     running_api,
@@ -378,7 +379,7 @@ async def test_a_path_of_a_user_may_need_the_organization(api: Api) -> None:
     who = await person(api, "Guest", organization=organization, by=outsider)
     query = {"permission": "Read", "path": f"/users/{who.id}"}
     assert (await explained(who, **query))["allowed"] is True
-    accepted(await api.post(f"organizations/{api.organization}/users", {"email": who.email, "name": "Both"}))
+    await join(api, api.organization, who)
     assert organization in refused(await who.get("permissions/explain", **query), 400, "BadRequest")
     assert (await explained(who, **query, organization=organization))["allowed"] is True
     assert (await explained(who, **query, organization=api.organization))["allowed"] is False

@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 from tests.support.databases import Databases
 from tests.support.pages import browser, get, send
 from tests.support.service import (
-    EMAIL,
     PERSON_PASSWORD,
     UNKNOWN,
     Api,
@@ -20,6 +19,7 @@ from tests.support.service import (
     basic,
     fresh_email,
     fresh_name,
+    join,
     person,
     refused,
     running_api,
@@ -119,13 +119,17 @@ async def test_an_address_of_other_letters_is_nobody_elses(api: Api, letter: str
         refused(await api.post(users(api.organization), {**body, "email": other}), 400, "InvalidEmail")
 
 
-async def test_the_account_of_another_organization_becomes_a_member_as_it_is(api: Api) -> None:
+async def test_the_account_of_another_organization_is_invited_as_it_is(api: Api) -> None:
     outsider, organization, _ = await api.outsider()
     who = await person(api, "Guest", organization=organization, by=outsider)
     body = {"email": who.email.upper(), "name": "Somebody else", "roles": ["Guest"]}
     refused(await api.post(users(api.organization), {**body, "password": "taken over by him"}), 400, "AccountExists")
     assert {row["id"] for row in accepted(await who.get("organizations"))} == {organization}
-    assert accepted(await api.post(users(api.organization), body)) == {"id": who.id}
+    added = accepted(await api.post(users(api.organization), body))
+    assert (added["id"], added["pending"]) == (who.id, True)
+    assert {row["id"] for row in accepted(await who.get("organizations"))} == {organization}
+    assert "Person" not in str(accepted(await api.get(f"{users(api.organization)}/{who.id}")))
+    accepted(await who.post("users/me/invitations", {"invitation": added["invitation"]}))
     assert {row["id"] for row in accepted(await who.get("organizations"))} == {organization, api.organization}
     assert (await user_named(api, who.id))["name"] == "Person"
     refused(await api.post(users(api.organization), body), 400, "AlreadyMember")
@@ -190,12 +194,11 @@ async def test_a_removed_user_loses_the_organization_and_an_account_without_any_
 async def test_a_removed_user_who_belongs_elsewhere_keeps_the_account_but_no_roles(api: Api) -> None:
     outsider, organization, _ = await api.outsider()
     who = await person(api, "Guest", organization=organization, by=outsider)
-    body = {"email": who.email, "name": "Ann", "roles": ["Administrator"]}
-    accepted(await api.post(users(api.organization), body))
+    await join(api, api.organization, who, "Administrator")
     accepted(await api.delete(f"{users(api.organization)}/{who.id}"))
     assert [row["id"] for row in accepted(await who.get("organizations"))] == [organization]
     refused(await who.get(users(api.organization)), 403, "NotAllowed")
-    accepted(await api.post(users(api.organization), {**body, "roles": []}))
+    await join(api, api.organization, who)
     assert (await user_named(api, who.id))["roles"] == []
 
 
@@ -213,18 +216,23 @@ async def test_a_disabled_user_is_nobody_until_enabled_again(api: Api) -> None:
         refused(await api.put(path, body), 400, "WrongField")
 
 
-async def test_an_account_of_two_organizations_is_disabled_only_by_who_manages_both(api: Api) -> None:
+async def test_an_account_of_two_organizations_is_disabled_by_the_one_that_made_it(api: Api) -> None:
     outsider, organization, _ = await api.outsider()
     who = await person(api, "Guest", organization=organization, by=outsider)
-    accepted(await api.post(users(api.organization), {"email": who.email, "name": "Ann"}))
-    for caller, own in ((api, api.organization), (outsider, organization)):
-        refused(await caller.put(f"{users(own)}/{who.id}", {"enabled": False}), 403, "NotAllowed")
+    await join(api, api.organization, who, "Administrator")
+    refused(await api.put(f"{users(api.organization)}/{who.id}", {"enabled": False}), 403, "NotAllowed")
     accepted(await who.get("organizations"))
-    accepted(await outsider.post(users(organization), {"email": EMAIL, "name": "Both", "roles": ["Administrator"]}))
+    accepted(await outsider.put(f"{users(organization)}/{who.id}", {"enabled": False}))
+    refused(await who.get("organizations"), 401, "NotAuthenticated")
+    accepted(await outsider.put(f"{users(organization)}/{who.id}", {"enabled": True}))
+    accepted(await api.delete(f"{users(api.organization)}/{who.id}"))
+
+
+async def test_nobody_escapes_disabling_by_an_organization_of_their_own(api: Api) -> None:
+    who = await person(api, "Administrator")
+    accepted(await who.post("organizations", {"name": fresh_name()}))
     accepted(await api.put(f"{users(api.organization)}/{who.id}", {"enabled": False}))
     refused(await who.get("organizations"), 401, "NotAuthenticated")
-    [me] = [row for row in accepted(await outsider.get(users(organization))) if row["email"] == EMAIL]
-    accepted(await outsider.delete(f"{users(organization)}/{me['id']}"))
 
 
 async def test_users_of_a_foreign_organization_stay_untouched(api: Api) -> None:

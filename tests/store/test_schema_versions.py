@@ -35,6 +35,8 @@ ACCEPTED: Rows = {
     ("instance_events", "instance_events_pkey"),
     ("log_lines", "log_lines_instance"),
     ("log_lines", "log_lines_pkey"),
+    # Older servers do not write the column; a trigger fills it.
+    ("users", "users_home_organization_id_fkey"),
 }
 
 COLUMNS = """

@@ -14,7 +14,7 @@ import httpx
 from launchbay.ids import new_id
 from tests.support.network import LoopbackServer
 from tests.support.pages import ORIGIN, browser, send
-from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_email, fresh_name, person
+from tests.support.service import PERSON_PASSWORD, Api, Person, accepted, fresh_email, fresh_name, person
 
 Call = Callable[[], Awaitable[httpx.Response]]
 Scenario = Callable[["Stage"], Awaitable[Call]]
@@ -217,6 +217,30 @@ async def accept_invitation(stage: Stage) -> Call:
     return call
 
 
+async def _invited(stage: Stage) -> tuple[Person, str]:
+    """Return somebody of another organization, and the link that invites them."""
+    outsider, organization, _ = await stage.api.outsider()
+    who = await person(stage.api, organization=organization, by=outsider)
+    added = await stage.api.post(f"{stage.organization}/users", {"email": who.email, "name": "Ann"})
+    return who, str(accepted(added)["invitation"])
+
+
+async def accept_membership(stage: Stage) -> Call:
+    who, link = await _invited(stage)
+    return partial(who.post, "users/me/invitations", {"invitation": link})
+
+
+async def decline_membership(stage: Stage) -> Call:
+    who, _ = await _invited(stage)
+    [offered] = accepted(await who.get("users/me/invitations"))
+    return partial(who.delete, f"users/me/invitations/{offered['id']}")
+
+
+async def leave_organization(stage: Stage) -> Call:
+    who = await person(stage.api, "Guest")
+    return partial(who.delete, f"users/me/organizations/{stage.api.organization}")
+
+
 async def create_application(stage: Stage) -> Call:
     return partial(stage.api.post, f"{stage.organization}/applications", {"name": fresh_name("app")})
 
@@ -396,6 +420,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_user, update_user, remove_user, assign_roles, revoke_roles,
         create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
         change_password, generate_token, exchange_token, revoke_token, sign_out_everywhere, accept_invitation,
+        accept_membership, decline_membership, leave_organization,
         create_application, rename_application, delete_application,
         replace_manifest, set_manifest_source, refresh_manifest,
         create_revision, change_revision, delete_revision,

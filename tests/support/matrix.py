@@ -288,6 +288,13 @@ async def _accept_invitation(stage: Stage, _: Actor) -> Sent:
     return Sent("POST", f"/invitation/{await _invitation(stage)}", form, FORM)
 
 
+async def _leave(stage: Stage, _: Actor) -> Sent:
+    """Leave an organization that no caller belongs to: they are needed where they are."""
+    outsider, organization, _environment = await stage.api.outsider()
+    who = await person(stage.api, organization=organization, by=outsider)
+    return Sent("DELETE", f"{PREFIX}users/me/organizations/{organization}", owner=who)
+
+
 async def _import(stage: Stage, _: Actor) -> Sent:
     """Plan an import: a real one would make its caller a member of one more organization."""
     archive = accepted(await stage.api.get(f"{stage.organization}/archive"))
@@ -303,6 +310,7 @@ OWN_WAY: dict[str, BuildRequest] = {
     "exchange_token": _exchange,
     "generate_token": _generate,
     "accept_invitation": _accept_invitation,
+    "leave_organization": _leave,
 }
 
 

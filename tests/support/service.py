@@ -344,6 +344,15 @@ async def person(api: Api, *roles: str, organization: str = "", by: Caller | Non
     return Person(api, created["id"], email, PERSON_PASSWORD)
 
 
+async def join(inviter: Caller, organization: str, who: Person, *roles: str) -> str:
+    """Make somebody with an account a member of another organization; return the invitation link."""
+    body = {"email": who.email, "name": "Invited", "roles": list(roles)}
+    added = accepted(await inviter.post(f"organizations/{organization}/users", body))
+    assert (added["id"], added["pending"]) == (who.id, True)
+    accepted(await who.post("users/me/invitations", {"invitation": added["invitation"]}))
+    return str(added["invitation"])
+
+
 async def user_named(api: Api, user_id: str, organization: str = "") -> Any:
     """Return the list item of a user."""
     rows = accepted(await api.get(f"organizations/{organization or api.organization}/users"))

@@ -56,7 +56,7 @@ class Audit:
         before: Document | None = None,
         after: Document | None = None,
     ) -> None:
-        """Record what the actor changed about themselves; each of their organizations sees it."""
+        """Record what the actor changed about themselves, for the organization that made the account."""
         await store.insert_for_actor(connection, **self._columns(actor, operation, changed, before, after))
 
     def fingerprint(self, value: Any) -> str:

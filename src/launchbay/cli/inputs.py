@@ -55,6 +55,7 @@ _NAMES: Mapping[str, Callable[[Connection], Iterable[str]]] = {
     "instance": lambda connection: (
         each.name for each in connection.names.instances(None) if each.status != "Destroyed"
     ),
+    "invitation": lambda connection: (each.organization_name for each in connection.client.list_invitations()),
     "revision": _revisions,
     "role": _named_in_organization("list_roles"),
     "service": _named_in_organization("list_services"),
@@ -189,7 +190,19 @@ def _json(value: str, item: str) -> Any:
 
 
 Read = Callable[[Any, Connection, Mapping[str, Any]], Any]
-_NAMED = {"application", "environment", "instance", "revision", "role", "service", "token", "user", "webhook", "zone"}
+_NAMED = {
+    "application",
+    "environment",
+    "instance",
+    "invitation",
+    "revision",
+    "role",
+    "service",
+    "token",
+    "user",
+    "webhook",
+    "zone",
+}
 _LISTS = {"environments": "environment", "services": "service"}
 _MAPPINGS = {"parameters", "arguments", "user_data"}
 _METAVARS = {"properties": "PROPERTY..."}

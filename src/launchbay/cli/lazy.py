@@ -78,6 +78,7 @@ NOUNS: Mapping[str, str] = {
     "audit": "List who changed what, and when.",
     "environment": "Manage environments: policies, markers, properties, services.",
     "instance": "Operate instances: status, workflows, schedules, log, events.",
+    "invitation": "Join organizations that invite you.",
     "job": "Show, cancel and resume jobs of instances.",
     "manifest": "Upload and show manifests of applications, by version.",
     "organization": "Manage organizations.",

@@ -1,13 +1,14 @@
 """Names instead of ids: what a user types is looked up in the organization, unless it is an id."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import click
 
 from launchbay.cli.lazy import unknown_name
 from launchbay.cli.output import ObjectNotFound
-from launchbay.client import Client
+from launchbay.client import Client, NotAllowed
 from launchbay.client.types import InstanceSummary
 from launchbay.ids import is_id
 
@@ -57,7 +58,20 @@ class Names:
         address = text.lower() if text.isascii() else text
         if any(email == address for email, _ in pairs):
             return _chosen("user", address, pairs)
+        if not any(text == name for name, _ in named):
+            # Perhaps somebody who has not accepted the invitation yet. Only who manages users sees them.
+            with suppress(NotAllowed):
+                invited = self._client.list_pending_users(self.organization())
+                pairs += [(text if user.email == address else user.email, user.id) for user in invited]
         return _chosen("user", text, [*named, *pairs])
+
+    def invitation(self, text: str) -> str:
+        """Return the id of an invitation, by the name of its organization."""
+        if is_id(text):
+            return text
+        return _chosen(
+            "invitation", text, [(each.organization_name, each.id) for each in self._client.list_invitations()]
+        )
 
     def token(self, text: str) -> str:
         """Return the id of a refresh token, by its label."""

@@ -105,10 +105,21 @@ class Operations:
         roles: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.AddedUser]:
-        """Add a user to an organization: a new account, or the existing account with this email address. Permission:
-        ManageUsers; ManageRoles too if roles are given.
+        """Add a user to an organization, or invite an existing account. Permission: ManageUsers; ManageRoles too if
+        roles are given.
 
         `password`: First password. Default: an invitation link for the user to set one.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/invitations"))
+    def list_pending_users(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.PendingUser]]:
+        """List people who have an account and are invited to an organization. Permission: ManageUsers on each user
+        returned.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
         """
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/users/{userId}"))
@@ -117,8 +128,8 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}", media_type=JSON))
     def update_user(self, organization_id: str, user_id: str, *, enabled: bool) -> Call[None]:
-        """Disable or enable a user's account. Permission: ManageUsers on the user, in every organization that the
-        account belongs to.
+        """Disable or enable a user's account. Permission: ManageUsers on the user, in the organization that made the
+        account.
 
         `enabled`: Whether the account can sign in.
         """
@@ -884,6 +895,30 @@ class Operations:
     @operation(OperationSpec("DELETE", "/api/1/tokens/{id}"))
     def revoke_token(self, token_id: str) -> Call[None]:
         """Revoke one of your refresh tokens. Permission: None: your own account."""
+
+    @list_operation(OperationSpec("GET", "/api/1/users/me/invitations"))
+    def list_invitations(
+        self, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.InvitationItem]]:
+        """List the organizations that you are invited to. Permission: None: your own account.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/users/me/invitations", media_type=JSON))
+    def accept_membership(self, *, invitation: str) -> Call[types.JoinedOrganization]:
+        """Accept an invitation to an organization. Permission: None: your own account."""
+
+    @operation(OperationSpec("DELETE", "/api/1/users/me/invitations/{id}"))
+    def decline_membership(self, invitation_id: str) -> Call[None]:
+        """Decline an invitation to an organization. Permission: None: your own account."""
+
+    @operation(OperationSpec("DELETE", "/api/1/users/me/organizations/{orgId}"))
+    def leave_organization(self, organization_id: str) -> Call[None]:
+        """Leave an organization. If it is your last one, your account is deleted. Permission: None: your own
+        account.
+        """
 
     @operation(OperationSpec("POST", "/refreshToken/jwtBearer", media_type=JSON, repeatable=True, public=True))
     def exchange_token(self, *, refresh_token: str) -> Call[types.SessionToken]:

@@ -123,15 +123,27 @@ class UserItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AddedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The ID of the user; for a new account without a password also the invitation link and its expiry."""
+    """The ID of the user. `pending`: they must accept the invitation first."""
 
     id: str
     invitation: str | None = None
     invitation_expires_at: int | None = None
+    pending: bool = False
+
+
+class PendingUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Somebody who is invited. `roles` are those offered."""
+
+    id: str
+    name: str
+    email: str
+    roles: list[str]
+    created_at: int
+    expires_at: int
 
 
 class UserDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A user in detail. `invited` is true until the first password is set."""
+    """A user in detail. `invited`: has no password yet. `pending`: must accept the invitation first."""
 
     id: str
     name: str
@@ -142,6 +154,7 @@ class UserDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enabled: bool
     invited: bool
     created_at: int
+    pending: bool | None = None
 
 
 class RoleItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -634,6 +647,23 @@ class TokenItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: int
     expires_at: int
     last_used_at: int | None
+
+
+class InvitationItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An organization that you can join, with the roles that it offers."""
+
+    id: str
+    organization_id: str
+    organization_name: str
+    roles: list[str]
+    created_at: int
+    expires_at: int
+
+
+class JoinedOrganization(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The ID of the organization."""
+
+    id: str
 
 
 class SessionToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

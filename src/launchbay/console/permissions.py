@@ -32,6 +32,10 @@ class UiPermissions:
         """Rename the organization, and see and change its webhooks."""
         return manages_every_user(self._permitted)
 
+    def manage_some_users(self) -> bool:
+        """See who is invited."""
+        return self._permitted.holds(Permission.MANAGE_USERS)
+
     def view_audit(self) -> bool:
         return self._permitted.holds(Permission.VIEW_AUDIT)
 

@@ -105,8 +105,43 @@ list_by_organization = _sql.rows("list_by_organization", OrganizationUserRow)
 get_in_organization = _sql.row("get_in_organization", AccountRow)
 get_by_email = _sql.row("get_by_email", User)
 list_organization_ids = _sql.value("list_organization_ids", list)
+get_home = _sql.value("get_home", str)
 lock = _sql.value("lock", str)
 delete = _sql.change("delete")
+
+
+class PendingMemberRow(NamedTuple):
+    """Somebody who is invited, with the organization's name for them and the roles offered."""
+
+    id: str
+    name: str
+    email: str
+    roles: list[str]
+    created_at: datetime
+    expires_at: datetime
+
+
+class PendingMembershipRow(NamedTuple):
+    """An organization that invites, and the roles that it offers."""
+
+    id: str
+    organization_id: str
+    organization: str
+    roles: list[str]
+    created_at: datetime
+    expires_at: datetime
+
+
+put_pending_membership = _sql.value("put_pending_membership", datetime)
+list_pending_members = _sql.rows("list_pending_members", PendingMemberRow)
+get_pending_member = _sql.row("get_pending_member", PendingMemberRow)
+list_pending_memberships = _sql.rows("list_pending_memberships", PendingMembershipRow)
+get_pending_membership = _sql.row("get_pending_membership", PendingMembershipRow)
+accept_pending_membership = _sql.change("accept_pending_membership")
+offer_roles = _sql.change("offer_roles")
+withdraw_roles = _sql.change("withdraw_roles")
+withdraw_pending_membership = _sql.change("withdraw_pending_membership")
+decline_pending_membership = _sql.value("decline_pending_membership", str)
 
 
 class ConsoleSessionRow(NamedTuple):

@@ -159,7 +159,7 @@ class Work:
     async def audit_own(
         self, operation: str, changed: Resource | str, before: Document | None = None, after: Document | None = None
     ) -> None:
-        """Record what the caller changed about themselves; each of their organizations sees it."""
+        """Record what the caller changed about themselves, for the organization that made the account."""
         await self.app.audit.record_own(
             self.connection, self.actor, operation, str(changed), before=before, after=after
         )

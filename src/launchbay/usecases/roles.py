@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from launchbay.auth import permissions as auth_permissions
 from launchbay.auth.gate import read_role_text
 from launchbay.auth.permissions import Permission
-from launchbay.errors import BadRequest, NotAllowed
-from launchbay.ids import new_id
+from launchbay.errors import BadRequest, NotAllowed, NotFound
+from launchbay.ids import is_id, new_id
 from launchbay.store import organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
@@ -95,29 +95,44 @@ async def delete_role(ctx: Context, role_id: str) -> None:
 
 
 async def assign_roles(ctx: Context, organization_id: str, user_id: str, names: Sequence[str]) -> None:
-    """Give roles to a member; those held already stay. Raises BadRequest naming the roles that do not exist."""
+    """Give roles to a member, or offer them to somebody invited.
+
+    Raises BadRequest naming the roles that do not exist.
+    """
     async with ctx.begin() as work:
-        before = await _held_by(work, organization_id, user_id)
+        before, is_pending = await _held_by(work, organization_id, user_id)
         wanted = await roles_named(work, organization_id, names)
         require_assignment(work, organization_id, user_id, wanted)
-        await store.assign_role(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        role_ids = [role.id for role in wanted]
+        if is_pending:
+            await store.offer_roles(
+                work.connection, organization_id=organization_id, user_id=user_id, role_ids=role_ids
+            )
+        else:
+            await store.assign_role(work.connection, user_id=user_id, role_ids=role_ids)
         after = {"roles": sorted({*before, *(role.name for role in wanted)})}
         at = auth_permissions.user(user_id)
         await work.audit("assign_roles", organization_id, {"roles": before}, after, at=at)
 
 
 async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: Sequence[str]) -> None:
-    """Take roles from a member; those not held do not matter.
+    """Take roles from a member, or from the offer to somebody invited.
 
     Raises BadRequest naming the roles that do not exist, and when nobody would be administrator any more.
     """
     async with ctx.begin() as work:
-        before = await _held_by(work, organization_id, user_id)
+        before, is_pending = await _held_by(work, organization_id, user_id)
         unwanted = await roles_named(work, organization_id, names)
         require_assignment(work, organization_id, user_id, unwanted)
-        if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
-            await require_another_administrator(work, organization_id, user_id)
-        await store.revoke_role(work.connection, user_id=user_id, role_ids=[role.id for role in unwanted])
+        role_ids = [role.id for role in unwanted]
+        if is_pending:
+            await store.withdraw_roles(
+                work.connection, organization_id=organization_id, user_id=user_id, role_ids=role_ids
+            )
+        else:
+            if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
+                await require_another_administrator(work, organization_id, user_id)
+            await store.revoke_role(work.connection, user_id=user_id, role_ids=role_ids)
         after = {"roles": sorted({*before} - {role.name for role in unwanted})}
         at = auth_permissions.user(user_id)
         await work.audit("revoke_roles", organization_id, {"roles": before}, after, at=at)
@@ -153,14 +168,34 @@ def require_assignment(work: Work, organization_id: str, user_id: str, touched: 
         )
 
 
-async def _held_by(work: Work, organization_id: str, user_id: str) -> list[str]:
-    """Look a member up for a change of roles, lock the organization, and return the names of the roles held."""
-    await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
+async def _held_by(work: Work, organization_id: str, user_id: str) -> tuple[list[str], bool]:
+    """Look a user up for a change of roles, and lock the organization.
+
+    Return the names of the roles held, or offered to who has not accepted yet, and whether they are offered.
+    """
+    try:
+        await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
+    except NotFound:
+        pending = await _offered_to(work, organization_id, user_id)
+        if pending is None:
+            raise
+        return pending, True
     await organizations.lock(work.connection, organization_id=organization_id)
     await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
     member = await store.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
     assert member is not None, "nobody leaves while the organization is locked"
-    return member.roles
+    return member.roles, False
+
+
+async def _offered_to(work: Work, organization_id: str, user_id: str) -> list[str] | None:
+    if not is_id(organization_id) or not is_id(user_id):
+        return None
+    if await store.get_pending_member(work.connection, organization_id=organization_id, user_id=user_id) is None:
+        return None
+    await work.lookup.organization(organization_id, Permission.MANAGE_ROLES, auth_permissions.user(user_id))
+    await organizations.lock(work.connection, organization_id=organization_id)
+    pending = await store.get_pending_member(work.connection, organization_id=organization_id, user_id=user_id)
+    return None if pending is None else pending.roles
 
 
 async def _for_change(work: Work, role_id: str) -> Role:

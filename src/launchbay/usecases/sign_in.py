@@ -32,9 +32,9 @@ class SignInLink:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What the link is made of, here and nowhere else in clear, and when it ends."""
+    """The path of the link, nowhere else in clear, and when it ends."""
 
-    token: str = field(repr=False)
+    path: str = field(repr=False)
     expires_at: datetime
 
 
@@ -48,7 +48,7 @@ async def invite(connection: Connection, user_id: str) -> Invitation:
         lifetime_s=INVITATION_LIFETIME_DAYS * 24 * 3600,
     )
     assert expires_at is not None, "an insert answers its row"
-    return Invitation(token, expires_at)
+    return Invitation(f"/invitation/{token}", expires_at)
 
 
 async def read_invitation(app: AppContext, token: str) -> User:

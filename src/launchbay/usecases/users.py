@@ -1,40 +1,55 @@
 """The users of an organization (reference §2, User; conformance.md, "Beyond the reference").
 
-An account belongs to everybody who counts it among their members. So what reaches beyond one organization (disabling)
-needs the permission in each of them, and a password is set by others only when the account is made.
+The organization that made an account manages it: it disables the account, and sees its sign-ins in the audit log. Other
+organizations invite the account, and can only end the membership again.
+
+An account may have been made by somebody who only claims to be its person. So nothing is given to an account because
+of its address: a membership waits until the person accepts it, with the link that the organization has handed to them
+(docs/decisions/0095-memberships-are-accepted.md).
 """
 
+import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
 from launchbay.auth import gate, permissions
 from launchbay.auth.permissions import Permission
+from launchbay.auth.tokens import hash_token
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
-from launchbay.ids import new_id
+from launchbay.ids import is_id, new_id
+from launchbay.limits import INVITATION_LIFETIME_DAYS
 from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, users
 from launchbay.store.database import unique_violation_as
-from launchbay.store.users import AccountRow, OrganizationUserRow
+from launchbay.store.users import AccountRow, OrganizationUserRow, PendingMemberRow, PendingMembershipRow, User
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
 from launchbay.usecases.sign_in import Invitation, invite
 
+_RANDOM_BYTES = 32
+_LONGEST = 100  # characters of what can be a token at all
 R = TypeVar("R", OrganizationUserRow, AccountRow)
 
 
 class UserView(NamedTuple, Generic[R]):
-    """A member, in a list or in full, and what the caller may do to them."""
+    """A member, and what the caller may do to them. A pending one has not accepted yet."""
 
     row: R
     can_evict: bool
     can_manage_roles: bool
+    is_pending: bool = False
 
 
 class CreatedUser(NamedTuple):
-    """Who was added; `invitation` is for a new account without a password."""
+    """Who was added. Only a new account with a password has no invitation.
+
+    An account that existed before becomes a member when its person accepts: `is_pending`.
+    """
 
     id: str
     invitation: Invitation | None
+    is_pending: bool
 
 
 async def list_users(ctx: Context, organization_id: str) -> list[UserView[OrganizationUserRow]]:
@@ -53,7 +68,25 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView[Organi
 
 async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserView[AccountRow]:
     async with ctx.read() as work:
-        await work.lookup.member(organization_id, user_id, Permission.READ)
+        try:
+            await work.lookup.member(organization_id, user_id, Permission.READ)
+        except NotFound:
+            pending = await _pending_member(work, organization_id, user_id)
+            if pending is None:
+                raise
+            await work.lookup.organization(organization_id, Permission.READ, permissions.user(user_id))
+            account = AccountRow(
+                pending.id,
+                pending.name,
+                pending.email,
+                enabled=True,
+                is_invited=True,
+                created_at=pending.created_at,
+                roles=pending.roles,
+            )
+            grants = work.lookup.grants(organization_id)
+            can_evict = gate.can_evict(grants, user_id, ())
+            return UserView(account, can_evict, gate.can_manage_roles(grants, user_id), is_pending=True)
         row = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
         if row is None:
             raise NotFound(f"The user {user_id} has just left the organization.")
@@ -65,10 +98,10 @@ async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserVie
 async def create_user(
     ctx: Context, organization_id: str, *, email: str, name: str, password: str | None, role_names: Sequence[str]
 ) -> CreatedUser:
-    """Add a user to an organization: a new account, or the existing one with this email address.
+    """Add a new account to an organization, or invite the one with this email address.
 
-    A new account without a password gets an invitation. Raises BadRequest for what is wrong with the fields, for roles
-    that do not exist, for a member, and for a password given for an account that exists: it is not ours to change.
+    A new account without a password gets an invitation too. Raises BadRequest for what is wrong with the fields, for
+    roles that do not exist, for a member, and for a password given for an existing account: it is not ours to change.
     """
     user_id = new_id()
     async with ctx.read() as work:
@@ -84,7 +117,7 @@ async def create_user(
         if existing is not None:
             user_id = existing.id
             work.lookup.require(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
-            await _add_existing(work, organization_id, user_id, email, has_password=password is not None)
+            await _require_addable(work, organization_id, user_id, email, has_password=password is not None)
         else:
             with unique_violation_as(f"The account {email} was created by another request. Retry.", "Taken"):
                 await users.insert(work.connection, id=user_id, email=email, name=name, password_hash=password_hash)
@@ -92,13 +125,17 @@ async def create_user(
             if password_hash is None:
                 invitation = await invite(work.connection, user_id)
         require_assignment(work, organization_id, user_id, wanted)
-        await users.assign_role(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        role_ids = [role.id for role in wanted]
+        if existing is None:
+            await users.assign_role(work.connection, user_id=user_id, role_ids=role_ids)
+        else:
+            invitation = await _invite_account(work, organization_id, user_id, name, role_ids)
         await work.audit(
             "create_user",
             organization_id,
             after={
                 "email": email,
-                "name": name if existing is None else existing.name,
+                "name": name,
                 "isNewAccount": existing is None,
                 # Of the hash: a fingerprint of the password itself could be guessed at by who has the server's key.
                 "password": None if password_hash is None else work.fingerprint(password_hash),
@@ -106,65 +143,84 @@ async def create_user(
             },
             at=permissions.user(user_id),
         )
-    return CreatedUser(user_id, invitation)
+    return CreatedUser(user_id, invitation, is_pending=existing is not None)
 
 
 async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabled: bool) -> None:
     """Disable or enable a user's account, in every organization that it belongs to.
 
-    Raises NotAllowed when the caller may not manage the user in each of them, and BadRequest when one of them would be
-    left without an administrator.
+    Raises NotAllowed when the caller may not manage the user in the organization that made the account, and BadRequest
+    when that one would be left without an administrator. What the user is elsewhere does not matter: else everybody
+    could escape it by joining, or making, another organization.
     """
     async with ctx.begin() as work:
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        everywhere = await users.list_organization_ids(work.connection, user_id=user_id) or []
-        for touched_id in everywhere:
+        managing = await _managing(work, user_id)
+        for touched_id in managing:
             await organizations.lock(work.connection, organization_id=touched_id)
         await users.lock(work.connection, user_id=user_id)
-        if await users.list_organization_ids(work.connection, user_id=user_id) != everywhere:
+        if await _managing(work, user_id) != managing:
             raise Conflict("The user's organizations were changed by another request. Retry.")
         user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        for touched_id in everywhere:
+        for touched_id in managing:
             await _for_whole_account(work, touched_id, user_id)
             if not enabled:
                 await require_another_administrator(work, touched_id, user_id)
         await users.set_enabled(work.connection, id=user_id, enabled=enabled)
         if not enabled:
             await users.end_credentials(work.connection, user_id=user_id)
-        for touched_id in everywhere:
+        for touched_id in managing:
             before, after = {"enabled": user.enabled}, {"enabled": enabled}
             await work.audit("update_user", touched_id, before, after, at=permissions.user(user_id))
     ctx.app.sign_in.invalidate(user_id)
 
 
 async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
-    """Remove a user from an organization; an account that belongs to no other one is deleted.
+    """Remove a user from an organization, or withdraw the invitation.
 
-    Raises BadRequest for the last administrator.
+    An account that belongs to no other organization is deleted. Raises BadRequest for the last administrator.
     """
     async with ctx.begin() as work:
-        await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        try:
+            await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        except NotFound:
+            if not await _withdrawn(work, organization_id, user_id):
+                raise
+            return
         await organizations.lock(work.connection, organization_id=organization_id)
         await users.lock(work.connection, user_id=user_id)
         # As it is now, after waiting.
         user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        await require_another_administrator(work, organization_id, user_id)
-        member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
-        assert member is not None, "nobody leaves while the organization is locked"
-        await users.leave_organization(work.connection, organization_id=organization_id, user_id=user_id)
-        belongs_elsewhere = await users.list_organization_ids(work.connection, user_id=user_id) is not None
-        if not belongs_elsewhere:
-            # Nobody could ever manage it again, and whoever is invited under this address later is somebody new.
-            await users.delete(work.connection, user_id=user_id)
-        before = {"email": user.email, "name": user.name, "roles": member.roles}
-        after = {"email": user.email, "roles": []} if belongs_elsewhere else None
-        await work.audit("remove_user", organization_id, before, after, at=permissions.user(user_id))
-    if not belongs_elsewhere:
+        is_deleted = await _end_membership(work, "remove_user", organization_id, user)
+    if is_deleted:
         ctx.app.sign_in.invalidate(user_id)
+
+
+async def _withdrawn(work: Work, organization_id: str, user_id: str) -> bool:
+    pending = await _pending_member(work, organization_id, user_id)
+    if pending is None:
+        return False
+    await work.lookup.organization(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
+    await users.withdraw_pending_membership(work.connection, organization_id=organization_id, user_id=user_id)
+    before = {"email": pending.email, "name": pending.name, "roles": pending.roles}
+    await work.audit("remove_user", organization_id, before, at=permissions.user(user_id))
+    return True
 
 
 async def _for_new_user(work: Work, organization_id: str, user_id: str) -> None:
     await work.lookup.organization(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
+
+
+async def _require_addable(work: Work, organization_id: str, user_id: str, email: str, *, has_password: bool) -> None:
+    member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
+    if member is not None:
+        raise BadRequest(f"{email} is a user of this organization already.", code="AlreadyMember")
+    if has_password:
+        raise BadRequest(
+            f"There is an account {email} already, and its password stays as it is.",
+            "Leave the password out to invite the account to this organization.",
+            code="AccountExists",
+        )
 
 
 async def _for_whole_account(work: Work, organization_id: str, user_id: str) -> None:
@@ -172,17 +228,161 @@ async def _for_whole_account(work: Work, organization_id: str, user_id: str) -> 
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
     except NotAllowed:
         raise NotAllowed(
-            "This account belongs to another organization too, where you may not manage it.",
+            "Another organization manages this account, and you may not manage it there.",
             "Remove the user from this organization instead.",
         ) from None
 
 
-async def _add_existing(work: Work, organization_id: str, user_id: str, email: str, *, has_password: bool) -> None:
-    if not await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id):
-        raise BadRequest(f"{email} is a user of this organization already.", code="AlreadyMember")
-    if has_password:
-        raise BadRequest(
-            f"There is an account {email} already, and its password stays as it is.",
-            "Leave the password out to add the account to this organization.",
-            code="AccountExists",
+async def _managing(work: Work, user_id: str) -> list[str]:
+    """Return the organization that made an account, else all that it belongs to."""
+    home = await users.get_home(work.connection, user_id=user_id)
+    if home is not None:
+        return [home]
+    return await users.list_organization_ids(work.connection, user_id=user_id) or []
+
+
+async def _pending_member(work: Work, organization_id: str, user_id: str) -> PendingMemberRow | None:
+    if not is_id(organization_id) or not is_id(user_id):
+        return None
+    return await users.get_pending_member(work.connection, organization_id=organization_id, user_id=user_id)
+
+
+async def _invite_account(
+    work: Work, organization_id: str, user_id: str, name: str, role_ids: Sequence[str]
+) -> Invitation:
+    """Invite an account to the organization. An earlier invitation ends."""
+    token = secrets.token_urlsafe(_RANDOM_BYTES)
+    expires_at = await users.put_pending_membership(
+        work.connection,
+        id=new_id(),
+        organization_id=organization_id,
+        user_id=user_id,
+        name=name,
+        role_ids=list(role_ids),
+        token_hash=hash_token(token),
+        lifetime_s=INVITATION_LIFETIME_DAYS * 24 * 3600,
+    )
+    assert expires_at is not None, "an insert answers its row"
+    return Invitation(f"/console/invitations/{token}", expires_at)
+
+
+async def list_pending_members(ctx: Context, organization_id: str) -> list[PendingMemberRow]:
+    """Return the invited people whom the caller manages."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id, Permission.MANAGE_USERS)
+        rows = await users.list_pending_members(work.connection, organization_id=organization.id)
+    return [
+        row for row in rows if work.lookup.allows(organization.id, Permission.MANAGE_USERS, permissions.user(row.id))
+    ]
+
+
+async def list_invitations(ctx: Context) -> list[PendingMembershipRow]:
+    """Return the organizations that the caller may join, the newest invitation first."""
+    async with ctx.read() as work:
+        caller = await work.lookup.caller()
+        return await users.list_pending_memberships(work.connection, user_id=caller.id)
+
+
+async def read_invitation(ctx: Context, link: str) -> PendingMembershipRow:
+    """Return what a link invites the caller to.
+
+    Raises NotFound when it is somebody else's, used or expired.
+    """
+    async with ctx.read() as work:
+        caller = await work.lookup.caller()
+        return await _invitation(work, caller, link)
+
+
+async def accept_membership(ctx: Context, link: str) -> str:
+    """Join the organization that a link invites to, and return its id.
+
+    `link` is the whole link or its last part. Raises NotFound as `read_invitation`.
+    """
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        found = await _invitation(work, caller, link)
+        await organizations.lock(work.connection, organization_id=found.organization_id)
+        found = await _invitation(work, caller, link)  # as it is now, after waiting
+        await users.accept_pending_membership(work.connection, user_id=caller.id, token_hash=_hash(link))
+        await work.audit(
+            "accept_membership",
+            found.organization_id,
+            after={"email": caller.email, "roles": found.roles},
+            at=permissions.user(caller.id),
         )
+    return found.organization_id
+
+
+async def decline_membership(ctx: Context, invitation_id: str) -> None:
+    """End an invitation of the caller's. Raises NotFound."""
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        organization_id = await users.decline_pending_membership(work.connection, id=invitation_id, user_id=caller.id)
+        if organization_id is None:
+            raise _invalid()
+        await ctx.app.audit.record(
+            work.connection,
+            replace(ctx.actor, address=""),  # who declines has nothing to do with this organization
+            "decline_membership",
+            str(permissions.user(caller.id)),
+            organization_id=organization_id,
+            before={"email": caller.email},
+        )
+
+
+async def leave_organization(ctx: Context, organization_id: str) -> None:
+    """End the caller's own membership.
+
+    An account that belongs to no other organization is deleted. Raises BadRequest for the last administrator.
+    """
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        await work.lookup.organization(organization_id)
+        await organizations.lock(work.connection, organization_id=organization_id)
+        await users.lock(work.connection, user_id=caller.id)
+        await work.lookup.organization(organization_id)  # as it is now, after waiting
+        is_deleted = await _end_membership(work, "leave_organization", organization_id, caller)
+    if is_deleted:
+        ctx.app.sign_in.invalidate(caller.id)
+
+
+async def _end_membership(work: Work, operation: str, organization_id: str, user: User) -> bool:
+    """End a membership, and return whether the account ended too.
+
+    It does when it belongs to no other organization. The caller has locked both. Raises BadRequest for the last
+    administrator.
+    """
+    await require_another_administrator(work, organization_id, user.id)
+    member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user.id)
+    assert member is not None, "nobody leaves while the organization is locked"
+    await users.leave_organization(work.connection, organization_id=organization_id, user_id=user.id)
+    belongs_elsewhere = await users.list_organization_ids(work.connection, user_id=user.id) is not None
+    if not belongs_elsewhere:
+        # Nobody could ever manage it again, and whoever is invited under this address later is somebody new.
+        await users.delete(work.connection, user_id=user.id)
+    before = {"email": user.email, "name": user.name, "roles": member.roles}
+    after = {"email": user.email, "roles": []} if belongs_elsewhere else None
+    await work.audit(operation, organization_id, before, after, at=permissions.user(user.id))
+    return not belongs_elsewhere
+
+
+async def _invitation(work: Work, caller: User, link: str) -> PendingMembershipRow:
+    found = await users.get_pending_membership(work.connection, token_hash=_hash(link), user_id=caller.id)
+    if found is None:
+        raise _invalid()
+    return found
+
+
+def _hash(link: str) -> bytes:
+    token = link.strip().rpartition("/")[2]
+    if len(token) > _LONGEST or not token.isascii():
+        raise _invalid()
+    return hash_token(token)
+
+
+def _invalid() -> NotFound:
+    return NotFound(
+        "This invitation was used already, has expired, or is for another account.",
+        "Sign in with the account that was invited, or ask for a new invitation.",
+        code="InvalidInvitation",
+    )

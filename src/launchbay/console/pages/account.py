@@ -1,4 +1,4 @@
-"""The user's own account: password, refresh tokens and sessions."""
+"""The user's own account: password, refresh tokens, sessions, users."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from starlette.responses import Response
 from launchbay.auth.cookies import session_cookie
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
-from launchbay.usecases import account, sign_in
+from launchbay.usecases import account, sign_in, users
 
 routes = Routes()
 
@@ -19,6 +19,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         tokens=await account.list_tokens(request.ctx),
         sessions=await sign_in.list_sessions(request.ctx, request.session),
+        invitations=await users.list_invitations(request.ctx),
     )
 
 
@@ -56,3 +57,27 @@ async def sign_out_everywhere(request: PageRequest) -> Response:
 async def revoke(request: PageRequest) -> Response:
     await account.revoke_token(request.ctx, request.path("id"))
     return request.redirect(f"{HOME}/account", "Token revoked.")
+
+
+@routes.get("/console/invitations/{token}")
+async def invitation(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    found = await users.read_invitation(request.ctx, request.path("token"))
+    return await request.page("invitation.html", problem=problem, invitation=found, token=request.path("token"))
+
+
+@routes.post("/console/invitations/{token}/accept", again=invitation)
+async def accept(request: PageRequest) -> Response:
+    organization_id = await users.accept_membership(request.ctx, request.path("token"))
+    return request.redirect(f"{HOME}/organizations/{organization_id}", "You have joined this organization.")
+
+
+@routes.post("/console/account/invitations/{id}/decline", again=show, refusals=(NotFound,))
+async def decline(request: PageRequest) -> Response:
+    await users.decline_membership(request.ctx, request.path("id"))
+    return request.redirect(f"{HOME}/account", "Invitation declined.")
+
+
+@routes.post("/console/account/organizations/{id}/leave", again=show)
+async def leave(request: PageRequest) -> Response:
+    await users.leave_organization(request.ctx, request.path("id"))
+    return request.redirect(f"{HOME}/account", "You have left the organization.")

@@ -15,12 +15,15 @@ async def list_all(
 ) -> Response:
     organization_id = request.path("id")
     failed = problem is not None
+    permissions = await request.permissions(organization_id)
+    pending = await users.list_pending_members(request.ctx, organization_id) if permissions.manage_some_users() else []
     return await request.page(
         "users.html",
         section="users",
         organization_id=organization_id,
         problem=problem,
         rows=await users.list_users(request.ctx, organization_id),
+        pending=pending,
         roles=await roles.list_roles(request.ctx, organization_id),
         email=request.form.text("email") if failed else "",
         name=request.form.text("name") if failed else "",
@@ -44,7 +47,8 @@ async def add(request: PageRequest) -> Response:
     )
     if added.invitation is None:
         return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} added.")
-    return await list_all(request, None, invited=form.text("email"), link=_link(request, added.invitation.token))
+    link = _link(request, added.invitation.path)
+    return await list_all(request, None, invited=form.text("email"), link=link)
 
 
 @routes.get("/console/organizations/{id}/users/{user}")
@@ -88,9 +92,9 @@ async def remove(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/organizations/{organization_id}/users", "User removed.")
 
 
-def _link(request: PageRequest, token: str) -> str:
+def _link(request: PageRequest, path: str) -> str:
     base = request.deps.base_url.rstrip("/") or f"http://{request.http.headers.get('host', 'localhost')}"
-    return f"{base}/invitation/{token}"
+    return base + path
 
 
 def _path(request: PageRequest) -> str:

@@ -5,13 +5,13 @@ VALUES (%(organization_id)s, %(actor_id)s, %(actor_email)s, %(method)s, %(addres
         %(object_id)s, %(before)s, %(after)s);
 
 -- name: insert_for_actor
--- What belongs to a person and no single organization is seen by each organization of the actor. Without any, it is still
--- written down.
+-- What people do with their own account is seen by the organization that made the account, and by no other one that they
+-- belong to. Without one, it is still written down.
 INSERT INTO audit_entries
     (organization_id, actor_id, actor_email, method, address, operation, object, object_id, before, after)
-SELECT memberships.organization_id, %(actor_id)s, %(actor_email)s, %(method)s, %(address)s, %(operation)s, %(object)s,
+SELECT users.home_organization_id, %(actor_id)s, %(actor_email)s, %(method)s, %(address)s, %(operation)s, %(object)s,
        %(object_id)s, %(before)s, %(after)s
-FROM (SELECT) AS once LEFT JOIN memberships ON memberships.user_id = %(actor_id)s;
+FROM (SELECT) AS once LEFT JOIN users ON users.id = %(actor_id)s;
 
 -- name: list_by_organization
 -- The entries of an organization, oldest first: by an actor (id or e-mail address), about a path and what is below it.

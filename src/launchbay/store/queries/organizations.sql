@@ -59,13 +59,22 @@ SELECT json_build_object(
         ) ORDER BY roles.name), '[]') FROM roles WHERE roles.organization_id = organizations.id
     ),
     'users', (
-        SELECT coalesce(json_agg(json_build_object(
-            'id', users.id, 'email', email, 'name', users.name,
-            'roles', (SELECT coalesce(json_agg(role.name ORDER BY role.name), '[]')
-                      FROM role_assignments AS held JOIN roles AS role ON role.id = held.role_id
-                      WHERE held.user_id = users.id AND role.organization_id = organizations.id)
-        ) ORDER BY email), '[]')
-        FROM users JOIN memberships ON memberships.user_id = users.id WHERE memberships.organization_id = organizations.id
+        SELECT coalesce(json_agg(json_build_object('id', id, 'email', email, 'name', name, 'roles', roles) ORDER BY email), '[]')
+        FROM (
+            SELECT users.id, email, users.name,
+                   (SELECT coalesce(json_agg(role.name ORDER BY role.name), '[]')
+                    FROM role_assignments AS held JOIN roles AS role ON role.id = held.role_id
+                    WHERE held.user_id = users.id AND role.organization_id = organizations.id) AS roles
+            FROM users JOIN memberships ON memberships.user_id = users.id
+            WHERE memberships.organization_id = organizations.id
+            UNION ALL -- who has not accepted yet
+            SELECT users.id, email, pending.name,
+                   (SELECT coalesce(json_agg(role.name ORDER BY role.name), '[]')
+                    FROM roles AS role
+                    WHERE role.organization_id = organizations.id AND role.id = ANY (pending.role_ids))
+            FROM users JOIN pending_memberships AS pending ON pending.user_id = users.id
+            WHERE pending.organization_id = organizations.id
+        ) AS people
     ),
     'webhooks', (
         SELECT coalesce(json_agg(url ORDER BY url, id), '[]') FROM webhooks WHERE webhooks.organization_id = organizations.id

@@ -44,9 +44,11 @@ GROUP BY u.id
 ORDER BY u.id;
 
 -- name: get_in_organization
--- One member in full.
+-- One member in full. An organization that did not make the account knows the person since they joined.
 SELECT u.id, u.name, u.email, u.enabled,
-       u.password_hash IS NULL AND EXISTS (SELECT FROM invitations i WHERE i.user_id = u.id) AS is_invited, u.created_at,
+       u.password_hash IS NULL AND EXISTS (SELECT FROM invitations i WHERE i.user_id = u.id) AS is_invited,
+       CASE WHEN u.home_organization_id = m.organization_id THEN u.created_at
+            ELSE coalesce(m.joined_at, u.created_at) END AS created_at,
        (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}')
         FROM role_assignments a JOIN roles r ON r.id = a.role_id
         WHERE a.user_id = u.id AND r.organization_id = m.organization_id) AS roles
@@ -56,6 +58,84 @@ WHERE m.organization_id = %(organization_id)s AND m.user_id = %(user_id)s;
 -- name: get_by_email
 -- The lock keeps the account from being deleted until the caller has made it a member.
 SELECT id, email, name, enabled, created_at FROM users WHERE email = %(email)s FOR KEY SHARE;
+
+-- name: get_home
+-- The organization that manages the account as a whole.
+SELECT home_organization_id FROM users WHERE id = %(user_id)s;
+
+-- name: put_pending_membership
+-- Inviting again ends the earlier link.
+INSERT INTO pending_memberships (id, organization_id, user_id, name, role_ids, token_hash, expires_at)
+VALUES (%(id)s, %(organization_id)s, %(user_id)s, %(name)s, %(role_ids)s, %(token_hash)s,
+        now() + %(lifetime_s)s * interval '1 second')
+ON CONFLICT (organization_id, user_id) DO UPDATE
+    SET name = excluded.name, role_ids = excluded.role_ids, token_hash = excluded.token_hash, created_at = now(),
+        expires_at = excluded.expires_at
+RETURNING expires_at;
+
+-- name: list_pending_members
+-- Also those whose link has expired: an administrator withdraws them, or invites again.
+SELECT p.user_id AS id, p.name, u.email,
+       (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}') FROM roles r
+        WHERE r.organization_id = p.organization_id AND r.id = ANY (p.role_ids)) AS roles,
+       p.created_at, p.expires_at
+FROM pending_memberships p JOIN users u ON u.id = p.user_id
+WHERE p.organization_id = %(organization_id)s ORDER BY p.user_id;
+
+-- name: get_pending_member
+SELECT p.user_id AS id, p.name, u.email,
+       (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}') FROM roles r
+        WHERE r.organization_id = p.organization_id AND r.id = ANY (p.role_ids)) AS roles,
+       p.created_at, p.expires_at
+FROM pending_memberships p JOIN users u ON u.id = p.user_id
+WHERE p.organization_id = %(organization_id)s AND p.user_id = %(user_id)s;
+
+-- name: list_pending_memberships
+-- What a person can accept, the newest first.
+SELECT p.id, p.organization_id, o.name AS organization,
+       (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}') FROM roles r
+        WHERE r.organization_id = p.organization_id AND r.id = ANY (p.role_ids)) AS roles,
+       p.created_at, p.expires_at
+FROM pending_memberships p JOIN organizations o ON o.id = p.organization_id
+WHERE p.user_id = %(user_id)s AND p.expires_at > now() ORDER BY p.created_at DESC, p.id DESC;
+
+-- name: get_pending_membership
+-- What a link invites its person to, while it can be used.
+SELECT p.id, p.organization_id, o.name AS organization,
+       (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}') FROM roles r
+        WHERE r.organization_id = p.organization_id AND r.id = ANY (p.role_ids)) AS roles,
+       p.created_at, p.expires_at
+FROM pending_memberships p JOIN organizations o ON o.id = p.organization_id
+WHERE p.token_hash = %(token_hash)s AND p.user_id = %(user_id)s AND p.expires_at > now();
+
+-- name: accept_pending_membership
+-- Ends the link and makes the person a member with the roles offered; of two requests with it one gets the row.
+WITH accepted AS (
+    DELETE FROM pending_memberships
+    WHERE token_hash = %(token_hash)s AND user_id = %(user_id)s AND expires_at > now()
+    RETURNING organization_id, user_id, role_ids
+), joined AS (
+    INSERT INTO memberships (organization_id, user_id) SELECT organization_id, user_id FROM accepted ON CONFLICT DO NOTHING
+)
+INSERT INTO role_assignments (role_id, user_id)
+SELECT r.id, accepted.user_id FROM accepted JOIN roles r ON r.organization_id = accepted.organization_id
+WHERE r.id = ANY (accepted.role_ids) ON CONFLICT DO NOTHING;
+
+-- name: offer_roles
+-- Offering twice changes nothing.
+UPDATE pending_memberships SET role_ids = ARRAY(SELECT DISTINCT unnest(role_ids || %(role_ids)s::text[]))
+WHERE organization_id = %(organization_id)s AND user_id = %(user_id)s;
+
+-- name: withdraw_roles
+UPDATE pending_memberships
+SET role_ids = ARRAY(SELECT id FROM unnest(role_ids) AS id WHERE id <> ALL (%(role_ids)s::text[]))
+WHERE organization_id = %(organization_id)s AND user_id = %(user_id)s;
+
+-- name: withdraw_pending_membership
+DELETE FROM pending_memberships WHERE organization_id = %(organization_id)s AND user_id = %(user_id)s;
+
+-- name: decline_pending_membership
+DELETE FROM pending_memberships WHERE id = %(id)s AND user_id = %(user_id)s RETURNING organization_id;
 
 -- name: list_organization_ids
 -- The ids of the organizations that a user belongs to, in the order in which they are locked.

@@ -1,9 +1,12 @@
-"""The caller's own account: password and refresh tokens (reference §5; conformance.md, "Beyond the reference")."""
+"""The caller's own account: password, refresh tokens and users.
+
+See reference §5 and conformance.md, "Beyond the reference".
+"""
 
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.usecases import account
+from launchbay.usecases import account, users
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Paging, Response, list_response, optional_ms
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
@@ -28,6 +31,29 @@ class TokenItem(msgspec.Struct):
     createdAt: int
     expiresAt: int
     lastUsedAt: int | None
+
+
+class InvitationItem(msgspec.Struct):
+    """An organization that you can join, with the roles that it offers."""
+
+    id: str
+    organizationId: str
+    organizationName: str
+    roles: list[str]
+    createdAt: int
+    expiresAt: int
+
+
+class AcceptedInvitation(msgspec.Struct):
+    """The invitation link that the organization gave you, or its last part."""
+
+    invitation: str
+
+
+class JoinedOrganization(msgspec.Struct):
+    """The ID of the organization."""
+
+    id: str
 
 
 class RefreshTokenBody(msgspec.Struct):
@@ -84,6 +110,67 @@ async def list_tokens(request: Request[None, Paging]) -> Response:
 async def revoke_token(request: Request[None, None]) -> None:
     """Revoke one of your refresh tokens."""
     await account.revoke_token(request.ctx, request.path["id"])
+
+
+@routes.get(
+    "/api/1/users/me/invitations",
+    permission="None: your own account",
+    returns=Returns(
+        "The invitations, newest first.",
+        [
+            {
+                "id": EXAMPLE_ID,
+                "organizationId": EXAMPLE_ID,
+                "organizationName": "Docks",
+                "roles": ["Guest"],
+                "createdAt": _TIME,
+                "expiresAt": _TIME,
+            }
+        ],
+        type=list[InvitationItem],
+    ),
+    extension=True,
+)
+async def list_invitations(request: Request[None, Paging]) -> Response:
+    """List the organizations that you are invited to."""
+    rows = await users.list_invitations(request.ctx)
+    items = [
+        InvitationItem(
+            row.id, row.organization_id, row.organization, row.roles, to_ms(row.created_at), to_ms(row.expires_at)
+        )
+        for row in rows
+    ]
+    return list_response(request, items)
+
+
+@routes.post(
+    "/api/1/users/me/invitations",
+    permission="None: your own account",
+    body=JsonBody(example={"invitation": "https://launchbay.example/console/invitations/…"}),
+    returns=Returns("The organization that you joined.", {"id": EXAMPLE_ID}),
+    statuses=(404,),
+    extension=True,
+)
+async def accept_membership(request: Request[AcceptedInvitation, None]) -> JoinedOrganization:
+    """Accept an invitation to an organization."""
+    return JoinedOrganization(await users.accept_membership(request.ctx, request.body.invitation))
+
+
+@routes.delete("/api/1/users/me/invitations/{id}", permission="None: your own account", statuses=(404,), extension=True)
+async def decline_membership(request: Request[None, None]) -> None:
+    """Decline an invitation to an organization."""
+    await users.decline_membership(request.ctx, request.path["id"])
+
+
+@routes.delete(
+    "/api/1/users/me/organizations/{orgId}",
+    permission="None: your own account",
+    statuses=(400,),
+    extension=True,
+)
+async def leave_organization(request: Request[None, None]) -> None:
+    """Leave an organization. If it is your last one, your account is deleted."""
+    await users.leave_organization(request.ctx, request.path["orgId"])
 
 
 @routes.post(

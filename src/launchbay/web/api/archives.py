@@ -80,7 +80,7 @@ async def import_organization(request: Request[ArchiveImport, None]) -> Imported
     body = request.body
     made = await archives.import_organization(request.ctx, body.archive, body.name, plan=body.plan)
     invitations = [
-        InvitedUser(email, absolute_url(request, f"/invitation/{each.token}"), to_ms(each.expires_at))
+        InvitedUser(email, absolute_url(request, each.path), to_ms(each.expires_at))
         for email, each in made.invitations.items()
     ]
     return ImportedOrganization(made.id, made.created, made.holes, invitations)

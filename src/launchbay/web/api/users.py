@@ -36,15 +36,16 @@ class UserItem(msgspec.Struct):
 
 
 class UserDetail(UserItem):
-    """A user in detail. `invited` is true until the first password is set."""
+    """A user in detail. `invited`: has no password yet. `pending`: must accept the invitation first."""
 
     enabled: bool
     invited: bool
     createdAt: int
+    pending: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class NewUser(msgspec.Struct):
-    """A user to add: a new account, or the existing account with this email address."""
+    """A user to add. An existing account with this email address is invited."""
 
     email: str
     name: str
@@ -55,11 +56,23 @@ class NewUser(msgspec.Struct):
 
 
 class AddedUser(msgspec.Struct, omit_defaults=True):
-    """The ID of the user; for a new account without a password also the invitation link and its expiry."""
+    """The ID of the user. `pending`: they must accept the invitation first."""
 
     id: str
     invitation: str | None = None
     invitationExpiresAt: int | None = None
+    pending: bool = False
+
+
+class PendingUser(msgspec.Struct):
+    """Somebody who is invited. `roles` are those offered."""
+
+    id: str
+    name: str
+    email: str
+    roles: list[str]
+    createdAt: int
+    expiresAt: int
 
 
 class UserChange(msgspec.Struct):
@@ -84,7 +97,7 @@ async def list_users(request: Request[None, Paging]) -> Response:
     permission="ManageUsers; ManageRoles too if roles are given",
     body=JsonBody(example={"email": "ann@example.org", "name": "Ann", "roles": ["Guest"]}),
     returns=Returns(
-        "The ID of the user, and the invitation link of a new account without a password, shown once.",
+        "The ID of the user, and the invitation link, shown once, unless it is a new account with a password.",
         {
             "id": EXAMPLE_ID,
             "invitation": "https://launchbay.example/invitation/…",
@@ -95,7 +108,7 @@ async def list_users(request: Request[None, Paging]) -> Response:
     idempotency_key=True,
 )
 async def create_user(request: Request[NewUser, None]) -> AddedUser:
-    """Add a user to an organization: a new account, or the existing account with this email address."""
+    """Add a user to an organization, or invite an existing account."""
     body = request.body
     added = await users.create_user(
         request.ctx,
@@ -107,8 +120,39 @@ async def create_user(request: Request[NewUser, None]) -> AddedUser:
     )
     if added.invitation is None:
         return AddedUser(added.id)
-    link = absolute_url(request, f"/invitation/{added.invitation.token}")
-    return AddedUser(added.id, link, to_ms(added.invitation.expires_at))
+    link = absolute_url(request, added.invitation.path)
+    return AddedUser(added.id, link, to_ms(added.invitation.expires_at), added.is_pending)
+
+
+@routes.get(
+    "/organizations/{orgId}/invitations",
+    permission="ManageUsers on each user returned",
+    returns=Returns(
+        "The people.",
+        [
+            {
+                "id": EXAMPLE_ID,
+                "name": "Ann",
+                "email": "ann@example.org",
+                "roles": ["Guest"],
+                "createdAt": 1_767_225_600_000,
+                "expiresAt": 1_767_830_400_000,
+            }
+        ],
+        type=list[PendingUser],
+    ),
+    extension=True,
+)
+async def list_pending_users(request: Request[None, Paging]) -> Response:
+    """List people who have an account and are invited to an organization."""
+    rows = await users.list_pending_members(request.ctx, request.path["orgId"])
+    return list_response(
+        request,
+        [
+            PendingUser(row.id, row.name, row.email, row.roles, to_ms(row.created_at), to_ms(row.expires_at))
+            for row in rows
+        ],
+    )
 
 
 @routes.get(
@@ -121,12 +165,13 @@ async def read_user(request: Request[None, None]) -> UserDetail:
     """Show a user of an organization."""
     view = await users.read_user(request.ctx, request.path["orgId"], request.path["userId"])
     row = view.row
-    return UserDetail(*_item(view), row.enabled, row.is_invited, to_ms(row.created_at))
+    pending = True if view.is_pending else msgspec.UNSET
+    return UserDetail(*_item(view), row.enabled, row.is_invited, to_ms(row.created_at), pending)
 
 
 @routes.put(
     "/organizations/{orgId}/users/{userId}",
-    permission="ManageUsers on the user, in every organization that the account belongs to",
+    permission="ManageUsers on the user, in the organization that made the account",
     body=JsonBody(example={"enabled": False}),
     statuses=(409,),
     extension=True,
