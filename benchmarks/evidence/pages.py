@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.evidence.dispatch import dispatch
 from benchmarks.evidence.faults import faults
+from benchmarks.evidence.floods import floods
 from benchmarks.evidence.growth import growth
 from benchmarks.evidence.power import power
 from benchmarks.evidence.soak import retention, soak
@@ -31,15 +32,17 @@ TITLES = {
     "soak.md": "half an hour of load and kills: does anything grow?",
     "retention.md": "throwing away the history of many jobs",
     "faults.md": "kills, failover, and a database that stops",
+    "floods.md": "one organization sends all it can, another one works",
     "profile.md": "the three hottest paths, and what was done about them",
     "test-power.md": "what the tests notice",
 }
 
 
 def read(directory: Path) -> dict[str, Any]:
-    """Return the results that lie in a directory, by name; those of fault campaigns are a list under `faults`."""
+    """Return the results that lie in a directory, by name; `faults` and `floods` are lists of campaigns."""
     results: dict[str, Any] = {path.stem: _json(path) for path in sorted(directory.glob("*.json"))}
-    results["faults"] = [_json(path) for path in sorted((directory / "faults").glob("*.json"))]
+    for name in ("faults", "floods"):
+        results[name] = [_json(path) for path in sorted((directory / name).glob("*.json"))]
     return results
 
 
@@ -68,6 +71,8 @@ def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
         yield "retention.md", retention(data)
     if data["faults"]:
         yield "faults.md", faults(data["faults"])
+    if data["floods"]:
+        yield "floods.md", floods(data["floods"])
     if "test-power" in data:
         yield "test-power.md", power(data)
     yield "index.md", index(data)

@@ -67,14 +67,13 @@ JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS 
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 
 # Live events of instances.
-EVENT_STREAMS_PER_USER = 20  # open at the same time, in one process
-EVENT_STREAMS = 1_000  # of one process
+EVENT_STREAMS = 1_000  # open at the same time, in one process
 EVENTS_CHUNK = 500  # of one query
 EVENT_POLL_PAUSE_S = 0.05  # between two queries of a stream, regardless of notifications
 EVENT_HEARTBEAT_S = 15.0
 EVENT_RETENTION_DAYS = 7
 
-# Organizations whose count of waiting jobs a process caches.
+# Quotas of organizations whose counts a process caches.
 QUOTAS_CACHED = 10_000
 
 # History that is deleted by age.
@@ -149,7 +148,6 @@ EGRESS_CONNECTIONS = 200  # at the same time, of one process
 EGRESS_URL_CHARS = 8_192
 
 # Webhooks.
-WEBHOOKS_PER_ORGANIZATION = 50
 WEBHOOK_URL_CHARS = 2_048
 WEBHOOK_SECRET_MIN_BYTES = 16
 WEBHOOK_SECRET_BYTES = 1_024

@@ -78,6 +78,16 @@ class Settings:
     log_format: Literal["console", "json"] = "console"
     engine_concurrency: Count = 100
     queue_limit: Count = 10_000
+    quota_applications: Rate = 10_000
+    quota_instances: Rate = 200_000
+    quota_jobs: Rate = 100_000
+    quota_schedules: Rate = 200_000
+    quota_webhooks: Rate = 50
+    quota_manifests_mib: Rate = 4_096
+    quota_logs_mib: Rate = 102_400
+    quota_journals_mib: Rate = 102_400
+    quota_event_streams: Rate = 800
+    quota_requests_per_s: Rate = 5_000
     database_connections: Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1 to 10000")] = 20
     heartbeat_interval_s: Duration = 1.0
     stalled_after_s: Duration = 4.0

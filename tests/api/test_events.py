@@ -1,6 +1,7 @@
 """Live events of an instance: what is told, in which order, from where on, to whom, and at what cost."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
@@ -228,19 +229,22 @@ async def test_a_quiet_stream_shows_that_it_is_alive(
         assert events.comments >= 3
 
 
-async def test_a_user_has_so_many_streams_and_a_closed_one_makes_room(
+async def test_streams_are_shared_between_organizations_and_a_closed_one_makes_room(
     api: Api, port: int, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.limits.EVENT_STREAMS_PER_USER", 2)
-    guest = await api.member("Read: [/*]")
-    async with stream(port, instance) as first:
-        await first.next()
-        async with stream(port, instance) as second:
-            await second.next()
-            answer = await api.get(f"instances/{instance}/events")
-            assert "the limit is 2 per user" in refused(answer, 429, "TooManyRequests")
-            assert int(answer.headers["retry-after"]) >= 1
-            assert (await guest.head(f"instances/{instance}/events")).status_code == 200
+    monkeypatch.setattr("launchbay.limits.EVENT_STREAMS", 5)
+    outsider, organization, _ = await api.outsider()
+    theirs = accepted(await outsider.post(f"organizations/{organization}/applications", {"name": "theirs"}))["id"]
+    their_instance = accepted(await outsider.post(f"applications/{theirs}/launch", {}))["id"]
+    async with AsyncExitStack() as open_streams:
+        # Alone, an organization has four fifths.
+        opened = [await open_streams.enter_async_context(stream(port, instance)) for _ in range(4)]
+        for each in opened:
+            await each.next()
+        answer = await api.get(f"instances/{instance}/events")
+        assert "your organization has too many event streams" in refused(answer, 429, "TooManyRequests")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert (await outsider.head(f"instances/{their_instance}/events")).status_code == 200
     async with asyncio.timeout(5):
         while (await api.head(f"instances/{instance}/events")).status_code == 429:
             await asyncio.sleep(0.02)

@@ -7,7 +7,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.ids import is_id
-from launchbay.usecases.context import QueueQuota
+from launchbay.quotas import Quota, Quotas
 from tests.support.clock import HandClock
 from tests.support.databases import Databases
 from tests.support.manifests import DEMANDING, TYPED, WORKFLOWS
@@ -337,16 +337,17 @@ async def test_work_is_taken_again_when_jobs_have_started(api: Api, monkeypatch:
     clock = HandClock()
     waiting = 5
 
-    async def backlog(_: object, **__: object) -> int:
-        return waiting
+    async def backlog(_: object, **__: object) -> list[int]:
+        return [waiting]
 
-    monkeypatch.setattr("launchbay.store.jobs.count_waiting", backlog)
-    bound = QueueQuota(5, clock)
+    monkeypatch.setattr("launchbay.store.quotas.count", backlog)
+    quotas = Quotas(dict.fromkeys(Quota, 5), clock)
+    starting_one = {Quota.QUEUED_JOBS: 0}
     async with api.database.connection() as connection:
         with pytest.raises(Exception, match="5 or more"):
-            await bound.check_quota(connection, "a")
+            await quotas.admit(connection, "a", starting_one)
         waiting = 4
         with pytest.raises(Exception, match="5 or more"):  # counted less than a second ago
-            await bound.check_quota(connection, "a")
+            await quotas.admit(connection, "a", starting_one)
         clock.advance(1.0)
-        await bound.check_quota(connection, "a")
+        await quotas.admit(connection, "a", starting_one)

@@ -414,19 +414,6 @@ async def test_a_webhook_that_makes_no_sense_is_400(api: Api, hook: str, body: A
     assert len(accepted(await api.get(path))) == 1
 
 
-async def test_an_organization_has_so_many_webhooks(
-    api: Api, receiver: LoopbackServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("launchbay.limits.WEBHOOKS_PER_ORGANIZATION", 3)
-    body = {"url": receiver.url("/hook"), "events": ["job"]}
-    path = f"organizations/{api.organization}/webhooks"
-    answers = await asyncio.gather(*(api.post(path, body) for _ in range(6)))
-    assert sorted(each.status_code for each in answers) == [200] * 3 + [400] * 3
-    for each in answers:
-        if each.status_code == 200:
-            accepted(await api.delete(f"webhooks/{each.json()['id']}"))
-
-
 async def test_webhooks_are_for_those_who_manage_the_organization(api: Api, hook: str) -> None:
     member = await api.member("Read: [/*]", "ManageRoles: [/*]", "ViewAudit: [/*]")
     outsider = (await api.outsider())[0]

@@ -414,6 +414,7 @@ def made(site: Site) -> World:
         "webhooks": f"{root}/webhooks",
         "webhook": f"{root}/webhooks/{hook['id']}",
         "audit": f"{root}/audit",
+        "usage": f"{root}/usage",
         "account": "/console/account",
         "refusal": "/console/applications/%3Cscript%3Ewindow.__ran=9%3C%2Fscript%3E",
     }

@@ -43,6 +43,7 @@ from launchbay.planning import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
+from launchbay.quotas import MEASURE_S, SAVE_S, Quotas, StoredBytes, default_quotas
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import RuntimeDeps
 from launchbay.service_types.builtin import CloudAccount
@@ -54,7 +55,7 @@ from launchbay.store.events import EventFeed
 from launchbay.store.schema import upgrade
 from launchbay.telemetry.metrics import exposition
 from launchbay.telemetry.tracing import tracing
-from launchbay.usecases.context import AppContext, QueueQuota
+from launchbay.usecases.context import AppContext
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, initialize
 from launchbay.usecases.sealing import seal_addresses
@@ -155,6 +156,7 @@ class App:
     feed: EventFeed
     sender: WebhookSender
     keys: KeyRing
+    quotas: Quotas
 
 
 @asynccontextmanager
@@ -187,6 +189,8 @@ async def lifespan(
         stack.push_async_callback(egress.aclose)
         app = _assemble(settings, clock, database, passwords, secret, egress, administrator, stack)
         stack.push_async_callback(app.feed.close)
+        reading = asyncio.create_task(app.quotas.keep_current(database), name="quotas")
+        stack.push_async_callback(_ended, reading)
         stack.push_async_callback(app.sender.close)
         yield app
 
@@ -248,12 +252,13 @@ async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
     stack.push_async_callback(asyncio.to_thread, embedded.stop)
     watching = asyncio.create_task(embedded.keep_running(), name="embedded postgres")
 
-    async def stop_watching() -> None:
-        watching.cancel()
-        await asyncio.wait({watching})
-
-    stack.push_async_callback(stop_watching)
+    stack.push_async_callback(_ended, watching)
     return embedded.url
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 def _assemble(
@@ -286,7 +291,7 @@ def _assemble(
     context = AppContext(
         database=database,
         lookups=Lookups(basic.invalidate),
-        queue_quota=QueueQuota(settings.queue_limit, clock),
+        quotas=Quotas(default_quotas(settings), clock),
         dispatch=dispatcher,
         manifests=manifests,
         check=partial(check, known_actions=known_actions, known_types=known_types),
@@ -324,7 +329,17 @@ def _assemble(
     engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals)
     api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack))
     app = _web_app(settings, api, ENDPOINTS, console_pages(settings, api, actions))
-    return App(app, _web_app(settings, api, MONITORING), engine, database, administrator, context.feed, sender, keys)
+    return App(
+        app,
+        _web_app(settings, api, MONITORING),
+        engine,
+        database,
+        administrator,
+        context.feed,
+        sender,
+        keys,
+        context.quotas,
+    )
 
 
 def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | None) -> ApiDeps:
@@ -371,10 +386,11 @@ def _engine(
     approvals: PendingApprovals,
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
+    stored = StoredBytes(database, context.quotas)
     orphans = sweeper(settings, database, secret, context.machines, deps.clock)
     return Engine(
         dispatcher=dispatcher,
-        runner=Runner(database, deps, manifests, calls, secret, dispatcher, settings.destroy_timeout_s),
+        runner=Runner(database, deps, manifests, calls, secret, dispatcher, stored, settings.destroy_timeout_s),
         stager=Stager(database, dispatcher, manifests, deps.clock, secret),
         name=f"worker-{secrets.token_hex(4)}",
         stager_interval_s=settings.stager_interval_ms / 1000,
@@ -388,6 +404,8 @@ def _engine(
             ),
             PeriodicTask("webhooks", POLL_S, sender.send_due),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
+            PeriodicTask("stored bytes", SAVE_S, stored.save),
+            PeriodicTask("measurement", MEASURE_S, stored.measure),
             PeriodicTask("sweep", settings.machines_sweep_interval_s, orphans.sweep),
         ),
     )

@@ -5,7 +5,7 @@ import contextlib
 import gc
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,19 @@ import uvloop
 from launchbay.app.build import App, check_secret_key, lifespan, prepared
 from launchbay.app.supervisor import Channel, Supervisor
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
+from launchbay.clock import SystemClock
 from launchbay.errors import CannotStart
 from launchbay.postgres.backup import back_up, checked_revision
 from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.server import EmbeddedPostgres
+from launchbay.quotas import Quota, Quotas, default_quotas
 from launchbay.settings import Settings, load
-from launchbay.store.database import Database, conninfo
+from launchbay.store.database import Connection, Database, conninfo
+from launchbay.store.organizations import list_ids_by_name
 from launchbay.store.schema import upgrade
 from launchbay.telemetry.logs import configure_logs
 from launchbay.telemetry.metrics import SAMPLE_INTERVAL_S, sample_process
+from launchbay.usecases import organizations
 from launchbay.usecases.organizations import FirstAdministrator
 from launchbay.usecases.sealing import Resealed, reseal
 from launchbay.web.connections import Listener, raise_descriptor_limit
@@ -129,6 +133,95 @@ def _fill(database_url: str, file: Path) -> None:
     revision = restore_database(database_url, file)
     asyncio.run(upgrade(database_url))
     click.echo(f"Restored {file}, schema {revision}. Its running jobs continue when a server starts.")
+
+
+@click.group()
+def quota() -> None:
+    """Set what single organizations may use. The settings LAUNCHBAY_QUOTA_* hold for all others.
+
+    Running servers read changes within seconds.
+    """
+
+
+_organization_argument = click.argument("organization")
+_quota_argument = click.argument("name", type=click.Choice([each.value for each in Quota]))
+
+
+@quota.command("list")
+@_organization_argument
+@config_option
+@data_option
+@database_option
+def list_quotas(organization: str, config: Path | None, **given: Any) -> None:
+    """Show what an organization, by ID or name, uses and may use."""
+
+    async def show(connection: Connection, organization_id: str, quotas: Quotas) -> None:
+        used: dict[Quota, int] = await quotas.used(connection, organization_id)
+        await quotas.read_own(connection)
+        for each in Quota:
+            allowed = quotas.allowed(organization_id, each) or "any amount"
+            click.echo(f"{each.value}: {used.get(each, '-')} of {allowed}")
+
+    _with_organization(organization, config, given, show)
+
+
+@quota.command("set")
+@_organization_argument
+@_quota_argument
+@click.argument("allowed", type=click.IntRange(0, 2**62))
+@config_option
+@data_option
+@database_option
+def set_quota(organization: str, name: str, allowed: int, config: Path | None, **given: Any) -> None:
+    """Set what an organization, by ID or name, may use.
+
+    0 allows any amount.
+    """
+
+    async def change(connection: Connection, organization_id: str, _: Quotas) -> None:
+        await organizations.set_quota(connection, organization_id, Quota(name), allowed)
+        click.echo(f"{name}: {allowed or 'any amount'}")
+
+    _with_organization(organization, config, given, change)
+
+
+@quota.command("reset")
+@_organization_argument
+@_quota_argument
+@config_option
+@data_option
+@database_option
+def reset_quota(organization: str, name: str, config: Path | None, **given: Any) -> None:
+    """Let the setting hold again for an organization, by ID or name."""
+
+    async def change(connection: Connection, organization_id: str, quotas: Quotas) -> None:
+        await organizations.set_quota(connection, organization_id, Quota(name), None)
+        click.echo(f"{name}: {quotas.allowed(organization_id, Quota(name)) or 'any amount'}")
+
+    _with_organization(organization, config, given, change)
+
+
+def _with_organization(
+    name: str,
+    config: Path | None,
+    given: dict[str, Any],
+    work: Callable[[Connection, str, Quotas], Awaitable[None]],
+) -> None:
+    """Run `work` in a transaction, with the one organization of this ID or name."""
+    settings = read_settings(config, given)
+
+    async def run(url: str) -> None:
+        await upgrade(url)
+        quotas = Quotas(default_quotas(settings), SystemClock())
+        async with Database(url, connections=1) as database, database.transaction() as connection:
+            found = await list_ids_by_name(connection, name=name)
+            if len(found) != 1:
+                problem = f"Several organizations have the name {name!r}" if found else f"No organization {name!r}"
+                raise CannotStart(f"{problem}.", "Give an ID.")
+            await work(connection, found[0], quotas)
+
+    with _reporting_errors(), _existing_database(settings) as url:
+        asyncio.run(run(url))
 
 
 Line = tuple[str, bytes]

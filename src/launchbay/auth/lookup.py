@@ -75,21 +75,38 @@ class Lookups:
     def __init__(self, invalidate: Callable[[str], None], grants: GrantsCache | None = None) -> None:
         self._invalidate = invalidate
         self._grants = grants or GrantsCache()
+        self._organizations: OrderedDict[str, str] = OrderedDict()
 
     def bind(self, connection: Connection, actor: Actor) -> "Lookup":
-        return Lookup(connection, actor, self._grants, self._invalidate)
+        return Lookup(connection, actor, self._grants, self._invalidate, self._remember)
+
+    def organization_of(self, user_id: str) -> str | None:
+        """Return the organization that the user last used through this process."""
+        return self._organizations.get(user_id)
+
+    def _remember(self, user_id: str, organization_id: str) -> None:
+        self._organizations[user_id] = organization_id
+        self._organizations.move_to_end(user_id)
+        if len(self._organizations) > GRANTS_CACHED:
+            self._organizations.popitem(last=False)
 
 
 class Lookup:
     """What one caller may get through one connection. `touching` names other resources that the operation touches."""
 
     def __init__(
-        self, connection: Connection, actor: Actor, grants: GrantsCache, invalidate: Callable[[str], None]
+        self,
+        connection: Connection,
+        actor: Actor,
+        grants: GrantsCache,
+        invalidate: Callable[[str], None],
+        remember: Callable[[str, str], None],
     ) -> None:
         self._connection = connection
         self._actor = actor
         self._cache = grants
         self._invalidate = invalidate
+        self._remember = remember
         self._caller = {"caller_id": actor.user_id, "refresh_token_id": actor.refresh_token_id}
         self._grants: dict[str, Grants] = {}
 
@@ -241,6 +258,8 @@ class Lookup:
     async def _grants_in(self, organization_id: str, stamp: int) -> Grants:
         grants = await self._cache.get(self._connection, self._actor.user_id, organization_id, stamp)
         self._grants[organization_id] = grants
+        if grants.member:
+            self._remember(self._actor.user_id, organization_id)
         return grants
 
     @staticmethod

@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "serve": Entry("launchbay.app.commands:serve", "Start a server: HTTP API, console and job engine."),
         "worker": Entry("launchbay.app.commands:worker", "Run jobs for servers on the same database."),
         "migrate": Entry("launchbay.app.commands:migrate", "Migrate the database to this version."),
+        "quota": Entry("launchbay.app.commands:quota", "Set what organizations may use."),
         "backup": Entry("launchbay.app.commands:backup", "Back up the database to a file."),
         "restore": Entry("launchbay.app.commands:restore", "Restore a backup into an empty database."),
         "rotate-secret-key": Entry("launchbay.app.commands:rotate", "Re-encrypt all secrets with a new secret key."),

@@ -54,6 +54,7 @@ _NAMES = {
     "read_markers": "environment show-markers",
     "read_policies": "environment show-policies",
     "read_properties": "environment show-properties",
+    "read_usage": "organization usage",
     "reconfigure_instance": "instance reconfigure",
     "refresh_token_page": "page refresh-token",
     "replace_environment_services": "environment set-services",

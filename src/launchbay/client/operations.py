@@ -65,6 +65,16 @@ class Operations:
         `plan`: Only return the plan; create nothing.
         """
 
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/usage"))
+    def read_usage(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.Usage]]:
+        """List what an organization uses and what it may use. Permission: None: every member.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/hostKeys"))
     def list_host_keys(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None

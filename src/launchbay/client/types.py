@@ -597,6 +597,14 @@ class AuditEntryShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     after: dict[str, Any] | None
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The quota `id`. Without `allowed`, the organization may use any amount."""
+
+    id: str
+    used: int
+    allowed: int | None
+
+
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A webhook. `url` shows only the host; times are in milliseconds since the Unix epoch."""
 

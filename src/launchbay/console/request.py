@@ -40,6 +40,7 @@ SECTIONS: tuple[tuple[str, str], ...] = (
     ("users", "Users"),
     ("webhooks", "Webhooks"),
     ("audit", "Audit"),
+    ("usage", "Usage"),
 )
 FLASH_COOKIE = "launchbay_flash"
 _FLASH_PURPOSE = b"launchbay flash"

@@ -22,6 +22,7 @@ from launchbay.clock import Backoff, Clock
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import StepStatus, is_own_step, raise_percent, step_name, transition_step
+from launchbay.quotas import StoredBytes
 from launchbay.runtime.contract import DocumentKey, JobRun, StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.store import instances as store
@@ -32,6 +33,7 @@ from launchbay.telemetry import metrics
 
 FULL = "The {what} has reached its log limit ({lines} lines or {size} characters). Launchbay drops further lines."
 _LINES_RESERVED = 100  # errors beyond the limit: the reason for a failure is worth a line, not thousands
+ORGANIZATION_FULL = "The logs of the organization have reached their quota. Launchbay drops further lines."
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CUT = " … (cut)"
 LAZY_S = 0.25  # how long log lines, percentages and notes wait to be written together
@@ -65,12 +67,17 @@ class _Written:
 class LogQuota:
     """Counts the log lines of one claim of a job."""
 
+    _organization: _Written = field(default_factory=_Written)
     _job: _Written = field(default_factory=_Written)
     _steps: defaultdict[str | None, _Written] = field(default_factory=lambda: defaultdict(_Written))
 
-    def admit(self, path: str | None, level: str, text: str) -> tuple[str, str] | None:
-        """Return level and text of the line to write instead of this one, or None."""
+    def admit(self, path: str | None, level: str, text: str, *, is_full: bool = False) -> tuple[str, str] | None:
+        """Return level and text of the line to write, or None.
+
+        `is_full`: the organization has used up its quota.
+        """
         bounds = (
+            *([("organization", self._organization, 0, 0)] if is_full else []),
             ("job", self._job, limits.LOG_JOB_LINES, limits.LOG_JOB_CHARS),
             ("step", self._steps[path], limits.LOG_STEP_LINES, limits.LOG_STEP_CHARS),
         )
@@ -83,7 +90,7 @@ class LogQuota:
                 return None
             else:
                 written.is_told = True
-                return "warning", FULL.format(what=what, lines=lines, size=size)
+                return "warning", FULL.format(what=what, lines=lines, size=size) if lines else ORGANIZATION_FULL
         for _, written, _, _ in bounds:
             written.lines += 1
             written.size += len(text)
@@ -160,9 +167,13 @@ class PostgresJournal:
         records: Mapping[str, StepRecord],
         on_fenced: Callable[[], None],
         secrets: Secrets | None = None,
+        organization_id: str = "",
+        stored: StoredBytes | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
+        self._organization_id = organization_id
+        self._stored = stored
         self._key = {"job_id": job_id, "fence": fence}
         self._records = dict(records)
         self._on_fenced = on_fenced
@@ -237,7 +248,8 @@ class PostgresJournal:
 
     def log(self, path: str | None, level: str, text: str) -> None:
         """Add a line to the instance's log within LAZY_S, up to the limits of step and job."""
-        admitted = self._log_quota.admit(path, level, self.redact(text, limits.LOG_LINE_CHARS))
+        is_full = self._stored is not None and self._stored.are_logs_full(self._organization_id)
+        admitted = self._log_quota.admit(path, level, self.redact(text, limits.LOG_LINE_CHARS), is_full=is_full)
         if admitted is None:
             return
         level, text = admitted
@@ -290,6 +302,7 @@ class PostgresJournal:
         if self._lost is not None:
             raise self._lost
         batch, self._next = self._next or _Batch(), None
+        self._count(batch)
         return batch.columns()
 
     async def close(self) -> None:
@@ -380,6 +393,14 @@ class PostgresJournal:
             batch.sent_at_s = self._clock.monotonic_s()
             if await jobs.write_journal(connection, **self._key, **columns) is None:
                 raise Fenced("Another worker has taken the job over.")
+        self._count(batch)
+
+    def _count(self, batch: _Batch) -> None:
+        if self._stored is not None:
+            log_bytes = sum(len(text) for _, _, text, _ in batch.lines)
+            rows = batch.steps.items()
+            journal_bytes = sum(len(path) + len(row.outputs or "") + len(row.error or "") for path, row in rows)
+            self._stored.add(self._organization_id, log_bytes, journal_bytes)
 
 
 async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:

@@ -46,6 +46,7 @@ from launchbay.model.instance import (
 from launchbay.model.job import PLAN_VERSION, StepStatus, read_plan
 from launchbay.model.redaction import Redactor
 from launchbay.planning import CompiledManifests
+from launchbay.quotas import StoredBytes
 from launchbay.runtime.contract import JobRun, RuntimeDeps, StepRecord
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.machines import release_all, stop_commands
@@ -82,6 +83,7 @@ class Runner:
         services: ServiceCalls,
         secret_key: SecretKey,
         dispatcher: Dispatcher,
+        stored: StoredBytes,
         destroy_timeout_s: float,
     ) -> None:
         self._database = database
@@ -89,6 +91,7 @@ class Runner:
         self._manifests = manifests
         self._secret_key = secret_key
         self._audit = EngineAudit(secret_key)
+        self._stored = stored
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
         self._dispatcher = dispatcher
@@ -119,7 +122,15 @@ class Runner:
             records, cancellation = await retry_while_unavailable(partial(self._load_history, job_id, secrets))
         lost, handed_over = asyncio.Event(), asyncio.Event()
         journal = PostgresJournal(
-            self._database, self._deps.clock, job_id, claim.fence, records, on_fenced=lost.set, secrets=secrets
+            self._database,
+            self._deps.clock,
+            job_id,
+            claim.fence,
+            records,
+            on_fenced=lost.set,
+            secrets=secrets,
+            organization_id=claim.organization_id,
+            stored=self._stored,
         )
         self._held[job_id, claim.fence] = lost
         try:

@@ -90,10 +90,15 @@ class Waiter:
         return True
 
 
+def _is_fair(taken: int, free: int) -> bool:
+    """Return whether somebody may take one more, as decision 0080 has it for workers."""
+    return free > 0 and (taken == 0 or taken < 4 * free)
+
+
 class EventFeed:
     """Listens to the database on one connection, and wakes the waiters of this process.
 
-        async with feed.watching(instance_id, watcher) as waiter:
+        async with feed.watching(instance_id, watcher, organization_id) as waiter:
             ... read the instance ...
             await waiter.wait(timeout_s=15)
 
@@ -105,19 +110,22 @@ class EventFeed:
         self._database = database
         self._process_id = secrets.token_hex(8)
         self._waiters: dict[str, set[Waiter]] = {}
-        self._watchers: Counter[str] = Counter()
+        self._streams: dict[str, Counter[str]] = {}  # open ones by organization and user
         self._rows = asyncio.Lock()  # serializes changes of `event_watches`
         self._listening: asyncio.Task[None] | None = None
         self._is_listening = asyncio.Event()  # set while the connection listens
         self.closing = asyncio.Event()
 
     @asynccontextmanager
-    async def watching(self, instance_id: str, watcher: str) -> AsyncIterator[Waiter]:
-        """Provide a waiter for the events of an instance.
+    async def watching(
+        self, instance_id: str, watcher: str, organization_id: str, allowed: int = 0
+    ) -> AsyncIterator[Waiter]:
+        """Provide a waiter for the events of an instance; `watcher` is a user's ID.
 
-        Raises Unavailable, and TooManyRequests if the watcher (a user ID) has too many open streams.
+        Of `limits.EVENT_STREAMS`, an organization may take up to `allowed` (0: any number), and no more than four times
+        as many as are free. The same holds for its users among each other. Raises Unavailable, TooManyRequests.
         """
-        with self._counted(watcher):
+        with self._counted(organization_id, watcher, allowed):
             await self._listen()
             waiter = Waiter()
             try:
@@ -175,21 +183,42 @@ class EventFeed:
             for waiter in waiters:
                 waiter.wake()
 
+    def count_streams(self, organization_id: str) -> int:
+        """Return how many streams of this process the organization has open."""
+        return self._streams[organization_id].total() if organization_id in self._streams else 0
+
     @contextmanager
-    def _counted(self, watcher: str) -> Iterator[None]:
-        if self._watchers[watcher] >= limits.EVENT_STREAMS_PER_USER or self._watchers.total() >= limits.EVENT_STREAMS:
+    def _counted(self, organization_id: str, watcher: str, allowed: int) -> Iterator[None]:
+        users = self._streams.setdefault(organization_id, Counter())
+        taken = users.total()
+        most = min(allowed or limits.EVENT_STREAMS, limits.EVENT_STREAMS)
+        free = limits.EVENT_STREAMS - sum(each.total() for each in self._streams.values())
+        if taken >= most:
+            who = "Your organization has"
+        elif not _is_fair(taken, free):
+            who = "Together with others, your organization has"
+        elif not _is_fair(users[watcher], most - taken):
+            who = "Together with others of your organization, you have"
+        else:
+            who = ""
+        if who:
+            self._forget_if_idle(organization_id, watcher)
             raise TooManyRequests(
-                f"Too many open event streams; the limit is {limits.EVENT_STREAMS_PER_USER} per user.",
-                "Close one, or retry.",
-                retry_after_s=RETRY_AFTER_S,
+                f"{who} too many event streams open.", "Close some, or retry.", retry_after_s=RETRY_AFTER_S
             )
-        self._watchers[watcher] += 1
+        users[watcher] += 1
         try:
             yield
         finally:
-            self._watchers[watcher] -= 1
-            if not self._watchers[watcher]:
-                del self._watchers[watcher]
+            users[watcher] -= 1
+            self._forget_if_idle(organization_id, watcher)
+
+    def _forget_if_idle(self, organization_id: str, watcher: str) -> None:
+        users = self._streams[organization_id]
+        if not users[watcher]:
+            del users[watcher]
+        if not users:
+            del self._streams[organization_id]
 
     async def _watch(self, instance_id: str, waiter: Waiter) -> None:
         async with self._rows:

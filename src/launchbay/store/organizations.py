@@ -23,6 +23,7 @@ lock_first_start = _sql.change("lock_first_start")
 any_exists = _sql.value("any_exists", bool)
 get_id_by_name = _sql.value("get_id_by_name", str)
 insert = _sql.change("insert")
+list_ids_by_name = _sql.column("list_ids_by_name", str)
 lock = _sql.value("lock", str)
 rename = _sql.change("rename")
 

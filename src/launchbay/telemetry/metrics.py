@@ -46,6 +46,12 @@ requests = Histogram(
 refusals = Counter(
     "launchbay_http_refusals", "Requests answered with an error, by error code.", ("code",), registry=REGISTRY
 )
+quota_refusals = Counter(
+    "launchbay_quota_refusals",
+    "Requests refused because their organization has used up a quota, by quota.",
+    ("quota",),
+    registry=REGISTRY,
+)
 connections_closed = Counter(
     "launchbay_http_connections_closed",
     "Connections closed because there were too many: to make room, or refused at once.",

@@ -4,6 +4,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.ids import NamedRow, new_id
+from launchbay.quotas import Quota
 from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application
@@ -35,6 +36,7 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
         )
         name = validate_name(name)
         await insert_application(work, application_id, organization.id, name)
+        await work.admit(organization.id, {Quota.MANIFEST_BYTES: len(DEFAULT_MANIFEST)})
         await applications.insert_manifest(
             work.connection,
             application_id=application_id,
@@ -49,7 +51,8 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
 
 
 async def insert_application(work: Work, application_id: str, organization_id: str, name: str) -> None:
-    """Write an application without a manifest. Raises BadRequest for a name that is taken."""
+    """Write an application without a manifest. Raises BadRequest."""
+    await work.admit(organization_id, {Quota.APPLICATIONS: 1})
     with unique_violation_as(*name_taken("an application", name)):
         await store.insert(work.connection, application_id=application_id, organization_id=organization_id, name=name)
 

@@ -36,6 +36,7 @@ from launchbay.model.email_address import canonical_email
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import Redactor
 from launchbay.planning import off_loop_if_large
+from launchbay.quotas import Quota
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
 from launchbay.store import applications, services
 from launchbay.store import organizations as store
@@ -402,6 +403,8 @@ class _Importer:
     async def _manifests(self, application_id: str, application: ArchivedApplication) -> None:
         if not application.manifests:
             raise BadRequest("It has no manifest.")
+        size = sum(len(content.encode()) for content in application.manifests)
+        await self._work.admit(self._organization_id, {Quota.MANIFEST_BYTES: size})
         for version, content in enumerate(application.manifests, 1):
             if len(content.encode()) > limits.MANIFEST_BYTES:
                 raise BadRequest(f"Version {version} of the manifest is longer than {limits.MANIFEST_BYTES} bytes.")

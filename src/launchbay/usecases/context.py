@@ -15,13 +15,13 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.tokens import RefreshTokens, SessionTokens
 from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
-from launchbay.errors import BadRequest, NotFound, Unavailable
+from launchbay.errors import BadRequest, NotFound
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
 from launchbay.planning import CompiledManifests, Dispatch
+from launchbay.quotas import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.store import jobs
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, Database
 from launchbay.store.environments import Environment
@@ -30,38 +30,6 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.store.organizations import Organization
 from launchbay.store.services import Service
 from launchbay.store.users import Role
-
-_SAMPLE_S = 1.0  # how old a count may be; a process may exceed the limit by what it accepts in that time
-_RETRY_AFTER_S = 5
-
-
-class QueueQuota:
-    """Limits the queued jobs of each organization. Counts them at most once a second."""
-
-    def __init__(self, maximum: int, clock: Clock) -> None:
-        self._most = maximum
-        self._clock = clock
-        self._sampled: dict[str, tuple[float, int]] = {}
-
-    async def check_quota(self, connection: Connection, organization_id: str) -> None:
-        """Raise Unavailable with a retry time while the organization has too many queued jobs.
-
-        The limit is per organization, so one that queues too much doesn't block the others.
-        """
-        now_s = self._clock.monotonic_s()
-        at_s, waiting = self._sampled.get(organization_id, (float("-inf"), 0))
-        if now_s - at_s >= _SAMPLE_S:
-            waiting = await jobs.count_waiting(connection, organization_id=organization_id, most=self._most) or 0
-            if len(self._sampled) >= limits.QUOTAS_CACHED:
-                self._sampled.clear()
-            self._sampled[organization_id] = (now_s, waiting)
-        if waiting >= self._most:
-            raise Unavailable(
-                f"Your organization has {waiting} or more queued jobs, which is the limit.",
-                f"Retry in {_RETRY_AFTER_S} s. Administrators can raise LAUNCHBAY_QUEUE_LIMIT or add workers.",
-                code="QueueFull",
-                retry_after_s=_RETRY_AFTER_S,
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +41,7 @@ class AppContext:
 
     database: Database
     lookups: Lookups
-    queue_quota: QueueQuota
+    quotas: Quotas
     dispatch: Dispatch
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
@@ -126,9 +94,16 @@ class Work:
         """Return a stored manifest version, compiled. Raises InvalidManifest, Conflict."""
         return await self.app.manifests.get(self.connection, application_id, version)
 
-    async def check_quota(self, organization_id: str) -> None:
-        """Raise Unavailable while the organization has too many queued jobs."""
-        await self.app.queue_quota.check_quota(self.connection, organization_id)
+    async def admit(self, organization_id: str, adding: Mapping[Quota, int]) -> None:
+        """Check the organization's quotas before something is added. Raises BadRequest, Unavailable."""
+        await self.app.quotas.admit(self.connection, organization_id, adding)
+
+    async def admit_job(self, organization_id: str, *, new_instances: int = 0) -> None:
+        """Check the organization's quotas before a job is accepted. Raises BadRequest, Unavailable."""
+        adding = {Quota.QUEUED_JOBS: 0, Quota.JOBS: 1, Quota.JOURNAL_BYTES: 0}
+        if new_instances:
+            adding[Quota.INSTANCES] = new_instances
+        await self.admit(organization_id, adding)
 
     async def audit(
         self,

@@ -12,6 +12,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus
 from launchbay.model.redaction import Redactor
+from launchbay.quotas import Quota
 from launchbay.store import events as store
 from launchbay.store.events import EventRow, LogRow
 from launchbay.store.instances import InstanceRecord
@@ -40,8 +41,9 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
     raises NotFound when the instance is deleted, and whatever else a look at it raises.
     """
     async with ctx.read() as work:
-        await work.lookup.instance(instance_id, Permission.READ)
-    async with ctx.app.feed.watching(instance_id, ctx.actor.user_id) as waiter:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+    allowed = ctx.app.quotas.allowed(record.organization_id, Quota.EVENT_STREAMS)
+    async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
         encoder = _EventEncoder()
         patience_s = REFRESH_INTERVAL_S
         while not ctx.app.feed.closing.is_set():

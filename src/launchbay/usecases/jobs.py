@@ -111,7 +111,8 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
             raise Conflict(
                 "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
             )
-        await work.check_quota(record.organization_id)
+        if plan.kind != "destroy":  # which is what makes room
+            await work.admit_job(record.organization_id)
         resumed_id = await accept(
             work.connection,
             ctx.app.dispatch,

@@ -67,7 +67,7 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
     async with ctx.begin() as work:
         planned = await plan_launch_tree(work, application_id, body)
         application, request, root = planned.application, planned.request, planned.root
-        await work.check_quota(application.organization_id)
+        await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
         destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
         with foreign_key_violation_as("The application or its environment was deleted by another request."):
             await write_launch(work, root, planned.environment, planned.view, destroy_after_ms)

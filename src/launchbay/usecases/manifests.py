@@ -9,6 +9,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
 from launchbay.planning import off_loop_if_large
+from launchbay.quotas import Quota
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
 from launchbay.usecases.context import AppContext, Context, Work
@@ -159,6 +160,7 @@ async def _lock(work: Work, application: Application) -> ChangeableRow:
 
 async def _append(work: Work, application: Application, row: ChangeableRow, text: str, operation: str) -> int:
     """Store the newest version and return its number; the caller holds the application's row."""
+    await work.admit(application.organization_id, {Quota.MANIFEST_BYTES: len(text.encode())})
     version = row.latest_version + 1
     await store.set_version(work.connection, application_id=application.id, version=version)
     await store.insert_manifest(

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
+import msgspec
+
 from launchbay.auth import permissions
 from launchbay.auth.authentication import Passwords
 from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
@@ -12,10 +14,11 @@ from launchbay.auth.permissions import Permission, Resource
 from launchbay.errors import BadRequest, CannotStart, NotAllowed, NotFound
 from launchbay.ids import NamedRow, is_id, new_id
 from launchbay.model.email_address import canonical_email
+from launchbay.quotas import Quota
 from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store import audit as store
-from launchbay.store import environments, machines, organizations, services, users
+from launchbay.store import environments, machines, organizations, quotas, services, users
 from launchbay.store.audit import AuditRow
 from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
@@ -23,6 +26,8 @@ from launchbay.store.organizations import Organization
 from launchbay.store.users import RoleKind
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
+
+_OPERATOR = "operator"  # who the audit log says has used a command of the server's machine
 
 
 async def read_audit_entries(
@@ -203,6 +208,58 @@ async def may_create_organization(ctx: Context) -> bool:
 
 async def _may_create(work: Work) -> bool:
     return any(manages_every_user(found) for found in await permitted_anywhere(work))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an organization uses of one quota. `allowed` is None for any amount."""
+
+    quota: Quota
+    used: int
+    allowed: int | None
+
+    @property
+    def label(self) -> str:
+        return self.quota.label
+
+
+async def read_usage(ctx: Context, organization_id: str) -> list[Usage]:
+    """Return used and allowed of each quota.
+
+    Requests and event streams are those of this process.
+    """
+    known = ctx.app.quotas
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        await known.read_own(work.connection)
+        used = await known.used(work.connection, organization.id)
+    used[Quota.REQUESTS] = known.requests_per_s(organization.id)
+    used[Quota.EVENT_STREAMS] = ctx.app.feed.count_streams(organization.id)
+    return [Usage(quota, used[quota], known.allowed(organization.id, quota) or None) for quota in Quota]
+
+
+async def set_quota(connection: Connection, organization_id: str, quota: Quota, allowed: int | None) -> None:
+    """Set what an organization may use, for the operator.
+
+    0 is any amount, and None is what the settings say.
+    """
+    if allowed is None:
+        await quotas.reset_allowed(connection, organization_id=organization_id, quota=quota)
+    else:
+        await quotas.set_allowed(connection, organization_id=organization_id, quota=quota, allowed=allowed)
+    await store.insert(
+        connection,
+        organization_id=organization_id,
+        actor_id=_OPERATOR,
+        actor_email=_OPERATOR,
+        method=_OPERATOR,
+        address="",
+        operation="set_quota",
+        object=f"/organizations/{organization_id}",
+        object_id=organization_id,
+        before=None,
+        after=msgspec.json.encode({"quota": quota, "allowed": allowed}).decode(),
+    )
 
 
 async def list_host_keys(ctx: Context, organization_id: str) -> list[HostKeyRow]:

@@ -74,7 +74,8 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
         plan = plan_reconfigure(record.status)
         if record.status is InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
-        await work.check_quota(record.organization_id)
+        new_instances = sum(node.former is None for node in root.walk() if node is not root)
+        await work.admit_job(record.organization_id, new_instances=new_instances)
         is_busy = record.job_id is not None or not may_accept(plan)
         dispatch, user_id = ctx.app.dispatch, ctx.actor.user_id
         if is_busy or not await accept(

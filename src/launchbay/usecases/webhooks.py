@@ -12,7 +12,7 @@ from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
-from launchbay.store import organizations
+from launchbay.quotas import Quota
 from launchbay.store import webhooks as store
 from launchbay.store.webhooks import DeliveryRow, WebhookRow, secret_purpose, validate_events
 from launchbay.usecases.context import AppContext, Context, Work
@@ -40,8 +40,8 @@ async def create_webhook(
         url, wanted = _validate_url(url), _wanted(events)
         made = None if secret is not None else secrets.token_urlsafe(32)
         webhook_id = new_id()
-        await organizations.lock(work.connection, organization_id=organization_id)
-        inserted = await store.insert(
+        await work.admit(organization_id, {Quota.WEBHOOKS: 1})
+        await store.insert(
             work.connection,
             webhook_id=webhook_id,
             organization_id=organization_id,
@@ -49,11 +49,7 @@ async def create_webhook(
             sealed_url=seal_webhook_url(ctx.app.secret_key, webhook_id, url),
             events=wanted,
             secret=_sealed(ctx.app, webhook_id, secret or made or ""),
-            most=limits.WEBHOOKS_PER_ORGANIZATION,
         )
-        if inserted is None:
-            most = limits.WEBHOOKS_PER_ORGANIZATION
-            raise BadRequest(f"An organization has at most {most} webhooks; delete one first.", code="TooMany")
         after = {**_shown_of_url(ctx.app, url), "events": wanted}
         await work.audit("create_webhook", organization_id, after=after, at=f"/webhooks/{webhook_id}")
     return webhook_id, made

@@ -15,6 +15,7 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import DESTROY, accept, may_accept, plan_run
+from launchbay.quotas import Quota
 from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
@@ -51,11 +52,13 @@ async def schedule_workflow(
             raise _gone(record)
         manifest = await work.manifest(record.application_id, record.version)
         plan_run(manifest, workflow, parameters, InstanceStatus.RUNNING)
+        await work.admit(record.organization_id, {Quota.SCHEDULES: 1})
         schedule_id = new_id()
         await store.insert(
             work.connection,
             schedule_id=schedule_id,
             instance_id=record.id,
+            organization_id=record.organization_id,
             workflow=workflow,
             parameters=msgspec.json.encode(parameters).decode(),
             owner_id=ctx.actor.user_id,
@@ -147,7 +150,7 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
     if record.job_id is not None or not may_accept(plan):
         raise _busy()
     if plan.kind != "destroy":  # which is what makes room
-        await work.check_quota(record.organization_id)
+        await work.admit_job(record.organization_id)
     accepted = await accept(
         work.connection, work.app.dispatch, record.organization_id, record.id, work.actor.user_id, plan, manifest
     )

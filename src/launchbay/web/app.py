@@ -178,6 +178,9 @@ class Dispatcher:
             scope["state"]["user_id"] = caller.user_id
             if self._limits is not None and not endpoint.unlimited:
                 self._limits.count_user(caller.user_id)
+                organization_id = self._services.app.lookups.organization_of(caller.user_id)
+                if organization_id is not None:
+                    self._services.app.quotas.count_request(organization_id)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None

@@ -46,6 +46,7 @@ _MODULES: tuple[Iterable[Endpoint], ...] = (
     approvals.routes,
     events.routes,
     organizations.audit_routes,
+    organizations.usage_routes,
     webhooks.routes,
     organizations.host_keys_routes,
     account.routes,

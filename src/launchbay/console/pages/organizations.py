@@ -52,6 +52,14 @@ async def overview(request: PageRequest) -> Response:
     )
 
 
+@routes.get("/console/organizations/{id}/usage")
+async def show_usage(request: PageRequest) -> Response:
+    """Show what an organization uses of its quotas."""
+    organization_id = request.path("id")
+    rows = await organizations.read_usage(request.ctx, organization_id)
+    return await request.page("usage.html", section="usage", organization_id=organization_id, rows=rows)
+
+
 @routes.post("/console/organizations/{id}/name")
 async def rename(request: PageRequest) -> Response:
     organization_id = request.path("id")

@@ -9,8 +9,8 @@ WITH instance AS (
             now() + %(destroy_after_ms)s::bigint * interval '1 millisecond')
     RETURNING id, job_id, owner_id, destroy_at
 ), job AS (
-    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, worker_id, fence)
-    SELECT job_id, id, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
+    INSERT INTO jobs (id, instance_id, organization_id, name, owner_id, status, plan, steps, worker_id, fence)
+    SELECT job_id, id, %(organization_id)s, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
            CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
     FROM instance
     RETURNING id
@@ -29,8 +29,8 @@ WITH claimed AS (
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
     RETURNING id, organization_id
 ), job AS (
-    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, worker_id, fence)
-    SELECT %(job_id)s, id, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
+    INSERT INTO jobs (id, instance_id, organization_id, name, owner_id, status, plan, steps, worker_id, fence)
+    SELECT %(job_id)s, id, organization_id, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
            CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
     FROM claimed
     RETURNING id

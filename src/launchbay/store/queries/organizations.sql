@@ -86,7 +86,10 @@ FROM organizations WHERE organizations.id = %(organization_id)s;
 -- The oldest organization of this name: names are not unique.
 SELECT id FROM organizations WHERE name = %(name)s ORDER BY created_at, id LIMIT 1;
 
+-- name: list_ids_by_name
+-- Organizations with this name or ID.
+SELECT id FROM organizations WHERE name = %(name)s OR id = %(name)s;
+
 -- name: lock
--- Serializes changes of the organization that depend on one another: its last administrator, its default environment,
--- the number of its webhooks.
+-- Serializes changes of the organization that depend on one another: its last administrator, its default environment.
 SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;

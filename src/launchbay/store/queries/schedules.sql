@@ -54,8 +54,8 @@ UPDATE schedules SET blocked = false FROM idle WHERE schedules.instance_id = idl
 DELETE FROM schedules WHERE id = ANY (%(schedule_ids)s::text[]);
 
 -- name: insert
-INSERT INTO schedules (id, instance_id, kind, workflow, parameters, owner_id, due_at)
-VALUES (%(schedule_id)s, %(instance_id)s, 'workflow', %(workflow)s, %(parameters)s, %(owner_id)s,
+INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, parameters, owner_id, due_at)
+VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', %(workflow)s, %(parameters)s, %(owner_id)s,
         now() + %(interval_ms)s * interval '1 millisecond');
 
 -- name: list_by_instance

@@ -13,11 +13,8 @@ SELECT id, url FROM webhooks WHERE sealed_url IS NULL FOR NO KEY UPDATE;
 UPDATE webhooks SET url = %(url)s, sealed_url = %(sealed_url)s WHERE id = %(webhook_id)s;
 
 -- name: insert
--- No row: the organization has its fill.
 INSERT INTO webhooks (id, organization_id, url, sealed_url, events, secret)
-SELECT %(webhook_id)s, %(organization_id)s, %(url)s, %(sealed_url)s, %(events)s, %(secret)s
-WHERE (SELECT count(*) FROM webhooks WHERE organization_id = %(organization_id)s) < %(most)s
-RETURNING id;
+VALUES (%(webhook_id)s, %(organization_id)s, %(url)s, %(sealed_url)s, %(events)s, %(secret)s);
 
 -- name: update
 -- Null leaves as it is. Who is switched on again begins with a clean record.

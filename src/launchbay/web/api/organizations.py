@@ -15,6 +15,7 @@ from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Organizations")
 audit_routes = Routes("Audit", extension=True)
+usage_routes = Routes("Organizations", extension=True)
 host_keys_routes = Routes("Organizations", extension=True)
 
 
@@ -64,6 +65,30 @@ async def read_organization(request: Request[None, None]) -> Named:
 async def rename_organization(request: Request[NameBody, None]) -> None:
     """Rename an organization."""
     await organizations.rename_organization(request.ctx, request.path["orgId"], request.body.name)
+
+
+class Usage(msgspec.Struct):
+    """The quota `id`. Without `allowed`, the organization may use any amount."""
+
+    id: str
+    used: int
+    allowed: int | None
+
+
+@usage_routes.get(
+    "/organizations/{orgId}/usage",
+    permission="None: every member",
+    returns=Returns(
+        "The quotas. The server that answers counts `eventStreams` and `requestsPerSecond` for itself.",
+        [{"id": "instances", "used": 12, "allowed": 200_000}],
+        type=list[Usage],
+    ),
+    statuses=(403,),
+)
+async def read_usage(request: Request[None, Paging]) -> Response:
+    """List what an organization uses and what it may use."""
+    rows = await organizations.read_usage(request.ctx, request.path["orgId"])
+    return list_response(request, [Usage(row.quota.value, row.used, row.allowed) for row in rows])
 
 
 _ID_DIGITS = 24

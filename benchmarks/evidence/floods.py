@@ -1,0 +1,40 @@
+"""The page of the flood campaigns."""
+
+from typing import Any
+
+from benchmarks.evidence.words import page, table
+
+_FIGURES = (
+    "launches_quiet_per_s",
+    "launches_rate_ratio",
+    "launches_p99_ratio",
+    "reads_quiet_per_s",
+    "reads_rate_ratio",
+)
+
+
+def floods(campaigns: list[dict[str, Any]]) -> str:
+    """Return the page of flood campaigns."""
+    in_order = sorted(campaigns, key=lambda each: each["servers"])
+    parts = []
+    for each in in_order:
+        parts += [
+            f"## {each['servers']} {'server' if each['servers'] == 1 else 'servers'}",
+            f"Measured for {each['seconds']:g} s each, ended at {each['ended_at']}.",
+            table(
+                ("flood", "launches/s quiet", "rate kept", "p99 ratio", "reads/s quiet", "rate kept", "p99 ratio"),
+                [
+                    [way, *(f"{figures[name]:.2f}" for name in (*_FIGURES, "reads_p99_ratio"))]
+                    for way, figures in each["ways"].items()
+                ],
+            ),
+        ]
+    return page(
+        "Floods",
+        "One organization sends all it can over 16 connections, in one way at a time. Another one launches and reads,"
+        " each over one connection. The figures compare it with itself before and after the flood, in the same run: it"
+        f" must keep {in_order[0]['least_rate']:.0%} of its rates, and its p99 must stay below"
+        f" {in_order[0]['most_p99']:g} times the quiet one.",
+        "`LAUNCHBAY_EVIDENCE=docs/evidence/data/floods pytest -m load tests/abuse` measures again.",
+        *parts,
+    )

@@ -1,0 +1,315 @@
+"""What an organization may use: the quotas, and their check.
+
+The check is inside the transaction that adds:
+
+    await quotas.admit(connection, organization_id, {Quota.INSTANCES: 3, Quota.JOBS: 1})
+
+A process counts each quota of an organization at most once a second, and adds what it admits itself. Far from the limit
+that is all, and no transaction waits for another one. In the last tenth before the limit, transactions that add take
+turns and count, so none exceeds it. Jobs begin and end all the time: they are counted without taking turns
+(decision 0098).
+"""
+
+import asyncio
+import math
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import structlog
+
+from launchbay import limits
+from launchbay.clock import Clock
+from launchbay.errors import BadRequest, TooManyRequests, Unavailable
+from launchbay.settings import Settings
+from launchbay.store import quotas as store
+from launchbay.store.database import Connection, Database, DatabaseError
+from launchbay.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+SAMPLE_S = 1.0
+READ_S = 5.0
+_COUNTED_WHOLE = 1_000  # transactions of so small a quota always take turns
+_MARGIN_MOST = 2_000  # more than servers admit in SAMPLE_S, without knowing of each other
+_COUNTED_EACH_TIME = 10_000  # a full organization with more is counted at most once a second
+_QUEUE_RETRY_S = 5
+
+
+class Quota(StrEnum):
+    """A bound of each organization, by its name in the API."""
+
+    APPLICATIONS = "applications"
+    INSTANCES = "instances"
+    JOBS = "jobs"
+    QUEUED_JOBS = "queuedJobs"
+    SCHEDULES = "schedules"
+    WEBHOOKS = "webhooks"
+    MANIFEST_BYTES = "manifestBytes"
+    LOG_BYTES = "logBytes"
+    JOURNAL_BYTES = "journalBytes"
+    EVENT_STREAMS = "eventStreams"
+    REQUESTS = "requestsPerSecond"
+
+    @property
+    def label(self) -> str:
+        """What it bounds, in words."""
+        return _MEANING[self][0].capitalize()
+
+
+STORED = tuple(quota for quota in Quota if quota not in {Quota.EVENT_STREAMS, Quota.REQUESTS})
+_MEANING: Mapping[Quota, tuple[str, str]] = {
+    Quota.APPLICATIONS: ("applications", "Delete some"),
+    Quota.INSTANCES: ("instances that aren't destroyed", "Destroy some"),
+    Quota.JOBS: ("jobs that haven't ended", "Wait until some end, or cancel some"),
+    Quota.QUEUED_JOBS: ("jobs that wait for a worker", "Wait until some start"),
+    Quota.SCHEDULES: ("scheduled workflows", "Cancel some"),
+    Quota.WEBHOOKS: ("webhooks", "Delete some"),
+    Quota.MANIFEST_BYTES: ("bytes of manifests", "Delete applications that you don't need"),
+    Quota.LOG_BYTES: ("bytes of logs", "Delete instances that you don't need"),
+    Quota.JOURNAL_BYTES: ("bytes of recorded steps", "Delete instances that you don't need"),
+    Quota.EVENT_STREAMS: ("open event streams", "Close some"),
+    Quota.REQUESTS: ("requests per second", "Send fewer"),
+}
+
+
+def default_quotas(settings: Settings) -> dict[Quota, int]:
+    """Return what every organization may use. 0 allows any amount."""
+    return {
+        Quota.APPLICATIONS: settings.quota_applications,
+        Quota.INSTANCES: settings.quota_instances,
+        Quota.JOBS: settings.quota_jobs,
+        Quota.QUEUED_JOBS: settings.queue_limit,
+        Quota.SCHEDULES: settings.quota_schedules,
+        Quota.WEBHOOKS: settings.quota_webhooks,
+        Quota.MANIFEST_BYTES: settings.quota_manifests_mib * limits.MIB,
+        Quota.LOG_BYTES: settings.quota_logs_mib * limits.MIB,
+        Quota.JOURNAL_BYTES: settings.quota_journals_mib * limits.MIB,
+        Quota.EVENT_STREAMS: settings.quota_event_streams,
+        Quota.REQUESTS: settings.quota_requests_per_s,
+    }
+
+
+@dataclass(slots=True)
+class _Sample:
+    at_s: float
+    used: int
+    admitted: int = 0  # by this process since then
+
+
+@dataclass(slots=True)
+class _Window:
+    second: int
+    count_before: int
+    count: int = 0
+
+
+def _margin(quota: Quota, allowed: int) -> int:
+    """Return how far from the limit transactions begin to take turns."""
+    if allowed <= _COUNTED_WHOLE:
+        return allowed
+    return allowed // 10 if quota is Quota.MANIFEST_BYTES else min(allowed // 10, _MARGIN_MOST)
+
+
+class Quotas:
+    """What organizations may use, as this process knows it, and the check of it."""
+
+    def __init__(self, defaults: Mapping[Quota, int], clock: Clock) -> None:
+        self._defaults = dict(defaults)
+        self._clock = clock
+        self._own: dict[tuple[str, str], int] = {}
+        self._read_at_s = -math.inf
+        self._samples: OrderedDict[tuple[str, Quota], _Sample] = OrderedDict()
+        self._windows: OrderedDict[str, _Window] = OrderedDict()
+
+    def allowed(self, organization_id: str, quota: Quota) -> int:
+        """Return what the organization may use; 0 is any amount."""
+        return self._own.get((organization_id, quota), self._defaults[quota])
+
+    async def read_own(self, connection: Connection) -> None:
+        """Read what the operator has set for single organizations, at most once a second."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._read_at_s >= SAMPLE_S:
+            self._read_at_s = now_s
+            rows = await store.list_allowed(connection)
+            self._own = {(row.organization_id, row.quota): row.allowed for row in rows}
+
+    async def keep_current(self, database: Database) -> None:
+        """Read what the operator has set every READ_S, for checks that have no connection."""
+        while True:
+            try:
+                async with database.connection() as connection:
+                    await self.read_own(connection)
+            except (Unavailable, DatabaseError) as error:
+                log.info("quotas.not_read", error=str(error))
+            await asyncio.sleep(READ_S)
+
+    async def admit(self, connection: Connection, organization_id: str, adding: Mapping[Quota, int]) -> None:
+        """Check quotas in the transaction that adds.
+
+        Adding 0 asks whether the quota isn't used up. Raises BadRequest with the code QuotaExceeded; for a full queue,
+        which empties by itself, Unavailable.
+        Locks that the transaction takes on rows of others must come after this.
+        """
+        await self.read_own(connection)
+        bounded = sorted(quota for quota in adding if self.allowed(organization_id, quota))
+        now_s = self._clock.monotonic_s()
+        old = [quota for quota in bounded if now_s - self._sample(organization_id, quota).at_s >= SAMPLE_S]
+        if old:
+            await self._count(connection, organization_id, old)
+        for quota in bounded:
+            await self._admit_one(connection, organization_id, quota, adding[quota])
+
+    async def used(self, connection: Connection, organization_id: str) -> dict[Quota, int]:
+        """Count everything that is stored of an organization."""
+        counted = await store.count(
+            connection, organization_id=organization_id, quotas=list(STORED), most=[None] * len(STORED)
+        )
+        return dict(zip(STORED, counted, strict=True))
+
+    async def _admit_one(self, connection: Connection, organization_id: str, quota: Quota, adding: int) -> None:
+        allowed = self.allowed(organization_id, quota)
+        sample = self._sample(organization_id, quota)
+        if quota is Quota.QUEUED_JOBS:  # which of the new jobs will wait is not known yet
+            if sample.used >= allowed:
+                raise self._queue_full(allowed)
+            return
+        if not adding:
+            if sample.used >= allowed:
+                raise self._exceeded(organization_id, quota, sample.used)
+            return
+        if allowed - sample.used - sample.admitted - adding < _margin(quota, allowed):
+            if sample.used < allowed or allowed <= _COUNTED_EACH_TIME:
+                if quota is not Quota.JOBS:
+                    await store.lock(connection, organization_id=organization_id, quota=quota)
+                await self._count(connection, organization_id, [quota])
+                sample = self._sample(organization_id, quota)
+            if sample.used + adding > allowed:
+                raise self._exceeded(organization_id, quota, sample.used)
+        sample.admitted += adding
+
+    async def _count(self, connection: Connection, organization_id: str, quotas: list[Quota]) -> None:
+        most = [self.allowed(organization_id, quota) for quota in quotas]
+        counted = await store.count(connection, organization_id=organization_id, quotas=quotas, most=most)
+        now_s = self._clock.monotonic_s()
+        for quota, used in zip(quotas, counted, strict=True):
+            self._samples[organization_id, quota] = _Sample(now_s, used)
+            self._samples.move_to_end((organization_id, quota))
+        while len(self._samples) > limits.QUOTAS_CACHED:
+            self._samples.popitem(last=False)
+
+    def _sample(self, organization_id: str, quota: Quota) -> _Sample:
+        return self._samples.get((organization_id, quota)) or _Sample(-math.inf, 0)
+
+    def count_request(self, organization_id: str) -> None:
+        """Count a request of an organization to this process. Raises TooManyRequests."""
+        window = self._window(organization_id)
+        allowed = self.allowed(organization_id, Quota.REQUESTS)
+        if allowed and window.count >= allowed:
+            metrics.quota_refusals.labels(Quota.REQUESTS.value).inc()
+            what, remedy = _MEANING[Quota.REQUESTS]
+            raise TooManyRequests(
+                f"Your organization may send {allowed} {what}.",
+                f"{remedy}, or ask the operator of this server to raise the quota {Quota.REQUESTS}.",
+                retry_after_s=1,
+            )
+        window.count += 1
+
+    def requests_per_s(self, organization_id: str) -> int:
+        """Return how many requests this process took in the last second."""
+        return self._window(organization_id).count_before
+
+    def _window(self, organization_id: str) -> "_Window":
+        second = int(self._clock.monotonic_s())
+        window = self._windows.get(organization_id)
+        if window is None or window.second != second:
+            before = window.count if window is not None and window.second == second - 1 else 0
+            window = self._windows[organization_id] = _Window(second, before)
+            self._windows.move_to_end(organization_id)
+            if len(self._windows) > limits.QUOTAS_CACHED:
+                self._windows.popitem(last=False)
+        return window
+
+    def _exceeded(self, organization_id: str, quota: Quota, used: int) -> BadRequest:
+        metrics.quota_refusals.labels(quota.value).inc()
+        what, remedy = _MEANING[quota]
+        return BadRequest(
+            f"Your organization may have {self.allowed(organization_id, quota)} {what}, and has {used}.",
+            f"{remedy}, or ask the operator of this server to raise the quota {quota}.",
+            code="QuotaExceeded",
+        )
+
+    @staticmethod
+    def _queue_full(allowed: int) -> Unavailable:
+        metrics.quota_refusals.labels(Quota.QUEUED_JOBS.value).inc()
+        return Unavailable(
+            f"Your organization has {allowed} or more queued jobs, which is the limit.",
+            f"Retry in {_QUEUE_RETRY_S} s. Administrators can raise LAUNCHBAY_QUEUE_LIMIT or add workers.",
+            code="QueueFull",
+            retry_after_s=_QUEUE_RETRY_S,
+        )
+
+
+# The sizes of logs and journals (decision 0098): workers add what they write, every SAVE_S. Deletions are found by
+# a look at the rows, which corrects the sums.
+
+SAVE_S = 2.0
+MEASURE_S = 30.0  # between two looks for an organization whose rows should be measured
+MEASURED_AGAIN_S = 600.0
+
+
+class StoredBytes:
+    """What this process has written since the last `save`, and whose logs are full."""
+
+    def __init__(self, database: Database, quotas: Quotas) -> None:
+        self._database = database
+        self._quotas = quotas
+        self._log_bytes: Counter[str] = Counter()
+        self._journal_bytes: Counter[str] = Counter()
+        self._full: set[str] = set()
+
+    def add(self, organization_id: str, log_bytes: int, journal_bytes: int) -> None:
+        """Count what a job of the organization has written."""
+        self._log_bytes[organization_id] += log_bytes
+        self._journal_bytes[organization_id] += journal_bytes
+
+    def are_logs_full(self, organization_id: str) -> bool:
+        """Return whether the quota of logs was used up at the last `save`."""
+        return organization_id in self._full
+
+    async def save(self) -> None:
+        """Add what was written to the sums. Raises Unavailable."""
+        asked = sorted({*self._log_bytes, *self._full})
+        if not asked:
+            return
+        log_bytes, journal_bytes = self._log_bytes, self._journal_bytes
+        self._log_bytes, self._journal_bytes = Counter(), Counter()
+        try:
+            async with self._database.connection() as connection:
+                await self._quotas.read_own(connection)
+                sums = await store.add_bytes(
+                    connection,
+                    organization_ids=asked,
+                    log_bytes=[log_bytes[each] for each in asked],
+                    journal_bytes=[journal_bytes[each] for each in asked],
+                )
+        except BaseException:
+            self._log_bytes.update(log_bytes)
+            self._journal_bytes.update(journal_bytes)
+            raise
+        allowed = {row.organization_id: self._quotas.allowed(row.organization_id, Quota.LOG_BYTES) for row in sums}
+        self._full = {row.organization_id for row in sums if 0 < allowed[row.organization_id] <= row.log_bytes}
+
+    async def measure(self) -> bool:
+        """Measure one organization if that is due; return whether one was. Raises Unavailable."""
+        async with self._database.connection() as connection:
+            organization_id = await store.get_due_measurement(connection, interval_s=MEASURED_AGAIN_S)
+            if organization_id is None:
+                return False
+            started_s = time.monotonic()
+            measured = await store.measure(connection, organization_id=organization_id)
+            assert measured is not None, "sums give a row"
+            took_s = time.monotonic() - started_s
+            await store.set_measured(connection, organization_id=organization_id, took_s=took_s, **measured._asdict())
+        return True

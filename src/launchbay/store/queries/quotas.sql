@@ -1,0 +1,50 @@
+-- name: list_allowed
+-- What the operator has set; the settings hold for the rest.
+SELECT organization_id, quota, allowed FROM organization_quotas;
+
+-- name: set_allowed
+INSERT INTO organization_quotas (organization_id, quota, allowed) VALUES (%(organization_id)s, %(quota)s, %(allowed)s)
+ON CONFLICT (organization_id, quota) DO UPDATE SET allowed = excluded.allowed;
+
+-- name: reset_allowed
+DELETE FROM organization_quotas WHERE organization_id = %(organization_id)s AND quota = %(quota)s;
+
+-- name: count
+-- Used amounts in the order of the quotas, each counted no further than its entry in `most`.
+SELECT launchbay_usage(%(organization_id)s, quota, most)
+FROM unnest(%(quotas)s::text[], %(most)s::bigint[]) WITH ORDINALITY AS asked (quota, most, place) ORDER BY place;
+
+-- name: lock
+-- Until the end of the transaction, no other one counts this quota of the organization.
+SELECT pg_advisory_xact_lock(hashtextextended('launchbay quota ' || %(organization_id)s || %(quota)s, 0)) IS NULL;
+
+-- name: add_bytes
+-- What a worker has written since its last call. Returns the sums.
+INSERT INTO organization_bytes AS known (organization_id, log_bytes, journal_bytes)
+SELECT organizations.id, written.log_bytes, written.journal_bytes
+FROM unnest(%(organization_ids)s::text[], %(log_bytes)s::bigint[], %(journal_bytes)s::bigint[]) AS written (id, log_bytes, journal_bytes)
+JOIN organizations ON organizations.id = written.id ORDER BY organizations.id
+ON CONFLICT (organization_id) DO UPDATE
+SET log_bytes = known.log_bytes + excluded.log_bytes, journal_bytes = known.journal_bytes + excluded.journal_bytes
+RETURNING organization_id, log_bytes;
+
+-- name: get_due_measurement
+-- The organization whose rows were looked at longest ago, if that is long ago, and a hundred times as long as the look took.
+SELECT organization_id FROM organization_bytes
+WHERE measured_at < now() - interval '1 second' * greatest(100 * took_s, %(interval_s)s)
+ORDER BY measured_at LIMIT 1;
+
+-- name: measure
+SELECT (
+    SELECT coalesce(sum(octet_length(log_lines.text)), 0)::bigint
+    FROM instances JOIN log_lines ON log_lines.instance_id = instances.id WHERE instances.organization_id = %(organization_id)s
+) AS log_bytes, (
+    SELECT coalesce(sum(octet_length(steps.path) + coalesce(octet_length(steps.outputs), 0) + coalesce(octet_length(steps.error_message), 0)), 0)::bigint
+    FROM instances JOIN jobs ON jobs.instance_id = instances.id JOIN steps ON steps.job_id = jobs.id
+    WHERE instances.organization_id = %(organization_id)s
+) AS journal_bytes;
+
+-- name: set_measured
+UPDATE organization_bytes
+SET log_bytes = %(log_bytes)s, journal_bytes = %(journal_bytes)s, measured_at = now(), took_s = %(took_s)s
+WHERE organization_id = %(organization_id)s;

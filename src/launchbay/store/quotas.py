@@ -1,0 +1,40 @@
+"""What organizations may use, where the operator has set it, and what they use."""
+
+from typing import NamedTuple
+
+from launchbay.store.statements import load
+
+_sql = load("quotas")
+
+
+class AllowedRow(NamedTuple):
+    """A quota that the operator has set for one organization. 0 allows any amount."""
+
+    organization_id: str
+    quota: str
+    allowed: int
+
+
+class BytesRow(NamedTuple):
+    """The logs of an organization after an addition."""
+
+    organization_id: str
+    log_bytes: int
+
+
+class MeasuredRow(NamedTuple):
+    """What the rows of an organization contain now."""
+
+    log_bytes: int
+    journal_bytes: int
+
+
+list_allowed = _sql.rows("list_allowed", AllowedRow)
+set_allowed = _sql.change("set_allowed")
+reset_allowed = _sql.change("reset_allowed")
+count = _sql.column("count", int)
+lock = _sql.value("lock", bool)
+add_bytes = _sql.rows("add_bytes", BytesRow)
+get_due_measurement = _sql.value("get_due_measurement", str)
+measure = _sql.row("measure", MeasuredRow)
+set_measured = _sql.change("set_measured")

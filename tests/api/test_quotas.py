@@ -1,0 +1,234 @@
+"""Quotas of organizations: what is refused, when, and what the operator may change (decision 0098)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from launchbay.cli.main import main
+from launchbay.engine.journal import LogQuota
+from launchbay.quotas import StoredBytes
+from tests.support.databases import Databases
+from tests.support.manifests import WORKFLOWS
+from tests.support.service import Api, accepted, fresh_name, refused, running_api
+
+QUIET = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
+
+
+@asynccontextmanager
+async def bounded(databases: Databases, **settings: Any) -> AsyncIterator[Api]:
+    """Start a service with small quotas."""
+    url = databases.create()
+    async with running_api(url, **{"engine": False, **settings}) as api:
+        yield api
+    databases.drop(url)
+
+
+async def usage(api: Api) -> dict[str, tuple[int, int | None]]:
+    """Return used and allowed by quota."""
+    rows = accepted(await api.get(f"organizations/{api.organization}/usage"))
+    return {row["id"]: (row["used"], row["allowed"]) for row in rows}
+
+
+async def test_an_ordinary_organization_is_far_from_every_quota(api: Api) -> None:
+    await api.launch(await api.application())
+    shown = await usage(api)
+    assert len(shown) == 11
+    for used, allowed in shown.values():
+        assert allowed is not None
+        assert used < allowed / 10
+    assert shown["applications"][0] >= 1
+    assert shown["manifestBytes"][0] > 0
+
+
+async def test_parallel_launches_never_exceed_the_instances(databases: Databases) -> None:
+    async with bounded(databases, quota_instances=5) as api:
+        application = await api.application(QUIET)
+        answers = await asyncio.gather(*(api.post(f"applications/{application}/launch", {}) for _ in range(12)))
+        assert sorted(answer.status_code for answer in answers) == [200] * 5 + [400] * 7
+        sentence = refused(next(each for each in answers if each.status_code == 400), 400, "QuotaExceeded")
+        assert "may have 5 instances that aren't destroyed, and has 5" in sentence
+        assert "quota instances" in sentence
+        assert (await usage(api))["instances"] == (5, 5)
+
+
+async def test_two_servers_together_never_exceed_the_applications(databases: Databases) -> None:
+    url = databases.create()
+    async with (
+        running_api(url, engine=False, quota_applications=5) as one,
+        running_api(url, engine=False, quota_applications=5) as other,
+    ):
+        path = f"organizations/{one.organization}/applications"
+        answers = await asyncio.gather(
+            *(api.post(path, {"name": fresh_name("app")}) for api in (one, other) for _ in range(6))
+        )
+        assert sorted(answer.status_code for answer in answers) == [200] * 5 + [400] * 7
+    databases.drop(url)
+
+
+async def test_what_is_deleted_makes_room_at_once(databases: Databases) -> None:
+    async with bounded(databases, quota_applications=1) as api:
+        application = await api.application()
+        path = f"organizations/{api.organization}/applications"
+        refused(await api.post(path, {"name": "second"}), 400, "QuotaExceeded")
+        accepted(await api.delete(f"applications/{application}"))
+        accepted(await api.post(path, {"name": "second"}))
+
+
+async def test_submodules_count_and_nothing_of_a_refused_launch_stays(databases: Databases) -> None:
+    async with bounded(databases, quota_instances=2) as api:
+        application = await api.application(QUIET)
+        await api.launch(application)
+        await api.launch(application)
+        refused(await api.post(f"applications/{application}/launch", {}), 400, "QuotaExceeded")
+        async with api.database.connection() as connection:
+            for table in ("instances", "jobs", "ready"):
+                row = await (await connection.execute(f"SELECT count(*) FROM {table}".encode())).fetchone()
+                assert row == (2,), table
+
+
+async def test_jobs_that_have_not_ended_are_bounded_and_destroying_is_not(databases: Databases) -> None:
+    async with bounded(databases, quota_jobs=2) as api:
+        application = await api.application(QUIET)
+        instance = await api.launch(application)
+        await api.launch(application)
+        refused(await api.post(f"applications/{application}/launch", {}), 400, "QuotaExceeded")
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE jobs SET status = 'Succeeded' WHERE instance_id = %s", (instance,))
+            await connection.execute(
+                "UPDATE instances SET status = 'Running', job_id = NULL WHERE id = %s", (instance,)
+            )
+        await api.launch(application)
+        accepted(await api.post(f"instances/{instance}/destroy", {}))
+        assert (await usage(api))["jobs"] == (3, 2)
+
+
+async def test_schedules_manifests_and_webhooks_are_bounded(databases: Databases) -> None:
+    quotas = {"quota_schedules": 2, "quota_manifests_mib": 1, "quota_webhooks": 3}
+    async with bounded(databases, **quotas, engine=True) as api:
+        application = await api.application(QUIET)
+        instance = await api.launch(application)
+        await api.settled(instance)
+        body = {"interval": 3_600_000}
+        for _ in range(2):
+            accepted(await api.post(f"instances/{instance}/launch/schedule", body))
+        refused(await api.post(f"instances/{instance}/launch/schedule", body), 400, "QuotaExceeded")
+
+        long = QUIET + "#" * 200_000
+        for _ in range(5):
+            accepted(await api.put_yaml(f"applications/{application}/manifest", long))
+        refused(await api.put_yaml(f"applications/{application}/manifest", long), 400, "QuotaExceeded")
+        accepted(await api.put_yaml(f"applications/{application}/manifest", QUIET))
+
+        hook = {"url": "https://receiver.example/hook", "events": ["job"]}
+        path = f"organizations/{api.organization}/webhooks"
+        answers = await asyncio.gather(*(api.post(path, hook) for _ in range(6)))
+        assert sorted(each.status_code for each in answers) == [200] * 3 + [400] * 3
+
+
+async def test_requests_of_an_organization_are_bounded_and_those_of_others_are_not(databases: Databases) -> None:
+    async with bounded(databases, quota_requests_per_s=20) as api:
+        outsider, organization, _ = await api.outsider()
+        path = f"organizations/{api.organization}"
+        answers = [(await api.get(path)) for _ in range(60)]
+        answer = next(each for each in answers if each.status_code == 429)
+        assert "20 requests per second" in refused(answer, 429, "TooManyRequests")
+        assert answer.headers["retry-after"] == "1"
+        accepted(await outsider.get(f"organizations/{organization}"))
+
+
+async def test_the_operator_sets_a_quota_of_one_organization(databases: Databases) -> None:
+    async with bounded(databases, quota_applications=1) as api:
+        await api.application()
+        path = f"organizations/{api.organization}/applications"
+        refused(await api.post(path, {"name": "second"}), 400, "QuotaExceeded")
+
+        async def quota(*arguments: str) -> str:
+            command = ["quota", *arguments, "--database-url", api.database.url]
+            result = await asyncio.to_thread(CliRunner().invoke, main, command)
+            assert result.exit_code == 0, result.output
+            return result.output
+
+        assert await quota("set", "Default", "applications", "2") == "applications: 2\n"
+        async with asyncio.timeout(5):
+            while (await api.post(path, {"name": "second"})).status_code == 400:
+                await asyncio.sleep(0.1)
+        assert "applications: 2 of 2\n" in await quota("list", api.organization)
+        refused(await api.post(path, {"name": "third"}), 400, "QuotaExceeded")
+        await quota("reset", "Default", "applications")
+        entries = accepted(await api.get(f"{path.rpartition('/')[0]}/audit"))
+        assert [entry["after"] for entry in entries if entry["actor"]["id"] == "operator"] == [
+            {"quota": "applications", "allowed": 2},
+            {"quota": "applications", "allowed": None},
+        ]
+
+
+@pytest.mark.parametrize("name", ["Nowhere", "00" * 12])
+async def test_a_quota_of_no_organization_is_an_error(api: Api, name: str) -> None:
+    command = ["quota", "set", name, "applications", "2", "--database-url", api.database.url]
+    result = await asyncio.to_thread(CliRunner().invoke, main, command)
+    assert result.exit_code == 1
+    assert f"No organization '{name}'" in result.output
+
+
+async def test_logs_and_journals_are_measured_and_deletions_make_room(databases: Databases) -> None:
+    async with bounded(databases, engine=True) as api:
+        instance = await api.launch(await api.application(WORKFLOWS), parameters={"label": "x"})
+        await api.settled(instance)
+        await api.run(instance, "pause", seconds="0")
+        async with asyncio.timeout(10):
+            while (await usage(api))["journalBytes"][0] == 0:
+                await asyncio.sleep(0.1)
+        async with api.database.transaction() as connection:
+            await connection.execute("DELETE FROM instances")
+            stored = StoredBytes(api.database, api.parts.quotas)
+        assert await stored.measure()
+        assert not await stored.measure()  # not due for ten minutes
+        assert (await usage(api))["journalBytes"] == (0, 102_400 * 2**20)
+
+
+async def test_an_organization_whose_logs_are_full_writes_only_why_and_errors(databases: Databases) -> None:
+    async with bounded(databases, quota_logs_mib=1) as api:
+        await fill(api, "log_bytes")
+        stored = StoredBytes(api.database, api.parts.quotas)
+        assert not stored.are_logs_full(api.organization)
+        stored.add(api.organization, 10, 0)
+        await stored.save()
+        assert stored.are_logs_full(api.organization)
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE organization_bytes SET log_bytes = 0")
+        await stored.save()  # without anything written, it finds out that there is room again
+        assert not stored.are_logs_full(api.organization)
+
+    quota = LogQuota()
+    assert quota.admit("a", "info", "text") == ("info", "text")
+    told = quota.admit("a", "info", "text", is_full=True)
+    assert told is not None
+    assert "reached their quota" in told[1]
+    assert quota.admit("b", "info", "text", is_full=True) is None
+    assert quota.admit("b", "error", "why", is_full=True) == ("error", "why")
+
+
+async def test_an_organization_whose_journal_is_full_starts_no_job_but_destroys(databases: Databases) -> None:
+    async with bounded(databases, quota_journals_mib=1, engine=True) as api:
+        application = await api.application(WORKFLOWS)
+        instance = await api.launch(application, parameters={"label": "x"})
+        await api.settled(instance)
+        await fill(api, "journal_bytes")
+        await asyncio.sleep(1.1)  # counts are of this age at most
+        body = {"parameters": {"label": "x"}}
+        refused(await api.post(f"applications/{application}/launch", body), 400, "QuotaExceeded")
+        accepted(await api.post(f"instances/{instance}/destroy", {}))
+
+
+async def fill(api: Api, column: str) -> None:
+    """Let an organization seem to have stored 1 MiB."""
+    statement = (
+        f"INSERT INTO organization_bytes (organization_id, {column}, measured_at) VALUES (%s, 1048576, now())"
+        f" ON CONFLICT (organization_id) DO UPDATE SET {column} = 1048576, measured_at = now()"
+    )
+    async with api.database.transaction() as connection:
+        await connection.execute(statement.encode(), (api.organization,))
