@@ -111,6 +111,11 @@ def test_an_anchor_may_be_defined_again_and_an_alias_means_the_latest() -> None:
     assert data_of("a: &x 1\nb: *x\nc: &x [2]\nd: *x\ne: *x") == {"a": 1, "b": 1, "c": [2], "d": [2], "e": [2]}
 
 
+def test_an_anchor_that_is_defined_again_inside_of_its_own_node_is_the_inner_one() -> None:
+    assert data_of("launch: &u {steps: &u [1]}\nb: *u") == {"launch": {"steps": [1]}, "b": [1]}
+    assert data_of("a: &u {b: &u [1], c: *u}\nd: *u") == {"a": {"b": [1], "c": [1]}, "d": [1]}
+
+
 def test_aliased_data_is_copied_never_shared() -> None:
     data = data_of("a: &x {l: [1]}\nb: *x")
     data["a"]["l"].append(2)

@@ -1,7 +1,14 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from textwrap import dedent
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchbay.actions.contract import ActionParameter
+from launchbay.actions.parameters import parse_duration_s
+from launchbay.manifest.compiler import check
 from launchbay.manifest.graph import Workflow
 from launchbay.manifest.paths import Scope
 from launchbay.manifest.workflow_rules import deadlocked_steps
@@ -162,6 +169,79 @@ def test_a_root_that_is_written_twice_is_a_warning_that_shows_what_it_means() ->
 def test_the_message_of_an_invalid_expression_shows_it_whole() -> None:
     written = "{$.signals.database.connection.addresses[first].ip}"
     assert repr(written) in message(launch(f"[{{a: {{action: wait, parameters: {{delay: '{written}'}}}}}}]"))
+
+
+# What actions take and give
+
+
+@dataclass
+class Shape:
+    """What is known of an action."""
+
+    parameters: Mapping[str, ActionParameter]
+    outputs: Mapping[str, str]
+    default_role: str | None = None
+
+
+KNOWN = {
+    "wait": Shape({"delay": ActionParameter("", required=True, check=parse_duration_s)}, {}),
+    "restcall": Shape(
+        {
+            "command": ActionParameter("", type="string", required=True),
+            "method": ActionParameter("", type="string"),
+            "expected": ActionParameter("", type="list<int>"),
+        },
+        {"content": "", "status": ""},
+    ),
+    "make": Shape({"roleName": ActionParameter("")}, {"ips": ""}, default_role="default"),
+    "run": Shape({"roles": ActionParameter("", type="list<string>")}, {"stdout": ""}),
+    "log": Shape({}, {}),
+}
+
+
+def mistypes(steps: str) -> list[tuple[str, str]]:
+    """The code and message of each warning about steps whose actions are known."""
+    text = dedent(workflow_component(f"launch: {{parameters: {{size: }}, steps: {steps}}}", pins=PINS))
+    return [(finding.code, finding.message) for finding in check(text.encode(), known_actions=KNOWN)]
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "said"),
+    [
+        ("action: wait, parameters: {dealy: 3}", "UnknownStepParameter", "no parameter 'dealy'"),
+        ("action: wait, parameters: {dealy: 3}", "UnknownStepParameter", "Did you mean 'delay'?"),
+        ("action: wait", "MissingStepParameter", "'wait' needs the parameter 'delay'"),
+        ("action: wait, parameters: {delay: soon}", "WrongStepParameter", "'soon' is not a duration"),
+        ("action: restcall, parameters: {metod: GET, command: x}", "UnknownStepParameter", "Did you mean 'method'?"),
+        ("action: restcall, parameters: {method: GET}", "MissingStepParameter", "'command'"),
+        ("action: restcall, parameters: {command: [x]}", "WrongStepParameter", "Parameter 'command'"),
+        ("action: restcall, parameters: {command: x, expected: [many]}", "WrongStepParameter", "Parameter 'expected'"),
+        ("action: restcall, parameters: {command: x}, output: {x: contnt}", "UnknownOutput", "Did you mean 'content'?"),
+        ("action: run, parameters: {roles: [web]}", "UnknownMachineRole", "machines of the role 'web'"),
+    ],
+)
+def test_what_an_author_mistypes_is_a_warning(step: str, code: str, said: str) -> None:
+    found = mistypes(f"[{{a: {{{step}}}}}]")
+    assert any(said in message for each, message in found if each == code), found
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "[{a: {action: wait, parameters: {delay: 3}}}, {b: {action: wait, parameters: {delay: '{$.size}'}}}]",
+        "[{a: {action: wait, parameters: {delay: 2 minutes, retryCount: 2, ignoreFail: true}}}]",
+        "[{a: {action: restcall, parameters: {command: x, expected: 200}, output: {x: status}}}]",
+        "[{a: {action: restcall, parameters: {command: x, expected: ['{$.size}', '201']}}}]",
+        "[{a: {action: make}}, {b: {action: run, parameters: {roles: [default]}}}]",
+        "[{a: {action: make, parameters: {roleName: web}}}, {b: {action: run, parameters: {roles: web}}}]",
+        "[{a: {action: make, parameters: {roleName: 'n{$.size}'}}}, {b: {action: run, parameters: {roles: [any]}}}]",
+        "[{a: {action: run, parameters: {roles: ['{$.size}']}}}, {b: {action: run}}]",
+        "[{a: {action: run, parameters: {roles: [result]}}}]",
+        "[{a: {action: log, parameters: {path: /var/log}}}]",
+    ],
+)
+def test_what_is_right_or_known_only_at_run_time_is_no_warning(steps: str) -> None:
+    assert mistypes(steps) == []
 
 
 # Phases
@@ -342,6 +422,14 @@ def test_a_schedule_and_status_are_compiled() -> None:
     component = compiled(workflow_component("launch: {}\ngrow: {}", pins=TRIGGERS, more=more)).components["w"]
     assert component.schedule == {"grow": "0 0 4 * * ?"}
     assert component.propagate_status == {"launch", "grow"}
+
+
+def test_propagating_workflows_may_have_values_that_do_not_count() -> None:
+    more = "configuration.propagateStatus:\n  - update: [result]\n  - grow"
+    text = workflow_component("launch: {}\nupdate: {}\ngrow: {}", pins=TRIGGERS, more=more)
+    assert warnings(text) == [("IgnoredValue", 10)]
+    found = [finding for finding in findings(text) if finding.code == "IgnoredValue"]
+    assert "'update'" in found[0].message
 
 
 def test_an_unknown_workflow_whose_status_would_propagate_is_a_warning() -> None:

@@ -16,6 +16,7 @@ from launchbay.actions.parameters import (
     optional_mapping,
     optional_text,
     optional_texts,
+    parse_duration_s,
     require_one,
     wrong_parameter,
 )
@@ -117,7 +118,8 @@ class Ansible(ActionDefaults):
         "tags": ActionParameter("Run only tasks with these tags.", type="list<string>"),
         "isSudo": ActionParameter("Become the superuser on the hosts.", type="bool"),
         "timeout": ActionParameter(
-            'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.'
+            'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.',
+            check=parse_duration_s,
         ),
     }
     outputs: Mapping[str, str] = {

@@ -6,7 +6,15 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
-from launchbay.actions.parameters import duration_s, flag, optional_text, required_text, whole_number, wrong_parameter
+from launchbay.actions.parameters import (
+    duration_s,
+    flag,
+    optional_text,
+    parse_duration_s,
+    required_text,
+    whole_number,
+    wrong_parameter,
+)
 from launchbay.errors import ActionFailed
 from launchbay.model.job import ApprovalStatus, Question, Verdict
 
@@ -25,7 +33,8 @@ class Approval(ActionDefaults):
         ),
         "approvals": ActionParameter("The number of people who must approve. Default: 1.", type="int"),
         "timeout": ActionParameter(
-            'The maximum time to wait, in seconds or as a string such as "2 days". Default: 7 days.'
+            'The maximum time to wait, in seconds or as a string such as "2 days". Default: 7 days.',
+            check=parse_duration_s,
         ),
         "notByRequester": ActionParameter(
             "true: the requester of the launch or workflow isn't allowed to approve.", type="bool"

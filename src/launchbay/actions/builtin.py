@@ -16,6 +16,7 @@ from launchbay.actions.parameters import (
     optional_duration_s,
     optional_mapping,
     optional_text,
+    parse_duration_s,
     required,
     required_duration_s,
     required_text,
@@ -33,7 +34,9 @@ class CommandCall(ActionDefaults):
         "service": ActionParameter("The interface of the command.", type="string", required=True),
         "command": ActionParameter("The name of the command.", type="string", required=True),
         "arguments": ActionParameter("The arguments by name.", type="map<string,object>"),
-        "timeout": ActionParameter('The maximum duration, in seconds or as a string such as "5 minutes".'),
+        "timeout": ActionParameter(
+            'The maximum duration, in seconds or as a string such as "5 minutes".', check=parse_duration_s
+        ),
     }
     outputs: Mapping[str, str] = {"result": "The results by name."}
 
@@ -101,7 +104,9 @@ class WaitPeers(ActionDefaults):
     pure = True  # a recovery must refresh the signals again
     parameters: Mapping[str, ActionParameter] = {
         "interfaces": ActionParameter("The number of peers by interface.", type="map<string,int>", required=True),
-        "timeout": ActionParameter('The maximum time to wait, in seconds or as a string such as "20 minutes".'),
+        "timeout": ActionParameter(
+            'The maximum time to wait, in seconds or as a string such as "20 minutes".', check=parse_duration_s
+        ),
     }
     outputs: Mapping[str, str] = {}
 
@@ -235,7 +240,9 @@ class Wait(ActionDefaults):
 
     name = "wait"
     parameters: Mapping[str, ActionParameter] = {
-        "delay": ActionParameter('The duration, in seconds or as a string such as "2 minutes".', required=True)
+        "delay": ActionParameter(
+            'The duration, in seconds or as a string such as "2 minutes".', required=True, check=parse_duration_s
+        )
     }
     outputs: Mapping[str, str] = {}
 

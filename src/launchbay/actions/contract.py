@@ -5,7 +5,7 @@ finds it. An action accesses everything through `StepContext`.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -24,11 +24,12 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class ActionParameter:
-    """A documented parameter, for editors and pages. Other parameters are passed on instead of rejected."""
+    """A documented parameter, for editors, pages and warnings. Others are passed on instead of rejected."""
 
     description: str
     type: str | None = None  # a type of the manifest language, such as `map<string,string>`; None accepts any
     required: bool = False
+    check: Callable[[Any], object] | None = None  # raises ValueError for a wrong value, beyond the type
 
 
 class SignalsView(Protocol):

@@ -14,6 +14,7 @@ from launchbay.actions.parameters import (
     optional_text,
     optional_text_mapping,
     optional_texts,
+    parse_duration_s,
     refuse_null,
     required,
     required_text,
@@ -103,7 +104,9 @@ class ExecRun(ActionDefaults):
         "batchSize": ActionParameter(
             "The number of machines at a time. The next ones start when these have succeeded.", type="int"
         ),
-        "timeout": ActionParameter('The maximum duration per machine, in seconds or as a string such as "5 minutes".'),
+        "timeout": ActionParameter(
+            'The maximum duration per machine, in seconds or as a string such as "5 minutes".', check=parse_duration_s
+        ),
     }
     outputs: Mapping[str, str] = {
         "stdout": "The output by address: a string, or a value if it is a JSON map or list.",
@@ -182,7 +185,9 @@ class ContainerRun(ActionDefaults):
         "directory": ActionParameter("The working directory in the image.", type="string"),
         "size": ActionParameter("Processors and memory, such as 0.5x256m. Default: the limit in the settings."),
         "network": ActionParameter("One of the networks in the settings.", type="string"),
-        "timeout": ActionParameter('The maximum duration, in seconds or as a string such as "5 minutes".'),
+        "timeout": ActionParameter(
+            'The maximum duration, in seconds or as a string such as "5 minutes".', check=parse_duration_s
+        ),
         "failOnExitCode": ActionParameter("false: any exit code is a success.", type="bool"),
     }
     outputs: Mapping[str, str] = {

@@ -20,6 +20,7 @@ from launchbay.actions.parameters import (
     json_text,
     optional_mapping,
     optional_text,
+    parse_duration_s,
     required,
     required_text,
     wrong_parameter,
@@ -102,7 +103,8 @@ class Helm(ActionDefaults):
         "values": ActionParameter("Values for the chart.", type="map<string,object>"),
         "wait": ActionParameter("false: do not wait until the objects are ready.", type="bool"),
         "timeout": ActionParameter(
-            'The maximum duration, in seconds or as a string such as "5 minutes". Default: 10 minutes.'
+            'The maximum duration, in seconds or as a string such as "5 minutes". Default: 10 minutes.',
+            check=parse_duration_s,
         ),
     }
     outputs: Mapping[str, str] = {

@@ -13,6 +13,7 @@ from launchbay.actions.parameters import (
     duration_s,
     flag,
     optional_text,
+    parse_duration_s,
     require_one,
     required,
     wrong_parameter,
@@ -151,7 +152,8 @@ class KubernetesApply(ActionDefaults):
         "force": ActionParameter("false: the step fails if another manager owns a field.", type="bool"),
         "wait": ActionParameter("false: do not wait until the objects are ready.", type="bool"),
         "timeout": ActionParameter(
-            'The maximum time to wait, in seconds or as a string such as "5 minutes". Default: 10 minutes.'
+            'The maximum time to wait, in seconds or as a string such as "5 minutes". Default: 10 minutes.',
+            check=parse_duration_s,
         ),
     }
     outputs: Mapping[str, str] = {

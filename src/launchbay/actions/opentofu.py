@@ -23,6 +23,7 @@ from launchbay.actions.parameters import (
     optional_mapping,
     optional_text,
     optional_text_mapping,
+    parse_duration_s,
     require_one,
     wrong_parameter,
 )
@@ -270,7 +271,8 @@ class OpenTofu(ActionDefaults):
         "variables": ActionParameter("The module's variables by name.", type="map<string,object>"),
         "environment": ActionParameter("Environment variables, such as credentials.", type="map<string,string>"),
         "timeout": ActionParameter(
-            'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.'
+            'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.',
+            check=parse_duration_s,
         ),
     }
     outputs: Mapping[str, str] = {

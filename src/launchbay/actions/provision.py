@@ -28,6 +28,8 @@ class Provision(ActionDefaults):
     """Adds machines to a role, under two names: adopts those in `staticIps`, or creates new ones."""
 
     on_machines = True
+    extra_parameters = True  # settings of the provider
+    default_role = DEFAULT_ROLE
     parameters: Mapping[str, ActionParameter] = {
         "roleName": ActionParameter(f"The role of the machines. Default: {DEFAULT_ROLE}.", type="string"),
         "hardwareId": ActionParameter("The size of a machine.", type="string"),

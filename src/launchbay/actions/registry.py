@@ -80,6 +80,11 @@ class Registry:
     def find(self, name: str) -> Action | None:
         return self._actions.get(name)
 
+    @property
+    def by_name(self) -> Mapping[str, Action]:
+        """The actions by name and alias, for the checks of manifests."""
+        return self._actions
+
     def names(self) -> tuple[str, ...]:
         """Return all names and aliases, sorted."""
         return tuple(sorted(self._actions))

@@ -16,6 +16,7 @@ from launchbay.actions.parameters import (
     optional_mapping,
     optional_text,
     optional_text_mapping,
+    parse_duration_s,
     required_text,
     text_of,
     whole_number,
@@ -43,7 +44,9 @@ class RestCall(ActionDefaults):
         "headers": ActionParameter("Headers by name.", type="map<string,string>"),
         "body": ActionParameter("A string is sent unchanged; a map or list as JSON, or as a form if contentType is."),
         "auth": ActionParameter("username and password (Basic), or token (Bearer).", type="map<string,string>"),
-        "timeout": ActionParameter('The maximum duration, in seconds or as a string such as "2 minutes".'),
+        "timeout": ActionParameter(
+            'The maximum duration, in seconds or as a string such as "2 minutes".', check=parse_duration_s
+        ),
         "expectedStatus": ActionParameter("The status that means success, or a list of them. Default: 200 to 299."),
     }
     outputs: Mapping[str, str] = {

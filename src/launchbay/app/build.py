@@ -272,7 +272,7 @@ def _assemble(
     stack: AsyncExitStack,
 ) -> App:
     actions = Registry.load()
-    known_actions = frozenset(actions.names())
+    known_actions = actions.by_name
     component_types = ComponentTypes.load()
     known_types = component_types.definitions
     manifests = CompiledManifests(partial(compile_manifest, known_actions=known_actions, known_types=known_types))

@@ -147,7 +147,7 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
 
     A FILE of - reads standard input. Exit with 1 if a manifest has an error.
     """
-    actions, types = Registry.load().names(), ComponentTypes.load().definitions
+    actions, types = Registry.load().by_name, ComponentTypes.load().definitions
     texts = {name: file_text(name) for name in files}
     found = {name: check(text.encode(), known_actions=actions, known_types=types) for name, text in texts.items()}
     if output == "json":
@@ -180,7 +180,7 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
 )
 def graph(file: str, form: str, output_file: Path | None) -> None:
     """Draw the components of a manifest and their links, as a Mermaid or Graphviz (DOT) graph."""
-    actions, types = Registry.load().names(), ComponentTypes.load().definitions
+    actions, types = Registry.load().by_name, ComponentTypes.load().definitions
     try:
         compiled = compile_manifest(file_text(file).encode(), known_actions=actions, known_types=types)
     except InvalidManifest as error:

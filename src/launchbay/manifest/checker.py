@@ -8,7 +8,7 @@ from launchbay.manifest.graph import CONSTANTS, LOCATOR, SERVICE, SUBMODULE, Com
 from launchbay.manifest.layout import Layout, Leaf, find_pin
 from launchbay.manifest.syntax import ComponentSyntax
 from launchbay.manifest.tree import children_of, plain
-from launchbay.model.findings import Findings, Hints
+from launchbay.model.findings import Findings
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
 
@@ -19,11 +19,10 @@ _VALUES = "configuration.values"
 class ComponentChecker:
     """Checks all components of one manifest."""
 
-    def __init__(self, layout: Layout, types: Mapping[str, ComponentType], findings: Findings, hints: Hints) -> None:
+    def __init__(self, layout: Layout, types: Mapping[str, ComponentType], findings: Findings) -> None:
         self._layout = layout
         self._types = types
         self._findings = findings
-        self._hints = hints
 
     def check(self, peers: Peers, exposed_needs: Collection[tuple[str, str]]) -> None:
         """Report what is wrong. `exposed_needs` are (component path, `interface.pin`) that the application needs."""
@@ -49,7 +48,7 @@ class ComponentChecker:
             pin = find_pin(public_pins, key)
             if pin is None or pin.type.kind is not PinKind.CONFIGURATION:
                 known = (f"{interface}.{name}" for interface, pins in public_pins.items() for name in pins)
-                message = f"Unknown configuration pin '{key}'.{self._hints.nearest(key, known)}"
+                message = f"Unknown configuration pin '{key}'.{self._findings.hints.nearest(key, known)}"
                 findings.warning("UnknownConfiguration", message, node)
         if composite.required:
             message = "'required' has no effect on a composite. Set it on the inner component."
@@ -58,7 +57,7 @@ class ComponentChecker:
     def _check_type(self, leaf: Leaf) -> None:
         written = leaf.syntax.type
         if written is not None and leaf.type not in self._types:
-            hint = self._hints.nearest(leaf.type, self._types) or f" Valid types: {', '.join(self._types)}."
+            hint = self._findings.hints.nearest(leaf.type, self._types) or f" Valid types: {', '.join(self._types)}."
             message = f"Unknown component type '{leaf.type}'.{hint}"
             self._at(leaf).error("UnknownComponentType", message, written)
 
@@ -77,7 +76,7 @@ class ComponentChecker:
             if kind is PinKind.CONFIGURATION or key in known_type.settings or key.startswith(_LOCATOR_PREFIX):
                 continue
             known = chain(leaf.pins, known_type.settings)
-            message = f"Unknown configuration pin '{key}'.{self._hints.nearest(key, known)}"
+            message = f"Unknown configuration pin '{key}'.{self._findings.hints.nearest(key, known)}"
             self._at(leaf).warning("UnknownConfiguration", message, node)
 
     def _check_required(
@@ -88,7 +87,7 @@ class ComponentChecker:
             pins = public_pins.get(name.text)
             if pins is None:
                 message = f"Unknown interface '{name.text}' in 'required'."
-                hint = self._hints.nearest(name.text, public_pins)
+                hint = self._findings.hints.nearest(name.text, public_pins)
                 self._at(leaf).warning("UnknownInterface", f"{message}{hint}", name)
                 continue
             needs = [pin for pin, there in pins.items() if there.type.kind.is_need]
@@ -103,7 +102,8 @@ class ComponentChecker:
         for key, node in values.items():
             pin = leaf.pins.get(key)
             if pin is None or pin.type.kind is not PinKind.PUBLISH_SIGNAL:
-                message = f"'{key}' in '{_VALUES}' isn't a publish-signal pin.{self._hints.nearest(key, leaf.pins)}"
+                hint = findings.hints.nearest(key, leaf.pins)
+                message = f"'{key}' in '{_VALUES}' isn't a publish-signal pin.{hint}"
                 findings.warning("UnknownConfiguration", message, node)
                 continue
             try:

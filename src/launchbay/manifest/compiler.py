@@ -4,7 +4,7 @@ reader (bytes → tree) → parser, v1 (tree → typed manifest) → layout (bin
 workflow_rules → graph. Pure: no I/O, no clock. The result is immutable and may be cached by manifest version.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,8 +31,14 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain
 from launchbay.manifest.v1 import read_workflow_manifest
-from launchbay.manifest.workflow_rules import ScopeRules, WorkflowRules, always_configured, preceding_phases
-from launchbay.model.findings import Finding, Findings, Hints
+from launchbay.manifest.workflow_rules import (
+    KnownActions,
+    ScopeRules,
+    WorkflowRules,
+    always_configured,
+    preceding_phases,
+)
+from launchbay.model.findings import Finding, Findings
 from launchbay.model.types import STRING, PinKind, Type
 from launchbay.model.values import CoercionError, coerce
 
@@ -236,7 +242,7 @@ def _step(syntax: StepSyntax, preceding: tuple[str, ...], templates: Templates, 
 
 
 def compile_manifest(
-    data: bytes, *, known_actions: Collection[str], known_types: Mapping[str, ComponentType] = BUILTIN
+    data: bytes, *, known_actions: KnownActions, known_types: Mapping[str, ComponentType] = BUILTIN
 ) -> CompiledManifest:
     """Return the compiled manifest, with its warnings. Raises `InvalidManifest` with every error."""
     findings = Findings()
@@ -247,7 +253,7 @@ def compile_manifest(
 
 
 def check(
-    data: bytes, *, known_actions: Collection[str], known_types: Mapping[str, ComponentType] = BUILTIN
+    data: bytes, *, known_actions: KnownActions, known_types: Mapping[str, ComponentType] = BUILTIN
 ) -> list[Finding]:
     """Return all findings in the manifest, errors first. Raises nothing, for any bytes."""
     findings = Findings()
@@ -259,7 +265,7 @@ def check(
 
 
 def _compile(
-    data: bytes, known_actions: Collection[str], types: Mapping[str, ComponentType], findings: Findings
+    data: bytes, known_actions: KnownActions, types: Mapping[str, ComponentType], findings: Findings
 ) -> CompiledManifest | None:
     """Return the manifest as far as it can be compiled; it is complete only without errors."""
     manifest = read_document(read(data), findings)
@@ -271,10 +277,9 @@ class _Compilation:
     """The compilation of one manifest."""
 
     manifest: ManifestSyntax
-    known_actions: Collection[str]
+    known_actions: KnownActions
     types: Mapping[str, ComponentType]
     findings: Findings
-    hints: Hints = field(default_factory=Hints)
     templates: Templates = field(default_factory=Templates)
 
     def compile(self) -> CompiledManifest:
@@ -284,7 +289,7 @@ class _Compilation:
         peers = relays.peers(bound)
         pins = application_pins(layout, plain_names=not self.manifest.is_component_manifest)
         configuration = configuration_pins(layout, pins.parameter_by_target(), self.findings)
-        checker = ComponentChecker(layout, self.types, self.findings, self.hints)
+        checker = ComponentChecker(layout, self.types, self.findings)
         checker.check(bound, pins.needed_targets())
         components = {path: self._component(leaf, peers, configuration[path]) for path, leaf in layout.leaves.items()}
         order = self._order(layout, peers)
@@ -320,8 +325,8 @@ class _Compilation:
             name: _workflow(workflow, self.templates, self.findings.at(syntax.label, name))
             for name, workflow in syntax.workflows.workflows.items()
         }
-        triggers = WorkflowRules(leaf, self.known_actions, self.findings, self.hints).check()
-        ScopeRules(leaf, configuration, workflows, self.findings, self.hints).check()
+        triggers = WorkflowRules(leaf, self.known_actions, self.findings).check()
+        ScopeRules(leaf, configuration, workflows, self.findings).check()
         return replace(
             component,
             workflows=workflows,

@@ -210,8 +210,21 @@ def _read_workflows(configuration: Mapping[str, Node], findings: Findings) -> Wo
         },
         _named_texts(configuration.get("configuration.triggers"), "triggers", findings),
         _named_texts(configuration.get("configuration.schedule"), "schedule", findings),
-        _named(names_of(configuration.get("configuration.propagateStatus"), "'propagateStatus'", findings)),
+        _propagating(configuration.get("configuration.propagateStatus"), findings),
     )
+
+
+def _propagating(node: Node | None, findings: Findings) -> tuple[Named, ...]:
+    """Return the workflows of `propagateStatus`. Of `- update: [result]`, in older manifests, the key counts."""
+    if isinstance(node, ScalarNode):
+        return _named(names_of(node, "'propagateStatus'", findings))
+    found: list[Named] = []
+    for name, child, place in entries_of(node, "'propagateStatus'", findings):
+        found.append(Named(name, place.line, place.column))
+        if not is_null(child):
+            message = f"The value of '{name}' in 'propagateStatus' has no effect: write only the name of the workflow."
+            findings.warning("IgnoredValue", message, place)
+    return tuple(found)
 
 
 def read_workflow(name: str, node: Node, findings: Findings) -> WorkflowSyntax:

@@ -269,7 +269,8 @@ class _Builder:
         nodes, chars, deepest = self._nodes, self._chars, self._deepest
         self._deepest = depth
         node = self._content(event, depth)
-        self._anchors[anchor] = _Content(node, self._nodes - nodes, self._chars - chars, self._deepest - depth)
+        if self._anchors[anchor] is None:  # otherwise its content has defined the anchor again, later in the text
+            self._anchors[anchor] = _Content(node, self._nodes - nodes, self._chars - chars, self._deepest - depth)
         self._deepest = max(deepest, self._deepest)
         return node
 

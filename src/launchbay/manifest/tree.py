@@ -108,7 +108,8 @@ def children_of(
         report, ignored = (findings.error, "") if strict else (findings.warning, " (ignored)")
         for key in node.children:
             if key not in known:
-                message = f"Unknown key {key[:80]!r}{ignored}. Valid keys: {', '.join(known)}."
+                hint = findings.hints.nearest(key, known)
+                message = f"Unknown key {key[:80]!r}{ignored}.{hint} Valid keys: {', '.join(known)}."
                 report("UnknownKey", message, node.place_of(key))
     return node.children
 

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any, Protocol, TypeAlias
 
 from launchbay.limits import STEP_RETRIES_MAX
 from launchbay.manifest.expressions import variables_by_place
 from launchbay.manifest.graph import ConfigurationPin, Pin, Workflow
 from launchbay.manifest.layout import Leaf
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
-from launchbay.manifest.tree import Node, ScalarNode, is_null, kind_of
-from launchbay.model.findings import Findings, Hints, Place
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
+from launchbay.model.findings import Findings, Place
 from launchbay.model.schedule import due_times
-from launchbay.model.types import PinKind
+from launchbay.model.types import ListType, PinKind, parse_type
+from launchbay.model.values import CoercionError, coerce
 
 IMPLICIT_PHASE = "provision"  # if no step declares it, every step without a phase and preceding phases
 
@@ -69,6 +71,137 @@ def deadlocked_steps(steps: Sequence[tuple[str, str, Sequence[str]]]) -> list[st
     return [name for number, (name, _, _) in enumerate(steps) if blocked[number]]
 
 
+class ParameterShape(Protocol):
+    """What is known of a parameter of an action."""
+
+    @property
+    def type(self) -> str | None:
+        """Its type; None if any value is right."""
+
+    @property
+    def required(self) -> bool:
+        """Whether the action fails without it."""
+
+    @property
+    def check(self) -> Callable[[Any], object] | None:
+        """What raises `ValueError` for a wrong value, beyond the type."""
+
+
+class ActionShape(Protocol):
+    """What is known of an action. `extra_parameters` and `default_role` are attributes of some actions."""
+
+    @property
+    def parameters(self) -> Mapping[str, ParameterShape]:
+        """The parameters by name."""
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs by name."""
+
+
+KnownActions: TypeAlias = Collection[str] | Mapping[str, ActionShape]  # a map checks what steps give and take, too
+
+
+class ActionRules:
+    """Checks what the steps of one component give to actions, and what they take from them.
+
+    Everything here is a warning: a policy of the environment can set a parameter, and an action ignores others.
+    """
+
+    def __init__(self, leaf: Leaf, actions: Mapping[str, ActionShape], findings: Findings) -> None:
+        self._actions = actions
+        self._findings = findings
+        self._own = leaf.syntax.workflows.workflows
+        self._roles: set[str] | None = set(leaf.syntax.interfaces)  # None if they can't be known
+        for workflow in self._own.values():
+            for step in workflow.steps:
+                self._add_role(step)
+
+    def check(self, workflow: WorkflowSyntax, step: StepSyntax) -> None:
+        """Check one step."""
+        if step.action is None or step.action.text in self._own:
+            return
+        action = self._actions.get(step.action.text)
+        if action is None:
+            return
+        findings = self._findings.at(workflow.name, step.name)
+        self._check_parameters(step.action, action.parameters, step.parameters, findings)
+        if action.parameters and not getattr(action, "extra_parameters", False):
+            for name, node in step.parameters.items():
+                if name not in action.parameters:
+                    hint = self._findings.hints.nearest(name, action.parameters)
+                    message = f"Action '{step.action.text}' has no parameter '{name}', so it has no effect.{hint}"
+                    findings.warning("UnknownStepParameter", message, node)
+        for variable, output in step.outputs.items():
+            if action.outputs and output not in action.outputs:
+                hint = self._findings.hints.nearest(output, action.outputs)
+                message = f"Action '{step.action.text}' has no output '{output}', so '{variable}' has no value.{hint}"
+                findings.warning("UnknownOutput", message, step.action)
+        if "roles" in action.parameters:
+            self._check_roles(step.parameters.get("roles"), findings)
+
+    def _check_parameters(
+        self, action: Named, known: Mapping[str, ParameterShape], written: Mapping[str, Node], findings: Findings
+    ) -> None:
+        for name, parameter in known.items():
+            node = written.get(name)
+            if node is None:
+                if parameter.required:
+                    message = f"Action '{action.text}' needs the parameter '{name}'."
+                    findings.warning("MissingStepParameter", message, action)
+            elif (problem := _problem(parameter, node)) is not None:
+                findings.warning("WrongStepParameter", f"Parameter '{name}': {problem}", node)
+
+    def _add_role(self, step: StepSyntax) -> None:
+        action = None if step.action is None else self._actions.get(step.action.text)
+        if action is None or self._roles is None:
+            return
+        default_role: str | None = getattr(action, "default_role", None)
+        if default_role is not None:
+            role = step.parameters.get("roleName")
+            if role is None:
+                self._roles.add(default_role)
+            elif isinstance(role, ScalarNode) and not _is_expression(role):
+                self._roles.add(role.text)
+            else:
+                self._roles = None
+        elif hasattr(action, "apply_outputs") and "roleName" not in action.parameters and action.parameters:
+            self._roles = None  # an installed action that changes roles in a way of its own
+
+    def _check_roles(self, node: Node | None, findings: Findings) -> None:
+        items = node.children if isinstance(node, SequenceNode) else (node,)
+        for item in items:
+            if not isinstance(item, ScalarNode) or self._roles is None or is_null(item) or _is_expression(item):
+                continue
+            if item.text not in self._roles:
+                hint = self._findings.hints.nearest(item.text, self._roles)
+                message = f"No step creates machines of the role '{item.text}', and no interface has this name.{hint}"
+                findings.warning("UnknownMachineRole", message, item)
+
+
+def _problem(parameter: ParameterShape, node: Node) -> str | None:
+    """Return why a literal value is wrong; values with expressions are known only at run time."""
+    if is_null(node) or _has_expression(node):
+        return None
+    value = plain(node)
+    try:
+        if parameter.type is not None:
+            type_ = parse_type(parameter.type)
+            # A single value stands for a list of one.
+            coerce(type_, [value] if isinstance(type_, ListType) and not isinstance(value, list) else value)
+        if parameter.check is not None:
+            parameter.check(value)
+    except (CoercionError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _has_expression(node: Node) -> bool:
+    if isinstance(node, ScalarNode):
+        return isinstance(node.value, str) and "$" in node.value
+    return any(map(_has_expression, node.children.values() if isinstance(node, MappingNode) else node.children))
+
+
 _CRON_CHARS = 400
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # the syntax of a schedule doesn't depend on it
 _TRIGGERING = frozenset({PinKind.CONFIGURATION, PinKind.CONSUME_SIGNAL})
@@ -77,12 +210,12 @@ _TRIGGERING = frozenset({PinKind.CONFIGURATION, PinKind.CONSUME_SIGNAL})
 class WorkflowRules:
     """Checks the workflows, triggers and schedule of one component."""
 
-    def __init__(self, leaf: Leaf, known_actions: Collection[str], findings: Findings, hints: Hints) -> None:
+    def __init__(self, leaf: Leaf, known_actions: KnownActions, findings: Findings) -> None:
         self._leaf = leaf
         self._syntax = leaf.syntax.workflows
         self._known_actions = known_actions
         self._findings = findings.at(leaf.syntax.label)
-        self._hints = hints
+        self._actions = ActionRules(leaf, known_actions, self._findings) if isinstance(known_actions, Mapping) else None
         self._published: set[str] = set()
         self._commands: set[str] = set()  # that the component sends, by `interface.pin`
         self._results: dict[str, set[str]] = {}  # of the commands that the component receives, by bare name
@@ -124,8 +257,11 @@ class WorkflowRules:
         findings = self._findings.at(workflow.name, step.name)
         action = step.action
         if action is not None and not self._is_known_action(action.text):
-            hint = self._hints.nearest(action.text, chain(self._known_actions, self._syntax.workflows, self._commands))
+            known = chain(self._known_actions, self._syntax.workflows, self._commands)
+            hint = self._findings.hints.nearest(action.text, known)
             findings.error("UnknownAction", f"Unknown action '{action.text}'.{hint}", action)
+        if self._actions is not None:
+            self._actions.check(workflow, step)
         _check_retry_count(step.retry_count, findings)
         _check_ignore_fail(step.ignore_fail, findings)
 
@@ -141,7 +277,7 @@ class WorkflowRules:
             ]
             if unknown:
                 names = ", ".join(f"'{phase.text}'" for phase in unknown[:10])
-                hint = self._hints.nearest(unknown[0].text, declared)
+                hint = self._findings.hints.nearest(unknown[0].text, declared)
                 message = f"No step has the phase or name {names}. Launchbay treats it as finished.{hint}"
                 findings.at(step.name).warning("UnknownPhase", message, unknown[0])
         preceding = preceding_phases(workflow.steps)
@@ -162,7 +298,7 @@ class WorkflowRules:
         results = self._results.get(workflow.name, set())
         for entry in workflow.returns.values():
             if entry.name not in self._published and entry.name not in results:
-                hint = self._hints.nearest(entry.name, chain(self._published, results))
+                hint = self._findings.hints.nearest(entry.name, chain(self._published, results))
                 message = f"Return value '{entry.name}' matches no publish-signal pin and no result of a command.{hint}"
                 self._findings.at(workflow.name).warning("ReturnWithoutPin", message, entry)
 
@@ -170,7 +306,7 @@ class WorkflowRules:
         for pin in self._leaf.pins.values():
             if pin.type.kind is PinKind.RECEIVE_COMMAND and pin.name not in self._syntax.workflows:
                 declared = self._leaf.syntax.interfaces.get(pin.interface, {}).get(pin.name, self._leaf.syntax)
-                hint = self._hints.nearest(pin.name, self._syntax.workflows)
+                hint = self._findings.hints.nearest(pin.name, self._syntax.workflows)
                 message = f"Command '{pin.key}' needs a workflow named '{pin.name}'. Calls to it fail.{hint}"
                 self._findings.warning("CommandWithoutWorkflow", message, declared)
 
@@ -193,7 +329,7 @@ class WorkflowRules:
             if not pins:
                 known = (pin.key for pin in self._leaf.pins.values() if pin.type.kind in _TRIGGERING)
                 message = f"Trigger '{key}' never fires: it isn't a configuration or consume-signal pin."
-                self._findings.warning("UnknownPin", f"{message}{self._hints.nearest(key, known)}", workflow)
+                self._findings.warning("UnknownPin", f"{message}{self._findings.hints.nearest(key, known)}", workflow)
             chosen = wildcards if key.endswith(".*") else triggers
             chosen.update(dict.fromkeys((pin.key for pin in pins), workflow.text))
         return {**wildcards, **triggers}
@@ -207,7 +343,7 @@ class WorkflowRules:
     def _unknown_workflow(
         self, report: Callable[[str, str, Place], None], subject: str, name: str, place: Place
     ) -> None:
-        hint = self._hints.nearest(name, self._syntax.workflows)
+        hint = self._findings.hints.nearest(name, self._syntax.workflows)
         report("UnknownWorkflow", f"{subject} names unknown workflow '{name}'.{hint}", place)
 
 
@@ -275,12 +411,10 @@ class ScopeRules:
         configuration: Mapping[str, ConfigurationPin],
         workflows: Mapping[str, Workflow],
         findings: Findings,
-        hints: Hints,
     ) -> None:
         self._leaf = leaf
         self._workflows = workflows
         self._findings = findings
-        self._hints = hints
         with_value = {pin.pin for pin in configuration.values() if pin.has_default or pin.parameter is not None}
         self._without_value = {leaf.pins[key].name: key for key in configuration if key not in with_value}
         self._everywhere = {leaf.pins[key].name for key in with_value}
@@ -335,7 +469,7 @@ class ScopeRules:
             if key is not None:
                 hint = f" Configuration pin '{key}' has no value."
             else:
-                hint = self._hints.nearest(variable, chain(self._own[workflow], self._everywhere))
+                hint = self._findings.hints.nearest(variable, chain(self._own[workflow], self._everywhere))
             message = f"Variable '{variable}' isn't in scope.{hint}"
             self._findings.at(self._leaf.syntax.label, workflow).warning("VariableNotInScope", message, place)
 

@@ -45,6 +45,7 @@ class _Collection:
     def __init__(self) -> None:
         self._stored: dict[Severity, list[Finding]] = {"error": [], "warning": []}
         self._counts: dict[Severity, int] = {"error": 0, "warning": 0}
+        self.hints = Hints()
 
     def add(self, finding: Finding) -> None:
         self._counts[finding.severity] += 1
@@ -80,6 +81,11 @@ class Findings:
     def at(self, *names: str) -> "Findings":
         """Return the same collection for a part, under these names, of what this one is about; "" adds no name."""
         return Findings((*self._path, *filter(None, names)), self._collection)
+
+    @property
+    def hints(self) -> "Hints":
+        """The suggestions for the manifest."""
+        return self._collection.hints
 
     def error(self, code: str, message: str, place: Place) -> None:
         """Add a finding that rejects the manifest."""
