@@ -218,6 +218,44 @@ async def test_a_stream_ends_with_the_session_of_its_caller(
     databases.drop(url)
 
 
+async def test_streams_end_at_once_when_their_person_signs_out_at_another_server(databases: Databases) -> None:
+    """Of all kinds of credentials, long before the next look at a quiet instance."""
+    url = databases.create()
+    async with (
+        running_api(url) as here,
+        running_api(url, secret_key_file=str(here.settings.data_dir / "secret.key"), engine=False) as there,
+        served(there) as port,
+        browser(here) as visitor,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as console,
+    ):
+        instance = await here.running(None)
+        who, other = await person(here, "Guest"), await person(here, "Guest")
+        page = await send(visitor, "/refreshToken", email=who.email, password=who.password)
+        answer = await visitor.post("/refreshToken/jwtBearer", json={"refreshToken": page.token})
+        await console.post("/console/signIn", data={"email": who.email, "password": who.password})
+        live = console.stream("GET", f"/console/instances/{instance}/events")
+        async with (
+            stream(port, instance, authorization=basic(who.email, who.password)) as first,
+            stream(port, instance, authorization=f"Bearer {accepted(answer)['jwtBearer']}") as second,
+            stream(port, instance, authorization=basic(other.email, other.password)) as third,
+            live as pages,
+        ):
+            for events in (first, second, third):
+                assert await events.next() is not None
+            lines = pages.aiter_lines()
+            async for line in lines:
+                if line == "event: live":
+                    break
+            accepted(await here.caller(basic(who.email, who.password)).delete("users/me/sessions"))
+            async with asyncio.timeout(5):
+                assert await first.ended()
+                assert await second.ended()
+                assert "event: over" in [line async for line in lines]
+            await here.run(instance, "launch")
+            await third.until("job", status="Succeeded")
+    databases.drop(url)
+
+
 async def test_a_quiet_stream_shows_that_it_is_alive(
     api: Api, port: int, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

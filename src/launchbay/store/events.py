@@ -71,10 +71,14 @@ log = structlog.get_logger(__name__)
 
 
 class Waiter:
-    """Wakes one task when an instance may have new events."""
+    """Wakes one task when an instance may have new events.
+
+    `credentials_ended` is set when something that the watcher is signed in with has ended, here or elsewhere.
+    """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self.credentials_ended = False
 
     def wake(self) -> None:
         self._event.set()
@@ -102,8 +106,9 @@ class EventFeed:
             ... read the instance ...
             await waiter.wait(timeout_s=15)
 
-    A notification says only that an instance has news; several before the next read count as one. The database notifies
-    only for instances with a row in `event_watches`, which the feed maintains. It connects for the first watcher.
+    A notification says only that an instance has news, or that credentials of a watcher ended; several before the next
+    read count as one. The database notifies only for instances with a row in `event_watches`, which the feed maintains.
+    It connects for the first watcher.
     """
 
     def __init__(self, database: Database) -> None:
@@ -111,6 +116,7 @@ class EventFeed:
         self._process_id = secrets.token_hex(8)
         self._waiters: dict[str, set[Waiter]] = {}
         self._streams: dict[str, Counter[str]] = {}  # open ones by organization and user
+        self._waiters_of: dict[str, set[Waiter]] = {}  # by watcher
         self._rows = asyncio.Lock()  # serializes changes of `event_watches`
         self._listening: asyncio.Task[None] | None = None
         self._is_listening = asyncio.Event()  # set while the connection listens
@@ -128,10 +134,14 @@ class EventFeed:
         with self._counted(organization_id, watcher, allowed):
             await self._listen()
             waiter = Waiter()
+            self._waiters_of.setdefault(watcher, set()).add(waiter)
             try:
                 await self._watch(instance_id, waiter)
                 yield waiter
             finally:
+                self._waiters_of[watcher].discard(waiter)
+                if not self._waiters_of[watcher]:
+                    del self._waiters_of[watcher]
                 await asyncio.shield(self._unwatch(instance_id, waiter))
 
     async def close(self) -> None:
@@ -175,12 +185,17 @@ class EventFeed:
                 self._is_listening.set()
                 self._wake_all()  # events may have been missed
             async for notification in connection.notifies(timeout=WATCH_RENEW_S):
-                for waiter in self._waiters.get(notification.payload, ()):
+                about = notification.payload  # the ID of an instance, or of a user
+                for waiter in self._waiters.get(about, ()):
+                    waiter.wake()
+                for waiter in self._waiters_of.get(about, ()):
+                    waiter.credentials_ended = True
                     waiter.wake()
 
     def _wake_all(self) -> None:
         for waiters in self._waiters.values():
             for waiter in waiters:
+                waiter.credentials_ended = True  # perhaps: nobody told
                 waiter.wake()
 
     def count_streams(self, organization_id: str) -> int:

@@ -34,7 +34,7 @@ class LiveEvent(msgspec.Struct, frozen=True):
 async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> AsyncGenerator[list[LiveEvent], None]:
     """Stream what happens to an instance: `status, job, step, log, signal, approval`, in order.
 
-    An empty list says "still here".
+    An empty list says "still here", or that the caller should look whether their session is.
 
     `after` is the number of the last event that the caller has; without it the stream begins with where the instance
     stands. The caller's permission is looked at with every look at the instance. Ends when the process shuts down;
@@ -64,7 +64,9 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
                     yield live_events
             if len(rows) >= limits.EVENTS_CHUNK:
                 continue
-            if not await waiter.wait(patience_s) and patience_s == limits.EVENT_HEARTBEAT_S:
+            was_woken = await waiter.wait(patience_s)
+            if waiter.credentials_ended or (not was_woken and patience_s == limits.EVENT_HEARTBEAT_S):
+                waiter.credentials_ended = False
                 yield []
             patience_s = limits.EVENT_HEARTBEAT_S
             await asyncio.sleep(limits.EVENT_POLL_PAUSE_S)
