@@ -129,10 +129,16 @@ async def test_clones_without_a_name_get_names_of_their_own(api: Api) -> None:
     answers = await asyncio.gather(*(api.post(f"environments/{source}/clone") for _ in range(5)))
     names = {accepted(answer)["name"] for answer in answers}
     assert len(names) == 5
-    assert all(len(name) <= 255 and name.startswith("xxx") for name in names)
+    assert all(len(name) <= 255 and name.startswith("Copy of xxx") for name in names)
     again = await api.send("POST", f"environments/{source}/clone", content_type="application/x-www-form-urlencoded")
     assert set(accepted(again)) == {"id", "name"}
     assert accepted(await api.post(f"environments/{source}/clone", {"name": None}))["name"] not in names
+
+
+async def test_a_clone_without_a_name_is_a_numbered_copy_of_its_source(api: Api) -> None:
+    source = await new_environment(api, "Shop")
+    answers = [accepted(await api.post(f"environments/{source}/clone"))["name"] for _ in range(3)]
+    assert answers == ["Copy of Shop", "Copy of Shop (2)", "Copy of Shop (3)"]
 
 
 async def test_a_clone_needs_a_free_name_and_both_permissions(api: Api) -> None:

@@ -21,7 +21,7 @@ from launchbay.store.environments import EnvironmentRow, OfferedInstance, Offere
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 
-_SUFFIX_CHARS = 6
+_NUMBERED_COPIES = 100
 
 
 class Clone(NamedTuple):
@@ -74,7 +74,7 @@ async def rename_environment(ctx: Context, environment_id: str, name: str) -> No
 
 
 async def clone_environment(ctx: Context, environment_id: str, name: str | None) -> Clone:
-    """Copy an environment with everything that it offers; without a name one is generated.
+    """Copy an environment with everything that it offers; without a name it is a numbered "Copy of" the source.
 
     Raises BadRequest for a name that is bad or taken.
     """
@@ -82,11 +82,7 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
     async with ctx.begin() as work:
         source = await work.lookup.environment(environment_id, Permission.READ)
         work.lookup.require(source.organization_id, Permission.CREATE_ENVIRONMENT, permissions.environment(clone_id))
-        if name is not None:
-            candidates = [validate_name(name)]
-        else:
-            stem = source.name[: limits.NAME_CHARS - len(clone_id) - 1]
-            candidates = [f"{stem} {clone_id[-_SUFFIX_CHARS:]}", f"{stem} {clone_id}"]
+        candidates = _copy_names(source.name, clone_id) if name is None else [validate_name(name)]
         for candidate in candidates:
             if await store.clone(work.connection, environment_id=clone_id, source_id=source.id, name=candidate):
                 after = {"name": candidate, "source": source.id}
@@ -94,6 +90,12 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
                 return Clone(clone_id, candidate)
     sentence, code = name_taken("an environment", candidates[0])
     raise BadRequest(sentence, code=code)
+
+
+def _copy_names(name: str, clone_id: str) -> list[str]:
+    """Return names for a copy, in the order in which to try them; the last one is free."""
+    stem = f"Copy of {name}"[: limits.NAME_CHARS - len(clone_id) - 1]
+    return [stem, *(f"{stem} ({number})" for number in range(2, _NUMBERED_COPIES)), f"{stem} {clone_id}"]
 
 
 async def delete_environment(ctx: Context, environment_id: str) -> None:
