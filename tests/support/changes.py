@@ -14,6 +14,7 @@ import httpx
 from launchbay.ids import new_id
 from tests.support.network import LoopbackServer
 from tests.support.pages import ORIGIN, browser, send
+from tests.support.second_factors import protect
 from tests.support.service import PERSON_PASSWORD, Api, Person, accepted, fresh_email, fresh_name, person
 
 Call = Callable[[], Awaitable[httpx.Response]]
@@ -199,6 +200,30 @@ async def revoke_token(stage: Stage) -> Call:
         await send(visitor, "/refreshToken", email=who.email, password=PERSON_PASSWORD)
     [token] = accepted(await who.get("tokens"))
     return partial(who.delete, f"tokens/{token['id']}")
+
+
+async def generate_token_with_second_factor(stage: Stage) -> Call:
+    who = await person(stage.api)
+    codes = await protect(stage.api, who)
+    async with browser(stage.api) as visitor:
+        page = await send(visitor, "/refreshToken", email=who.email, password=PERSON_PASSWORD)
+
+    async def call() -> httpx.Response:
+        async with browser(stage.api) as visitor:
+            fields = {"token": page.fields["token"], "code": codes.recovery[0], "label": ""}
+            return await visitor.post("/refreshToken/secondFactor", data=fields, headers={"Origin": ORIGIN})
+
+    return call
+
+
+async def reset_second_factors(stage: Stage) -> Call:
+    who = await person(stage.api)
+    await protect(stage.api, who)
+    return partial(stage.api.delete, f"{stage.organization}/users/{who.id}/secondFactors")
+
+
+async def write_sign_in_policy(stage: Stage) -> Call:
+    return partial(stage.api.put, f"{stage.organization}/signInPolicy", {"secondFactorRequired": False})
 
 
 async def sign_out_everywhere(stage: Stage) -> Call:
@@ -421,6 +446,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
         change_password, generate_token, exchange_token, revoke_token, sign_out_everywhere, accept_invitation,
         accept_membership, decline_membership, leave_organization,
+        generate_token_with_second_factor, reset_second_factors, write_sign_in_policy,
         create_application, rename_application, delete_application,
         replace_manifest, set_manifest_source, refresh_manifest,
         create_revision, change_revision, delete_revision,

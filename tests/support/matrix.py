@@ -21,6 +21,7 @@ from launchbay.web.routing import Endpoint, is_id_parameter
 from tests.support.changes import SCENARIOS, Stage
 from tests.support.databases import Watch
 from tests.support.pages import ORIGIN, browser, send
+from tests.support.second_factors import protect
 from tests.support.service import (
     EMAIL,
     JSON,
@@ -283,6 +284,15 @@ async def _generate(stage: Stage, _: Actor) -> Sent:
     return Sent("POST", "/refreshToken", urlencode({"email": who.email, "password": PERSON_PASSWORD}).encode(), FORM)
 
 
+async def _generate_with_second_factor(stage: Stage, _: Actor) -> Sent:
+    who = await person(stage.api)
+    codes = await protect(stage.api, who)
+    async with browser(stage.api) as visitor:
+        page = await send(visitor, "/refreshToken", email=who.email, password=PERSON_PASSWORD)
+    form = urlencode({"token": page.fields["token"], "code": codes.recovery[0], "label": ""}).encode()
+    return Sent("POST", "/refreshToken/secondFactor", form, FORM)
+
+
 async def _accept_invitation(stage: Stage, _: Actor) -> Sent:
     form = urlencode({"password": PERSON_PASSWORD, "repeated": PERSON_PASSWORD}).encode()
     return Sent("POST", f"/invitation/{await _invitation(stage)}", form, FORM)
@@ -309,6 +319,7 @@ OWN_WAY: dict[str, BuildRequest] = {
     "sign_out_everywhere": _sign_out_everywhere,
     "exchange_token": _exchange,
     "generate_token": _generate,
+    "generate_token_with_second_factor": _generate_with_second_factor,
     "accept_invitation": _accept_invitation,
     "leave_organization": _leave,
 }

@@ -21,7 +21,7 @@ from argon2 import PasswordHasher
 from launchbay.app.build import App, lifespan
 from launchbay.auth.authentication import Passwords
 from launchbay.client import Basic, Client
-from launchbay.clock import Clock
+from launchbay.clock import Clock, SystemClock
 from launchbay.ids import is_id, new_id
 from launchbay.settings import Settings
 from launchbay.store import users
@@ -120,6 +120,7 @@ class Api(Caller):
     client: httpx.AsyncClient
     organization: str = ""
     environment: str = ""
+    clock: Clock = field(default_factory=SystemClock)
     _open: list[httpx.AsyncClient] = field(default_factory=list)
 
     @property
@@ -275,6 +276,7 @@ async def running_api(
             client = _client(parts, basic(EMAIL, PASSWORD))
             api = Api(parts, Settings(**chosen), passwords, client)
             api._open.append(client)
+            api.clock = clock or api.clock
             try:
                 await api.set_up()
                 yield api

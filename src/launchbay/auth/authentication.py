@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -166,6 +167,14 @@ def _encoded(password: str) -> bytes:
 _WRONG = "The email address or the password is wrong."
 
 
+class SecondFactor(StrEnum):
+    """What an account needs in addition to its password."""
+
+    NOT_NEEDED = ""
+    HELD = "held"
+    MISSING = "missing"  # an organization demands one, and there is none yet
+
+
 @dataclass(frozen=True, slots=True)
 class _Verified:
     user_id: str
@@ -173,6 +182,7 @@ class _Verified:
     name: str
     stamp: int
     until_s: float
+    second_factor: SecondFactor
 
 
 class BasicAuthentication:
@@ -193,7 +203,21 @@ class BasicAuthentication:
         self._in_flight: dict[tuple[bytes, str], asyncio.Task[_Verified]] = {}
 
     async def authenticate(self, credentials: BasicCredentials, address: str) -> Actor:
-        """Return the caller. Raises NotAuthenticated, TooManyRequests after wrong attempts, Unavailable."""
+        """Return the caller. Raises NotAuthenticated, TooManyRequests after wrong attempts, Unavailable.
+
+        An account that needs a second factor is refused: a program signs in with a token.
+        """
+        actor, needed = await self.verify_password(credentials, address)
+        if needed:
+            raise NotAuthenticated(
+                "A password alone is not enough for this account.",
+                "Sign in to the console with your second factor, and create a refresh token there.",
+                code="SecondFactorRequired",
+            )
+        return actor
+
+    async def verify_password(self, credentials: BasicCredentials, address: str) -> tuple[Actor, SecondFactor]:
+        """Return whose password this is, and whether it is enough. Raises as `authenticate`."""
         try:
             credentials = replace(credentials, email=canonical_email(credentials.email))
         except BadRequest as error:
@@ -202,7 +226,8 @@ class BasicAuthentication:
         verified = self._verified.get(key)
         if verified is None or verified.until_s <= self._clock.monotonic_s():
             verified = await self._once((key, address), self._verify(key, credentials, address))
-        return Actor(verified.user_id, verified.email, verified.name, address, Method.BASIC, verified.stamp)
+        actor = Actor(verified.user_id, verified.email, verified.name, address, Method.BASIC, verified.stamp)
+        return actor, verified.second_factor
 
     def invalidate(self, user_id: str) -> None:
         """Drop what was verified for this user."""
@@ -254,7 +279,7 @@ class BasicAuthentication:
             async with self._database.connection() as connection:
                 await users.renew_hash(connection, id=row.id, password_hash=renewed, old_hash=stored)
         until_s = self._clock.monotonic_s() + VERIFIED_CREDENTIALS_S
-        return _Verified(row.id, row.email, row.name, row.access_stamp, until_s)
+        return _Verified(row.id, row.email, row.name, row.access_stamp, until_s, SecondFactor(row.second_factor))
 
     def _key_of(self, credentials: BasicCredentials) -> bytes:
         text = f"{credentials.email}\0{credentials.password}"

@@ -158,6 +158,18 @@ class Operations:
     def revoke_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
         """Revoke roles from a user. Permission: ManageRoles on the user and on each role."""
 
+    @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/secondFactors"))
+    def reset_second_factors(self, organization_id: str, user_id: str) -> Call[None]:
+        """Remove a user's second factors. Permission: ManageUsers where the account was made."""
+
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/signInPolicy"))
+    def read_sign_in_policy(self, organization_id: str) -> Call[types.SignInPolicy]:
+        """Show whether an organization demands a second factor. Permission: None: every member."""
+
+    @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/signInPolicy", media_type=JSON))
+    def write_sign_in_policy(self, organization_id: str, *, second_factor_required: bool) -> Call[None]:
+        """Set the sign-in policy of an organization. Permission: ManageUsers for all users."""
+
     # Roles
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/roles"))
@@ -934,6 +946,16 @@ class Operations:
     def exchange_token(self, *, refresh_token: str) -> Call[types.SessionToken]:
         """Exchange a refresh token for a session token."""
 
+    @list_operation(OperationSpec("GET", "/api/1/users/me/secondFactors"))
+    def list_second_factors(
+        self, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.SecondFactor]]:
+        """List your second factors. Permission: None: your own account.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
     # Pages
 
     @operation(OperationSpec("GET", "/refreshToken", answer="text/html", public=True))
@@ -950,6 +972,18 @@ class Operations:
 
         `label`: Label of the token, such as the program that uses it.
         """
+
+    @operation(
+        OperationSpec(
+            "POST",
+            "/refreshToken/secondFactor",
+            media_type="application/x-www-form-urlencoded",
+            answer="text/html",
+            public=True,
+        )
+    )
+    def generate_token_with_second_factor(self, *, token: str, code: str, label: str | None = None) -> Call[str]:
+        """Enter the second factor after the password, and show a new refresh token once."""
 
     @operation(OperationSpec("GET", "/invitation/{token}", answer="text/html", public=True))
     def invitation_page(self, token: str) -> Call[str]:

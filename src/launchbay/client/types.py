@@ -157,6 +157,12 @@ class UserDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pending: bool | None = None
 
 
+class SignInPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether members whose accounts have a password need a second factor."""
+
+    second_factor_required: bool
+
+
 class RoleItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A role as lists show it."""
 
@@ -679,6 +685,16 @@ class SessionToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     jwt_bearer: str
     expires_in: int
+
+
+class SecondFactor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A second factor: `totp` or `passkey`. Times are in milliseconds."""
+
+    id: str
+    kind: str
+    name: str
+    created_at: int
+    last_used_at: int | None
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,6 +13,7 @@ import msgspec
 from markupsafe import Markup, escape
 from starlette.responses import Response
 
+from launchbay.auth.second_factors import qr_code as svg_qr_code
 from launchbay.clock import from_ms
 from launchbay.model.redaction import Redactor
 
@@ -20,7 +21,7 @@ PATH = "/console/static"
 _FOLDER = resources.files("launchbay.console") / "static"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"
-NAMES = ("console.css", "icon.svg", "built/console.js", "built/editor.js", "built/graph.js")
+NAMES = ("console.css", "icon.svg", "built/console.js", "built/editor.js", "built/graph.js", "passkeys.js")
 _LINK_CHARS = 2_048
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 _redactor = Redactor()
@@ -136,6 +137,11 @@ def status_badge(status: str) -> Markup:
     return Markup('<span class="status status-{}">{}</span>').format(status.lower(), escape(status))
 
 
+def qr_code(text: str) -> Markup:
+    """Return a text as an SVG element."""
+    return Markup(svg_qr_code(text))  # noqa: S704 - its content is only the path of the dark squares
+
+
 def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True)
 
@@ -159,6 +165,7 @@ def _environment() -> jinja2.Environment:
         display_value,
         status_badge,
         redact_value,
+        qr_code,
     )
     environment.filters.update({each.__name__: each for each in template_filters})
     return environment

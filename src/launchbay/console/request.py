@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from launchbay.auth.cookies import form_token, sent_cookie, set_cookie
 from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.second_factors import RelyingParty, relying_party
 from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import Form
 from launchbay.console.permissions import UiPermissions
@@ -122,6 +123,16 @@ class PageRequest:
     @property
     def is_secure(self) -> bool:
         return self.deps.is_secure
+
+    @property
+    def address(self) -> str:
+        """The address that the request came from."""
+        return self.http.client.host if self.http.client else ""
+
+    def relying_party(self) -> RelyingParty | None:
+        """Return this server as passkeys know it; the host was checked before."""
+        url = self.http.url
+        return relying_party(self.deps.base_url or f"{url.scheme}://{url.netloc}")
 
     def path(self, name: str) -> str:
         return str(self.http.path_params[name])

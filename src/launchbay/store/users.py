@@ -70,6 +70,7 @@ class CredentialsRow(NamedTuple):
     password_hash: str | None
     enabled: bool
     access_stamp: int
+    second_factor: str
 
 
 class OrganizationUserRow(NamedTuple):

@@ -20,7 +20,7 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
     async with ctx.read() as work:
         caller = await work.lookup.caller()
     try:
-        verified = await ctx.app.sign_in.authenticate(BasicCredentials(caller.email, current), ctx.actor.address)
+        verified, _ = await ctx.app.sign_in.verify_password(BasicCredentials(caller.email, current), ctx.actor.address)
         password_hash = await ctx.app.passwords.hash_new(new, caller.email)
         async with ctx.begin() as work:
             # What was verified may have changed since; the lookup compares, as it does for every caller.

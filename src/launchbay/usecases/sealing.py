@@ -25,6 +25,7 @@ from launchbay.store.instances import document_purpose
 from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
 from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
+from launchbay.usecases.second_factors import second_factor_purpose
 
 # Addresses that people give, of webhooks and of manifests: what stands behind the host is often a secret (promise 10).
 #
@@ -87,6 +88,7 @@ SEALED: Mapping[EncryptedColumn[SealedRow], Callable[[str, str], str]] = {
     store.sources: lambda application_id, _: source_purpose(application_id),
     store.session_keys: lambda key_id, _: session_key_purpose(key_id),
     store.answers: answer_purpose,
+    store.second_factors: lambda factor_id, _: second_factor_purpose(factor_id),
     store.step_documents: lambda document_id, _: document_purpose(document_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }

@@ -20,7 +20,7 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.limits import INVITATION_LIFETIME_DAYS
 from launchbay.model.email_address import canonical_email
-from launchbay.store import organizations, users
+from launchbay.store import organizations, second_factors, users
 from launchbay.store.database import unique_violation_as
 from launchbay.store.users import AccountRow, OrganizationUserRow, PendingMemberRow, PendingMembershipRow, User
 from launchbay.usecases.context import Context, Work, validate_name
@@ -172,6 +172,24 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
         for touched_id in managing:
             before, after = {"enabled": user.enabled}, {"enabled": enabled}
             await work.audit("update_user", touched_id, before, after, at=permissions.user(user_id))
+    ctx.app.sign_in.invalidate(user_id)
+
+
+async def reset_second_factors(ctx: Context, organization_id: str, user_id: str) -> None:
+    """Remove a user's second factors and recovery codes, and end their sessions and tokens.
+
+    Raises NotAllowed when the caller may not manage the user in the organization that made the account.
+    """
+    async with ctx.begin() as work:
+        await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        managing = await _managing(work, user_id)
+        for touched_id in managing:
+            await _for_whole_account(work, touched_id, user_id)
+        await second_factors.delete_all(work.connection, user_id=user_id)
+        await second_factors.forget_attempts(work.connection, user_id=user_id)
+        await users.end_credentials(work.connection, user_id=user_id)
+        for touched_id in managing:
+            await work.audit("reset_second_factors", touched_id, at=permissions.user(user_id))
     ctx.app.sign_in.invalidate(user_id)
 
 

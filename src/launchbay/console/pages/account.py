@@ -5,9 +5,10 @@ import dataclasses
 from starlette.responses import Response
 
 from launchbay.auth.cookies import session_cookie
+from launchbay.console.pages.sign_in import finish_set_up_form, set_up_page
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
-from launchbay.usecases import account, sign_in, users
+from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
+from launchbay.usecases import account, second_factors, sign_in, users
 
 routes = Routes()
 
@@ -18,6 +19,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         "account.html",
         problem=problem,
         tokens=await account.list_tokens(request.ctx),
+        factors=await second_factors.list_own(request.ctx),
         sessions=await sign_in.list_sessions(request.ctx, request.session),
         invitations=await users.list_invitations(request.ctx),
     )
@@ -81,3 +83,50 @@ async def decline(request: PageRequest) -> Response:
 async def leave(request: PageRequest) -> Response:
     await users.leave_organization(request.ctx, request.path("id"))
     return request.redirect(f"{HOME}/account", "You have left the organization.")
+
+
+_SET_UP = "/console/account/secondFactors/setUp"
+
+
+@routes.post("/console/account/secondFactors", again=show, refusals=(BadRequest, TooManyRequests))
+async def begin_set_up(request: PageRequest) -> Response:
+    """Check the password, and show the page to set up a second factor."""
+    token = await second_factors.begin_set_up(request.ctx, request.form.raw("currentPassword"))
+    return await set_up_page(request, token, None, path=_SET_UP)
+
+
+async def _set_up_again(request: PageRequest, problem: LaunchbayError) -> Response:
+    try:
+        return await set_up_page(request, request.form.text("token"), problem, path=_SET_UP)
+    except NotAuthenticated as ended:
+        return await show(request, ended)
+
+
+@routes.post(_SET_UP, again=_set_up_again, refusals=(BadRequest, NotAuthenticated, TooManyRequests))
+async def set_up(request: PageRequest) -> Response:
+    """Set up a second factor. With the first one, show the recovery codes."""
+    done = await finish_set_up_form(request)
+    if done.recovery_codes:
+        return await request.page("recovery_codes.html", codes=done.recovery_codes, next=f"{HOME}/account")
+    return request.redirect(f"{HOME}/account", "Second factor added. Your other sessions have ended.")
+
+
+@routes.post("/console/account/secondFactors/{id}/remove", again=show, refusals=(BadRequest, NotFound, TooManyRequests))
+async def remove_factor(request: PageRequest) -> Response:
+    password = request.form.raw("currentPassword")
+    await second_factors.remove(request.ctx, request.path("id"), password, request.session)
+    return request.redirect(f"{HOME}/account", "Second factor removed. Your other sessions have ended.")
+
+
+@routes.post("/console/account/recoveryCodes", again=show, refusals=(BadRequest, TooManyRequests))
+async def renew_recovery_codes(request: PageRequest) -> Response:
+    codes = await second_factors.renew_recovery_codes(request.ctx, request.form.raw("currentPassword"))
+    return await request.page("recovery_codes.html", codes=codes, next=f"{HOME}/account")
+
+
+@routes.post("/console/account/tokens", again=show, refusals=(BadRequest, TooManyRequests))
+async def generate_token(request: PageRequest) -> Response:
+    """Check the password, and show a new refresh token once."""
+    await second_factors.require_password(request.ctx, request.form.raw("currentPassword"))
+    generated = await account.generate_token(request.ctx, request.form.text("label"))
+    return await request.page("new_token.html", token=generated.token, expires_at=generated.row.expires_at)

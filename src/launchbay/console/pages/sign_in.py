@@ -2,12 +2,17 @@
 
 from starlette.responses import RedirectResponse, Response
 
+from launchbay.auth import second_factors as codes
 from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.cookies import session_cookie, set_cookie
+from launchbay.auth.permissions import Actor
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, SIGN_IN, THEME_COOKIE, THEMES, PageRequest, Routes, safe_path
-from launchbay.errors import LaunchbayError
+from launchbay.errors import LaunchbayError, NotAuthenticated
+from launchbay.store.second_factors import Purpose
+from launchbay.usecases import second_factors
 from launchbay.usecases.context import Context
+from launchbay.usecases.second_factors import SetUp
 from launchbay.usecases.sign_in import close_session, open_session
 
 _YEAR_S = 365 * 24 * 3600
@@ -33,12 +38,110 @@ async def sign_in(page_request: PageRequest) -> Response:
     address = request.client.host if request.client else ""
     try:
         credentials = BasicCredentials(form.text("email"), form.raw("password"))
-        actor = await page_request.app.sign_in.authenticate(credentials, address)
-        session = await open_session(Context(page_request.app, actor))
+        found = await second_factors.begin_sign_in(page_request.app, credentials, address)
+        if isinstance(found, second_factors.SecondStep):
+            next_page = set_up if found.must_set_up else second_step
+            return await next_page(page_request, token=found.token)
+        return await _signed_in(page_request, found)
     except LaunchbayError as error:
         return await sign_in_page(page_request, error)
-    response = RedirectResponse(safe_path(form.text("next")), 303, HEADERS)
-    cookie = session_cookie(session.token, session.expires_in_s, secure=page_request.is_secure)
+
+
+async def second_step(request: PageRequest, problem: LaunchbayError | None = None, *, token: str = "") -> Response:
+    """Show the page that asks for the second factor."""
+    token = token or request.form.text("token")
+    try:
+        user = await second_factors.read_step(request.app, token, Purpose.SIGN_IN)
+    except NotAuthenticated as error:
+        return await sign_in_page(request, error)
+    party, known = request.relying_party(), await second_factors.passkeys_of(request.app, user.id)
+    return await request.page(
+        "second_step.html",
+        problem=problem,
+        token=token,
+        next=request.form.text("next"),
+        options=codes.request_options(party, token, known) if party and known else "",
+    )
+
+
+@routes.post(f"{SIGN_IN}/secondFactor", public=True)
+async def finish(request: PageRequest) -> Response:
+    """Sign in with a code or a passkey, after the password."""
+    form, token = request.form, request.form.text("token")
+    try:
+        if passkey := form.text("response"):
+            actor = await second_factors.sign_in_with_passkey(
+                request.app, token, passkey, request.relying_party(), request.address
+            )
+        else:
+            actor = await second_factors.sign_in_with_code(request.app, token, form.text("code"), request.address)
+        return await _signed_in(request, actor)
+    except LaunchbayError as error:
+        return await second_step(request, error)
+
+
+async def set_up_page(
+    request: PageRequest, token: str, problem: LaunchbayError | None, *, path: str, next_path: str = ""
+) -> Response:
+    """Return the page; `path` takes its forms.
+
+    Raises NotAuthenticated when the time for it is over.
+    """
+    user = await second_factors.read_step(request.app, token, Purpose.SET_UP)
+    secret = codes.totp_secret(token)
+    uri, party = codes.totp_uri(secret, user.email), request.relying_party()
+    known = await second_factors.passkeys_of(request.app, user.id)
+    return await request.page(
+        "second_factor.html",
+        problem=problem,
+        path=path,
+        token=token,
+        next=next_path,
+        uri=uri,
+        secret=codes.totp_text(secret),
+        options=codes.creation_options(party, token, user.id, user.email, user.name, known) if party else "",
+    )
+
+
+async def finish_set_up_form(request: PageRequest) -> SetUp:
+    """Set up what a form of the page sent. Raises NotAuthenticated, BadRequest, TooManyRequests."""
+    form = request.form
+    token, name, address, session = form.text("token"), form.text("name"), request.address, request.session
+    if form.text("response"):
+        return await second_factors.set_up_passkey(
+            request.app, token, form.text("response"), request.relying_party(), address, name=name, session=session
+        )
+    return await second_factors.set_up_totp(request.app, token, form.text("code"), address, name=name, session=session)
+
+
+async def set_up(request: PageRequest, problem: LaunchbayError | None = None, *, token: str = "") -> Response:
+    """Show the page to set up the first second factor, which an organization demands."""
+    token = token or request.form.text("token")
+    try:
+        return await set_up_page(request, token, problem, path=f"{SIGN_IN}/setUp", next_path=request.form.text("next"))
+    except NotAuthenticated as error:
+        return await sign_in_page(request, error)
+
+
+@routes.post(f"{SIGN_IN}/setUp", public=True)
+async def finish_set_up(request: PageRequest) -> Response:
+    """Set up the first second factor, sign in, and show the recovery codes."""
+    try:
+        done = await finish_set_up_form(request)
+        session = await open_session(Context(request.app, done.actor))
+    except LaunchbayError as error:
+        return await set_up(request, error)
+    following = safe_path(request.form.text("next"))
+    response = await request.page("recovery_codes.html", codes=done.recovery_codes, next=following)
+    cookie = session_cookie(session.token, session.expires_in_s, secure=request.is_secure)
+    response.headers.append("Set-Cookie", cookie)
+    return response
+
+
+async def _signed_in(request: PageRequest, actor: Actor) -> Response:
+    session = await open_session(Context(request.app, actor))
+    response = RedirectResponse(safe_path(request.form.text("next")), 303, HEADERS)
+    cookie = session_cookie(session.token, session.expires_in_s, secure=request.is_secure)
     response.headers.append("Set-Cookie", cookie)
     return response
 

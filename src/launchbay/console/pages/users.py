@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import LaunchbayError
-from launchbay.usecases import roles, users
+from launchbay.usecases import roles, second_factors, users
 
 routes = Routes()
 
@@ -25,6 +25,7 @@ async def list_all(
         rows=await users.list_users(request.ctx, organization_id),
         pending=pending,
         roles=await roles.list_roles(request.ctx, organization_id),
+        second_factor_required=await second_factors.read_requirement(request.ctx, organization_id),
         email=request.form.text("email") if failed else "",
         name=request.form.text("name") if failed else "",
         selected=request.form.all("role") if failed else [],
@@ -83,6 +84,19 @@ async def enable(request: PageRequest) -> Response:
     enabled = request.form.text("do") == "enable"
     await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
     return request.redirect(_path(request), "Account enabled." if enabled else "Account disabled.")
+
+
+@routes.post("/console/organizations/{id}/users/{user}/secondFactors/reset", again=show)
+async def reset_second_factors(request: PageRequest) -> Response:
+    await users.reset_second_factors(request.ctx, request.path("id"), request.path("user"))
+    return request.redirect(_path(request), "Second factors removed.")
+
+
+@routes.post("/console/organizations/{id}/signInPolicy", again=list_all)
+async def write_sign_in_policy(request: PageRequest) -> Response:
+    organization_id, required = request.path("id"), request.form.has("secondFactorRequired")
+    await second_factors.write_requirement(request.ctx, organization_id, required=required)
+    return request.redirect(f"{HOME}/organizations/{organization_id}/users", "Sign-in policy saved.")
 
 
 @routes.post("/console/organizations/{id}/users/{user}/remove", again=show)

@@ -47,6 +47,13 @@ WHERE id > %(id)s AND substring(secret FROM 1 FOR 5) <> %(mark)s ORDER BY id LIM
 -- name: put_webhook_secret
 UPDATE webhooks SET secret = %(sealed)s WHERE id = %(id)s AND secret = %(before)s;
 
+-- name: second_factors
+SELECT id, '' AS part, secret AS sealed FROM second_factors
+WHERE id > %(id)s AND substring(secret FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_second_factor
+UPDATE second_factors SET secret = %(sealed)s WHERE id = %(id)s AND secret = %(before)s;
+
 -- name: webhook_urls
 SELECT id, '' AS part, sealed_url AS sealed FROM webhooks
 WHERE id > %(id)s AND substring(sealed_url FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;

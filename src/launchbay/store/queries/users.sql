@@ -1,6 +1,11 @@
 -- name: get_credentials
 -- What a sign-in is verified against. `email` is in canonical form, as in every statement here.
-SELECT id, email, name, password_hash, enabled, access_stamp FROM users WHERE email = %(email)s;
+SELECT id, email, name, password_hash, enabled, access_stamp,
+       CASE WHEN EXISTS (SELECT FROM second_factors f WHERE f.user_id = users.id) THEN 'held'
+            WHEN EXISTS (SELECT FROM memberships m JOIN organizations o ON o.id = m.organization_id
+                         WHERE m.user_id = users.id AND o.requires_second_factor) THEN 'missing'
+            ELSE '' END AS second_factor
+FROM users WHERE email = %(email)s;
 
 -- name: get
 SELECT id, email, name, enabled, created_at FROM users WHERE id = %(id)s;

@@ -10,9 +10,10 @@ import msgspec
 
 from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.cookies import sent_cookie, session_cookie, set_cookie
-from launchbay.errors import BadRequest, LaunchbayError, NotFound
+from launchbay.auth.permissions import Actor
+from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S, REFRESH_TOKEN_LABEL_CHARS
-from launchbay.usecases import account, sign_in
+from launchbay.usecases import account, second_factors, sign_in
 from launchbay.usecases.context import Context
 from launchbay.usecases.sign_in import OpenIdSignIn
 from launchbay.web.html import page, require_same_origin
@@ -34,6 +35,14 @@ class SignInForm(msgspec.Struct):
     label: Annotated[str, msgspec.Meta(description="Label of the token, such as the program that uses it.")] = ""
 
 
+class SecondFactorForm(msgspec.Struct):
+    """The token of the page, a code or a recovery code, and the label."""
+
+    token: str
+    code: str
+    label: str = ""
+
+
 class PasswordForm(msgspec.Struct):
     """The first password, twice."""
 
@@ -53,11 +62,38 @@ async def generate_token(request: Request[SignInForm, None]) -> Response:
     form = request.body
     try:
         require_same_origin(request)
-        credentials = BasicCredentials(form.email.strip(), form.password)
-        actor = await request.deps.app.sign_in.authenticate(credentials, request.address)
-        return await show_new_token(Context(request.deps.app, actor), form.label)
+        app, credentials = request.deps.app, BasicCredentials(form.email.strip(), form.password)
+        found = await second_factors.begin_sign_in(app, credentials, request.address)
+        if isinstance(found, Actor):
+            return await show_new_token(Context(app, found), form.label)
+        if found.must_set_up:
+            raise NotAuthenticated(
+                "One of your organizations demands a second factor.",
+                "Sign in to the console to set one up.",
+                code="SecondFactorRequired",
+            )
+        return page("second_factor.html", token=found.token, label=form.label)
     except LaunchbayError as error:
         return _sign_in_form(request, error, form)
+
+
+@routes.post(
+    "/refreshToken/secondFactor",
+    public=True,
+    body=FormBody(),
+    returns=_PAGE,
+    statuses=(401, 403, 429),
+    extension=True,
+)
+async def generate_token_with_second_factor(request: Request[SecondFactorForm, None]) -> Response:
+    """Enter the second factor after the password, and show a new refresh token once."""
+    form, app = request.body, request.deps.app
+    try:
+        require_same_origin(request)
+        actor = await second_factors.sign_in_with_code(app, form.token, form.code, request.address)
+        return await show_new_token(Context(app, actor), form.label)
+    except LaunchbayError as error:
+        return page("second_factor.html", error, token=form.token, label=form.label)
 
 
 async def show_new_token(ctx: Context, label: str) -> Response:
