@@ -97,7 +97,6 @@ CALL_WAITS_FOR_INSTANCE_S = 3600.0  # a workflow of another, busy instance
 SERVICE_LAUNCH_S = 600.0  # a launch that needs signals of a service that is still launching
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
-WAITING_JOBS = 10_000  # of one worker, in addition to running ones: they wait for people or for time to pass
 SLOT_RELEASED_FROM_S = 1.0  # a shorter pause keeps its slot
 
 # Approvals.

@@ -92,6 +92,7 @@ class Settings:
     heartbeat_interval_s: Duration = 1.0
     stalled_after_s: Duration = 4.0
     stop_grace_s: Amount = 5.0
+    park_after_s: Duration = 5.0
     stager_interval_ms: Count = 100
     step_retry_first_s: Duration = 1.0
     step_retry_longest_s: Duration = 30.0

@@ -60,7 +60,13 @@ async def until_room(database: Database, dispatcher: Dispatcher) -> None:
 
 def other_process(database: Database, **options: Any) -> Dispatcher:
     """Return the dispatcher of a process that does not work."""
-    given: dict[str, Any] = {"concurrency": 1, "heartbeat_s": 0.1, "grace_s": 0.0, "stalled_after_s": STALLED_AFTER_S}
+    given: dict[str, Any] = {
+        "concurrency": 1,
+        "heartbeat_s": 0.1,
+        "grace_s": 0.0,
+        "stalled_after_s": STALLED_AFTER_S,
+        "park_after_s": 5.0,
+    }
     return Dispatcher(database, SystemClock(), **given | options)
 
 
@@ -278,8 +284,8 @@ async def test_each_failed_attempt_doubles_the_delay_up_to_a_limit(
     async with working(database, failing):
         await put(database, "acme", fence=fence - 1)
         failed = await asyncio.wait_for(failed_at.get(), 5.0)
-        await until(database, "SELECT count(*) > 0 FROM ready")
-        [due_at] = await ask(database, "SELECT due_at FROM ready")
+        await until(database, "SELECT count(*) > 0 FROM parked")
+        [due_at] = await ask(database, "SELECT due_at FROM parked")
     assert delay_s <= (due_at - failed).total_seconds() < 1.5 * delay_s + 3.0  # to log an error takes a while
 
 
@@ -461,7 +467,8 @@ async def main():
     dispatch.DEAD_LOOP_S = {dead_loop_s}
     async with Database({url!r}, connections=2) as database:
         dispatcher = Dispatcher(
-            database, SystemClock(), concurrency=1, heartbeat_s=0.05, grace_s=0.0, stalled_after_s={lease_s}
+            database, SystemClock(), concurrency=1, heartbeat_s=0.05, grace_s=0.0, stalled_after_s={lease_s},
+            park_after_s=5.0
         )
         await dispatcher.work(run_job, name="victim", stop=asyncio.Event())
 asyncio.run(main())
@@ -694,7 +701,13 @@ class Watch:
         self.clock = HandClock()
         self.database = database
         self.dispatcher = Dispatcher(
-            database, self.clock, concurrency=1, heartbeat_s=1.0, grace_s=0.0, stalled_after_s=LEASE_S
+            database,
+            self.clock,
+            concurrency=1,
+            heartbeat_s=1.0,
+            grace_s=0.0,
+            stalled_after_s=LEASE_S,
+            park_after_s=5.0,
         )
 
     async def looks(self, seconds: float) -> None:

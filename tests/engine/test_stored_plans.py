@@ -134,7 +134,7 @@ async def test_a_job_of_a_newer_version_is_left_for_it(newer: str, database_url:
     stored.change(newer, job)
     async with stored.working():
         await stored.until(lambda: stored.ask(EXECUTING) == [(job,)])
-        await stored.until(lambda: stored.ask("SELECT count(*) FROM ready WHERE due_at > now()") == [(1,)])
+        await stored.until(lambda: stored.ask("SELECT count(*) FROM parked WHERE due_at > now()") == [(1,)])
         assert stored.ask("SELECT started_at FROM jobs WHERE id = %s", job) == [(None,)]
         # And then a program comes that can read it.
         stored.change("UPDATE jobs SET plan = %s WHERE id = %s", plan, job)

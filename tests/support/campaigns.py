@@ -21,7 +21,7 @@ from tests.support.failpoints import POINTS
 from tests.support.family_load import family_violations
 from tests.support.load import Load, WatchfulLoad
 from tests.support.network import cutting_proxy
-from tests.support.operations import OPERATIONS, ROUNDS, Operation, Operations
+from tests.support.operations import OPERATIONS, PARK_AFTER_S, ROUNDS, Operation, Operations
 from tests.support.replicas import Death, Pair
 from tests.support.servers import Process, cut_power_of_postgres, healthy, join_postgres, remove_postgres
 from tests.support.verdict import Kill, Line, Records, percentile, read_ledger, violations
@@ -430,7 +430,8 @@ class Stand:
         self._directory = directory
         self._failpoint = directory / "failpoint"
         command = ["serve", "--data-dir", str(directory), "--port", "0"]
-        self._server = Process(command, directory, defect, failpoint=self._failpoint)
+        settings = {"LAUNCHBAY_PARK_AFTER_S": str(PARK_AFTER_S)}
+        self._server = Process(command, directory, defect, settings, failpoint=self._failpoint)
         self._load = Operations(lambda: self._server.port, 0)
         self._postgres: EmbeddedPostgres | None = None
         self.is_sound = True
@@ -495,6 +496,9 @@ class Stand:
         """Repeat the operation until the server dies of it."""
         for _ in range(ROUNDS):
             await operation.act(self._load)
+            if operation.is_stop:
+                await asyncio.to_thread(self._server.end)
+                return
             until_s = time.monotonic() + REACHED_S
             while self._server.lives() and time.monotonic() < until_s and records.left():
                 await asyncio.sleep(0.05)

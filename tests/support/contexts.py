@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -121,6 +122,9 @@ class RecordingContext:
 
     async def progress(self, percent: int) -> None:
         self.percents.append(percent)
+
+    def resting(self, seconds: float) -> AbstractContextManager[None]:
+        return nullcontext()
 
     async def sleep(self, seconds: float) -> None:
         self.naps.append(seconds)

@@ -81,6 +81,7 @@ class Bay:
     organization_id: str = field(default_factory=new_id)
     environment_id: str = field(default_factory=new_id)
     destroy_timeout_s: float = 10.0
+    park_after_s: float = 5.0
 
     async def __aenter__(self) -> "Bay":
         async with await psycopg.AsyncConnection.connect(self.url) as connection:
@@ -110,6 +111,7 @@ class Bay:
             "database_connections": 8,
             "heartbeat_interval_s": 0.1,
             "stager_interval_ms": 20,
+            "park_after_s": self.park_after_s,
             "step_retry_first_s": 0.001,
             "step_retry_longest_s": 0.01,
             "destroy_timeout_s": self.destroy_timeout_s,
@@ -362,7 +364,7 @@ async def working(
 ) -> AsyncIterator[tuple[Dispatcher, asyncio.Event]]:
     """Run a worker around the block; yields its dispatcher and its stop event."""
     stop = asyncio.Event()
-    given = {"heartbeat_s": 0.1, "grace_s": 0.0, "stalled_after_s": 0.4} | options
+    given = {"heartbeat_s": 0.1, "grace_s": 0.0, "stalled_after_s": 0.4, "park_after_s": 5.0} | options
     dispatcher = Dispatcher(database, SystemClock(), concurrency=concurrency, **given)
     worker = asyncio.create_task(dispatcher.work(run_job, name="test", stop=stop))
     try:

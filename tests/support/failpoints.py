@@ -53,6 +53,9 @@ _CLAIM = "engine.dispatch:Dispatcher._claim"
 _START = "engine.journal:PostgresJournal.start"
 _GO_ON = "engine.ending:JobCompletion._start_follow_up"
 _INNER = "engine.child_jobs:ChildJobs._resume"
+_PARK = "engine.dispatch:Dispatcher._park"
+_WAKE = "engine.dispatch:Dispatcher._wake_jobs"
+_ANSWER_APPROVAL = "usecases.approvals:answer_approval"
 _APPLY = "runtime.lifecycle:reconfigure"
 _ANSWER = "web.app:_write"
 
@@ -113,6 +116,26 @@ POINTS: dict[str, Point] = {
     "recovery.step-begun": Point("recovery", "after", _START, later=4),
     "recovery.step-done": Point("recovery", "before", "engine.journal:PostgresJournal.succeed", later=4),
     "recovery.job-ended": Point("recovery", "after", "store.jobs:end"),
+    # A server that is told to stop hands its jobs over.
+    "stop.before-handover": Point("stop", "before", "store.dispatch:release"),
+    "stop.handed-over": Point("stop", "after", "store.dispatch:release"),
+    "stop.unregistered": Point("stop", "after", "store.dispatch:unregister", later=1),
+    # A job that only waits is parked, and woken.
+    "park.before-flush": Point("rest", "before", _PARK),
+    "park.before-row": Point("rest", "before", "store.dispatch:park"),
+    "park.row-written": Point("rest", "after", "store.dispatch:park"),
+    "park.left": Point("rest", "after", "engine.dispatch:Dispatcher._run", since="store.dispatch:park"),
+    "park.question-before-row": Point("answer", "before", "store.dispatch:park"),
+    "park.question-row-written": Point("answer", "after", "store.dispatch:park"),
+    "wake.before": Point("rest", "before", "store.dispatch:wake_due", since=_PARK, later=3),
+    "wake.ready": Point("rest", "before", "engine.dispatch:Dispatcher._announce_if_committed", _WAKE),
+    "wake.claimed": Point("rest", "before", "engine.dispatch:Dispatcher._start", _CLAIM),
+    "wake.looked-back": Point("rest", "after", "engine.runner:Runner._load_history"),
+    "wake.step-done": Point("rest", "after", "engine.journal:PostgresJournal.succeed", later=5),
+    "wake.answer-before-commit": Point("answer", "before", _COMMIT, _ANSWER_APPROVAL),
+    "wake.answer-committed": Point("answer", "after", _COMMIT, _ANSWER_APPROVAL),
+    "wake.answer-claimed": Point("answer", "before", "engine.dispatch:Dispatcher._start", _CLAIM),
+    "wake.answer-looked-back": Point("answer", "after", "engine.runner:Runner._load_history"),
     # A schedule fires.
     "fire.taken": Point("schedule", "before", "store.schedules:lock_target"),
     "fire.target-locked": Point("schedule", "after", "store.schedules:lock_target"),

@@ -250,6 +250,37 @@ application:
         configuration.workflows:
           tick: {steps: [{a1: {action: probe}}]}
 """
+SLEEPER = """
+application:
+  components:
+    sleeper:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - a1: {action: probe}
+              - rest1: {precedingPhases: [a1], action: wait, parameters: {delay: 1}}
+              - a2: {precedingPhases: [rest1], action: probe}
+              - rest2: {precedingPhases: [a2], action: wait, parameters: {delay: 1}}
+              - a3: {precedingPhases: [rest2], action: probe}
+"""
+ASKER = """
+application:
+  components:
+    asker:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - a1: {action: probe}
+              - rest1:
+                  precedingPhases: [a1]
+                  action: approval
+                  parameters: {text: "Go on?", timeout: 5, ignoreFail: true}
+              - a2: {precedingPhases: [rest1], action: probe}
+"""
 GUEST = """
 application:
   interfaces:

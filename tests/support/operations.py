@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 import httpx
 
 from tests.support.family_load import VERSIONS, FamilyLoad
-from tests.support.load import CLOCK, COMMANDS, COOK, GUEST, Live, Load
+from tests.support.load import ASKER, CLOCK, COMMANDS, COOK, GUEST, SLEEPER, Live, Load
 from tests.support.verdict import Records
 
 EXPIRES_MS = 700
+PARK_AFTER_S = 0.2  # the setting of the server
 ENDED_S = 30.0
+_MANIFESTS = (("clock", CLOCK), ("guest", GUEST), ("cook", COOK), ("sleeper", SLEEPER), ("asker", ASKER))
 ROUNDS = 4  # of an operation, until it comes where it is to come
 
 
@@ -54,7 +56,24 @@ class Answers:
                 " WHERE return_values::json->>'result.said' <> return_values::json->>'result.eaten'"
             )
         ]
-        return found + _wrong_entries(records, may_be_gone)
+        return found + _wrong_rests(records) + _wrong_entries(records, may_be_gone)
+
+
+def _wrong_rests(records: Records) -> list[str]:
+    """Return what ended before its time, and what people were told more than once."""
+    early = records.rows(
+        "SELECT jobs.id, path FROM steps JOIN jobs ON jobs.id = steps.job_id JOIN instances ON instances.id = instance_id"
+        " WHERE steps.name LIKE 'rest%' AND steps.status = 'Succeeded' AND steps.finished_at < steps.started_at"
+        " + interval '1 s' AND NOT EXISTS (SELECT FROM approvals WHERE approvals.job_id = jobs.id)"
+    )
+    told = records.rows(
+        "SELECT job_id, step, count(*) FROM log_lines WHERE text LIKE 'Waiting for approval%'"
+        " GROUP BY 1, 2 HAVING count(*) > 1"
+    )
+    return [
+        *(f"early: the wait {path} of job {job} ended before its time" for job, path in early),
+        *(f"told: the question of {path} in job {job} is in the log {count} times" for job, path, count in told),
+    ]
 
 
 def _wrong_entries(records: Records, may_be_gone: Set[str]) -> list[str]:
@@ -87,7 +106,7 @@ class Operations(FamilyLoad):
         await super().set_up()
         await Load.set_up(self)
         [organization] = (await self._call("GET", "organizations")).json()
-        for name, manifest in (("clock", CLOCK), ("guest", GUEST), ("cook", COOK)):
+        for name, manifest in _MANIFESTS:
             path = f"organizations/{organization['id']}/applications"
             self._of[name] = (await self._call("POST", path, {"name": name})).json()["id"]
             answer = await self._call("PUT", f"applications/{self._of[name]}/manifest", content=manifest.encode())
@@ -204,6 +223,24 @@ class Operations(FamilyLoad):
             live.is_destroyed = True
             self.answers.destroyed.add(live.id)
 
+    async def rest(self) -> None:
+        """Launch an instance that waits twice for long enough to be parked."""
+        await self._launched(self._of["sleeper"], {"destroyInterval": -1})
+
+    async def answer(self) -> None:
+        """Launch an instance that asks, and answer once its job is parked."""
+        live = await self._launched(self._of["asker"], {"destroyInterval": -1})
+        until_s = time.monotonic() + ENDED_S
+        while live is not None and time.monotonic() < until_s:
+            asked = await self._try("GET", f"instances/{live.id}/approvals", None)
+            if asked is None:
+                return
+            if asked.json():
+                await asyncio.sleep(4 * PARK_AFTER_S)
+                await self._try("POST", f"approvals/{asked.json()[0]['id']}/approve", {})
+                return
+            await asyncio.sleep(0.05)
+
     async def launch_clock(self) -> None:
         """Launch an instance that runs a workflow every second, and let some of them pass."""
         live = await self._launched(self._of["clock"], {"destroyInterval": -1})
@@ -257,6 +294,7 @@ class Operation:
     prepare: Callable[[Operations], Awaitable[None]]
     act: Callable[[Operations], Awaitable[object]]
     is_recovery: bool = False
+    is_stop: bool = False  # the server is told to stop in the midst of it
 
 
 OPERATIONS = {
@@ -272,6 +310,9 @@ OPERATIONS = {
     "delete": Operation(Operations.have_family, Operations.delete),
     "expiry": Operation(nothing, Operations.expire),
     "recovery": Operation(Operations.have_both, Operations.begin_some, is_recovery=True),
+    "stop": Operation(Operations.have_both, Operations.begin_some, is_stop=True),
+    "rest": Operation(nothing, Operations.rest),
+    "answer": Operation(nothing, Operations.answer),
     "feed": Operation(nothing, Operations.feed),
     "say": Operation(Operations.have_cook, Operations.say),
     "cron": Operation(nothing, Operations.launch_clock),

@@ -72,6 +72,7 @@ class Records:
             *(f"job {row[0]} of {row[1]} is executing" for row in self.rows(_EXECUTING)),
             *(f"schedule {row[0]} is pending" for row in self.rows("SELECT id FROM schedules")),
             *(f"job {row[0]} is ready" for row in self.rows("SELECT job_id FROM ready")),
+            *(f"job {row[0]} is parked" for row in self.rows("SELECT job_id FROM parked")),
         ]
 
     async def settled(self) -> list[str]:
@@ -126,7 +127,7 @@ def _wrong_runs(records: Records, ledger: list[Line]) -> list[str]:
     found = []
     recorded = records.rows(
         "SELECT job_id, path, status, extract(epoch FROM finished_at)::float8 FROM steps WHERE outputs IS NOT NULL"
-        " OR (status = 'Failed' AND error_message LIKE 'attempt%')"
+        " AND name NOT LIKE 'rest%' OR (status = 'Failed' AND error_message LIKE 'attempt%')"
     )
     for job, path, status, finished_at in recorded:
         mine = runs.get((job, path), [])

@@ -254,8 +254,9 @@ class Wait(ActionDefaults):
         rest_s = min(max(delay_s - before_s, 0.0), delay_s)
         begin_s = context.clock.monotonic_s()
         nap_s = max(delay_s / _REPORTS, _SHORTEST_SLEEP_S)
-        while (left_s := rest_s - (context.clock.monotonic_s() - begin_s)) > 0:
-            await context.progress(min(int(100 * (delay_s - left_s) / delay_s), 99))
-            # At least a millisecond, because a clock may not measure less.
-            await context.sleep(max(min(left_s, nap_s), 0.001))
+        with context.resting(rest_s):
+            while (left_s := rest_s - (context.clock.monotonic_s() - begin_s)) > 0:
+                await context.progress(min(int(100 * (delay_s - left_s) / delay_s), 99))
+                # At least a millisecond, because a clock may not measure less.
+                await context.sleep(max(min(left_s, nap_s), 0.001))
         return {}

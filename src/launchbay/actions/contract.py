@@ -6,6 +6,7 @@ finds it. An action accesses everything through `StepContext`.
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -200,6 +201,12 @@ class StepContext(Protocol):
 
         If the worker stops, a wait of a second or longer ends too: another worker repeats the attempt, as after a
         crash.
+        """
+
+    def resting(self, seconds: float) -> AbstractContextManager[None]:
+        """Mark a block that only sleeps, for `seconds` at most, in an attempt that may start again.
+
+        A job of which all steps rest for long leaves its worker. It starts their attempts again when the time is over.
         """
 
     async def run_image(self, run: ImageRun) -> CommandResult:

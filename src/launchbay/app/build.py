@@ -286,6 +286,7 @@ def _assemble(
         heartbeat_s=settings.heartbeat_interval_s,
         grace_s=settings.stop_grace_s,
         stalled_after_s=settings.stalled_after_s,
+        park_after_s=settings.park_after_s,
     )
     providers = machine_providers(settings, database, secret, egress)
     context = AppContext(

@@ -16,9 +16,10 @@ from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
 from launchbay.model.job import Answer, ApprovalStatus, Question, Verdict, approver_message
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.slot import slot_released
+from launchbay.runtime.slot import Rest, resting
 from launchbay.store import approvals as store
 from launchbay.store import instances
+from launchbay.store.approvals import DecidedRow
 from launchbay.store.database import Database
 
 POLL_S = 1.0
@@ -43,13 +44,15 @@ class PendingApprovals:
 
         Raises ActionFailed if no one can be asked, Fenced if another worker holds the job.
         """
-        who = await retry_while_unavailable(partial(self._who, job, question))
-        approval_id = await retry_while_unavailable(partial(self._ask, job, path, question, who))
-        approver = approver_message(permission=who.permission, role=who.role)
-        job.journal.log(path, "info", f"Waiting for approval by {approver}: {question.text}")
-        with slot_released():
-            await self._decided(approval_id)
-        return await retry_while_unavailable(partial(self._verdict, approval_id))
+        asked = await retry_while_unavailable(partial(self._find, job, path))
+        if asked is None:
+            asked = await self._ask_people(job, path, question)
+        if asked.status == ApprovalStatus.PENDING:
+            left_s = (question.expires_at - self._clock.now()).total_seconds()
+            ends_at_s = asyncio.get_running_loop().time() + max(left_s, 0.0)
+            with resting(Rest(ends_at_s, approval_id=asked.id)):
+                await self._decided(asked.id)
+        return await retry_while_unavailable(partial(self._verdict, asked.id))
 
     async def poll(self) -> None:
         """Wake the steps whose approvals were decided, and expire those that are overdue."""
@@ -63,12 +66,25 @@ class PendingApprovals:
                 if decided.id in self._waiting:
                     self._waiting[decided.id].set()
 
+    async def _ask_people(self, job: JobRun, path: str, question: Question) -> DecidedRow:
+        who = await retry_while_unavailable(partial(self._who, job, question))
+        approval_id = await retry_while_unavailable(partial(self._ask, job, path, question, who))
+        approver = approver_message(permission=who.permission, role=who.role)
+        job.journal.log(path, "info", f"Waiting for approval by {approver}: {question.text}")
+        return DecidedRow(approval_id, ApprovalStatus.PENDING)
+
+    async def _find(self, job: JobRun, path: str) -> DecidedRow | None:
+        """Return the approval that an earlier claim of the job has asked for."""
+        async with self._database.connection() as connection:
+            return await store.get_by_step(connection, job_id=job.job_id, step=path)
+
     async def _decided(self, approval_id: str) -> None:
         decided = self._waiting[approval_id] = asyncio.Event()
         try:
             await decided.wait()
         finally:
-            del self._waiting[approval_id]
+            if self._waiting.get(approval_id) is decided:  # else the job has come back before it had gone
+                del self._waiting[approval_id]
 
     async def _who(self, job: JobRun, question: Question) -> _Approver:
         if question.who is None:

@@ -25,7 +25,7 @@ from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
 from launchbay.model.job import JobStatus, Plan
 from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE, CompiledManifests, accepting_event, job_columns, plan_call
 from launchbay.runtime.contract import JobRun, LinkedInstance
-from launchbay.runtime.slot import interruptible_sleep
+from launchbay.runtime.slot import interruptible_sleep, leaving, staying
 from launchbay.store import jobs
 from launchbay.store.database import Database
 from launchbay.store.jobs import ChildOutcomeRow, TargetRow
@@ -115,6 +115,12 @@ class ChildJobs:
         """
         if not link.is_instance:
             return await self._services.run(parent, link, workflow, arguments, path, is_replay=is_replay)
+        with staying():
+            return await self._run_on_instance(parent, link, workflow, arguments, path, is_replay=is_replay)
+
+    async def _run_on_instance(
+        self, parent: JobRun, link: Link, workflow: str, arguments: Mapping[str, Any], path: str, *, is_replay: bool
+    ) -> Mapping[str, Any]:
         job_id = child_job_id(parent.job_id, path)
         earlier = await self._earlier_calls(parent, path)
         for call in earlier:
@@ -149,11 +155,12 @@ class ChildJobs:
 
         No other worker runs them, and their instances would stay busy until the parent ends.
         """
-        running = await run_until_available(self._database, jobs.list_running_children, parent_job_id=parent.job_id)
-        for job_id in running:
-            if job_id not in self._awaited:
-                await self._cancel(job_id)
-                await self._resume(parent, job_id)
+        with staying():
+            listed = jobs.list_running_children
+            for job_id in await run_until_available(self._database, listed, parent_job_id=parent.job_id):
+                if job_id not in self._awaited:
+                    await self._cancel(job_id)
+                    await self._resume(parent, job_id)
 
     async def _has_begun(self, parent: JobRun, path: str) -> bool:
         return await self._outcome(child_job_id(parent.job_id, path)) is not None
@@ -167,7 +174,8 @@ class ChildJobs:
             raise Fenced("Another worker has taken the parent job over.")
         self._awaited.add(job_id)
         try:
-            await self._run_job(job_id)
+            with leaving():
+                await self._run_job(job_id)
         finally:
             self._awaited.discard(job_id)
 

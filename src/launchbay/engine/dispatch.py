@@ -1,10 +1,13 @@
-"""Jobs that this process runs: accepted while it had room, or claimed.
+"""Jobs that this process runs: accepted while it had room, or claimed, until they end or are parked.
 
 A process with an engine holds a job from the moment of its acceptance, and starts it right after the commit. A job that
 no process had room for waits in the table `ready`; workers claim from it in batches, organization by organization.
 Announcements are sent after the commit and only make the wait shorter: a poll every second finds what they missed.
 
-Decision 0092 says why there is no queue library, and what each step costs.
+A job of which every branch only waits is parked after some seconds: a row in the table `parked` says until when. It
+comes back through `ready`, like the job of a dead worker, when the time is over or what it waits for has happened.
+
+Decision 0092 says why there is no queue library, decision 0093 how a parked job is woken.
 """
 
 import asyncio
@@ -18,13 +21,15 @@ from functools import partial
 import structlog
 
 from launchbay.clock import Clock
+from launchbay.concurrency import gather_bounded
 from launchbay.engine.journal import run_until_available
-from launchbay.errors import Unavailable
+from launchbay.errors import LaunchbayError, Unavailable
 from launchbay.runtime.slot import Slot, current_slot
 from launchbay.store import dispatch as store
 from launchbay.store.database import Connection, Database, DatabaseError, on_transaction_end, unavailable
 from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat
 from launchbay.store.events import Waiter
+from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 POLL_S = 1.0  # finds jobs that become due, and what no announcement told
@@ -42,6 +47,8 @@ RECENT_S = 2.0  # two jobs must have started within that time
 LONGEST_TURN_S = 2.0  # then a request is accepted anyway
 DRAINING = 10  # every so many starts, no request gets a turn, so that fewer and fewer jobs wait
 LONGEST_DELAY_S = 32.0
+PARKED_AT_ONCE = 4  # each needs a connection
+WOKEN_AT_ONCE = 500
 
 RunJob = Callable[[ClaimedJob], Awaitable[bool]]
 
@@ -53,6 +60,9 @@ class _Held:
     slot: Slot
     task: "asyncio.Task[None] | None" = None
     is_interrupted: bool = False
+    is_parked: bool = False
+    rested_at_s: float = 0.0  # since when the slot has had so many `changes`, by the event loop's clock
+    changes: int = -1
 
 
 @dataclass
@@ -162,8 +172,10 @@ class Dispatcher:
         heartbeat_s: float,
         grace_s: float,
         stalled_after_s: float,
+        park_after_s: float,
     ) -> None:
         self._database = database
+        self._park_after_s = park_after_s
         self._heartbeat_s = heartbeat_s
         self._grace_s = grace_s
         self._places = _Places(concurrency)
@@ -176,6 +188,8 @@ class Dispatcher:
         self._may_wait = True  # whether a job may be ready that this process had no place for
         self._last = ""  # the organization whose turn was last
         self._dead = asyncio.Event()
+        self._due = asyncio.Event()  # set when a job is parked that is due before `_wakes_at_s`
+        self._wakes_at_s = 0.0  # the next look for parked jobs that are due, by the event loop's clock
         self._announcing: asyncio.Task[None] | None = None  # until it begins to send
         self._announcements: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
@@ -313,6 +327,7 @@ class Dispatcher:
         worker_ids, beats = [worker_id for worker_id, _ in silent], [beat_at for _, beat_at in silent]
         freed = await store.rescue(connection, worker_ids=worker_ids, beats=beats) or 0
         if freed:
+            metrics.recoveries.inc(freed)
             log.info("jobs.recovered", jobs=freed)
             self._announce_if_committed(committed=True)
         return freed
@@ -325,20 +340,27 @@ class Dispatcher:
         self._worker_id = worker_id
         heartbeat = Heartbeat(self._database.url, worker_id, self._heartbeat_s, self._announced, self._dead.set)
         heartbeat.start()
-        claiming = asyncio.create_task(self._claim_jobs(worker_id), name=f"{name} claims")
-        reconciling = asyncio.create_task(self._reconcile(worker_id), name=f"{name} reconciles")
+        tasks = {
+            asyncio.create_task(work, name=f"{name} {what}")
+            for what, work in (
+                ("claims", self._claim_jobs(worker_id)),
+                ("reconciles", self._reconcile(worker_id)),
+                ("parks", self._park_jobs()),
+                ("wakes", self._wake_jobs()),
+            )
+        }
         try:
-            await _first(claiming, reconciling, stop.wait(), self._dead.wait())
+            await _first(*tasks, stop.wait(), self._dead.wait())
         finally:
             self._worker_id = None  # nothing is held from here on
-            claiming.cancel()
-            reconciling.cancel()
-            await asyncio.wait({claiming, reconciling})
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             try:
                 await self._empty(worker_id, name)
             finally:
                 await heartbeat.stop()
-        for task in (claiming, reconciling):
+        for task in tasks:
             if not task.cancelled():
                 task.result()
 
@@ -450,6 +472,91 @@ class Dispatcher:
     def _knows(self, job: ClaimedJob) -> bool:
         return job.job_id in self._held or (job.job_id, job.fence) in self._elsewhere
 
+    # Parking
+
+    async def _park_jobs(self) -> None:
+        """Park the jobs that have rested long enough."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(self._park_after_s / 4, 1.0))
+            rested = [held for held in self._held.values() if self._has_rested(held, loop.time())]
+            if rested:
+                await gather_bounded(map(self._park, rested), PARKED_AT_ONCE)
+
+    def _has_rested(self, held: _Held, now_s: float) -> bool:
+        """Return whether a job has rested for some seconds, and will for as long."""
+        slot = held.slot
+        if not slot.is_resting or slot.changes != held.changes:
+            held.changes, held.rested_at_s = slot.changes, now_s
+            return False
+        return now_s - held.rested_at_s >= self._park_after_s and slot.rest_ends_at_s - now_s >= self._park_after_s
+
+    async def _park(self, held: _Held) -> None:
+        slot, job = held.slot, held.claimed
+        loop = asyncio.get_running_loop()
+        rests = list(slot.rests)
+        steps = [(*rest.step, rest.ends_at_s) for rest in rests if rest.step is not None]
+        with slot.closed():
+            try:
+                for flush in tuple(slot.flushes):
+                    await flush()
+                if not slot.is_resting or slot.changes != held.changes:
+                    return
+                due_s = slot.rest_ends_at_s - loop.time()
+                async with self._database.connection() as connection:
+                    held.is_parked = bool(
+                        await store.park(
+                            connection,
+                            job_id=job.job_id,
+                            organization_id=job.organization_id,
+                            worker_id=held.worker_id,
+                            fence=job.fence,
+                            due_s=due_s,
+                            approval_ids=list({rest.approval_id for rest in rests if rest.approval_id}),
+                            instance_ids=list({rest.instance_id for rest in rests if rest.instance_id}),
+                            step_jobs=[job_id for job_id, _, _ in steps],
+                            step_paths=[path for _, path, _ in steps],
+                            steps_end_s=[ends_at_s - loop.time() for _, _, ends_at_s in steps],
+                        )
+                    )
+            except (LaunchbayError, DatabaseError) as error:
+                log.warning("job.not_parked", job=job.job_id, error=str(error))
+            if not held.is_parked:
+                held.changes = -1  # not again at the next look
+                return
+            has_changed = slot.changes != held.changes
+            slot.evict()
+        log.debug("job.parked", job=job.job_id)
+        if has_changed:  # a branch began something that the row in `parked` knows nothing of
+            await self._wake_now(job)
+        elif loop.time() + due_s < self._wakes_at_s:
+            self._due.set()
+
+    async def _wake_now(self, job: ClaimedJob) -> None:
+        await run_until_available(self._database, store.wake, job_ids=[job.job_id])
+
+    async def _wake_jobs(self) -> None:
+        """Make parked jobs ready when they are due; each process does so for all."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._due.clear()
+            next_s: float | None = RETRY_S
+            try:
+                async with self._database.connection() as connection:
+                    woken = await store.wake_due(connection, most=WOKEN_AT_ONCE)
+            except (Unavailable, DatabaseError) as error:
+                log.warning("jobs.not_woken", error=str(error))
+            else:
+                assert woken is not None, "a statement without FROM gives a row"
+                next_s = woken.next_s
+                if woken.jobs:
+                    self._announce_if_committed(committed=True)
+                if woken.jobs == WOKEN_AT_ONCE:
+                    continue
+            wait_s = POLL_S if next_s is None else min(max(next_s, 0.0), POLL_S)
+            self._wakes_at_s = loop.time() + wait_s
+            await _first(self._due.wait(), timeout_s=wait_s)
+
     # Running
 
     def _start(self, worker_id: int, job: ClaimedJob) -> None:
@@ -477,7 +584,8 @@ class Dispatcher:
         try:
             has_ended = await self._run_gated(held)
         except asyncio.CancelledError:
-            log.info("job.handed_over", job=job.job_id)
+            if not held.is_parked:
+                log.info("job.handed_over", job=job.job_id)
         except Exception:
             delay_s = min(2.0 ** min(job.fence - 1, 10), LONGEST_DELAY_S)
             log.exception("job.postponed", job=job.job_id, delay_s=delay_s)
@@ -485,7 +593,7 @@ class Dispatcher:
             if self._held.get(job.job_id) is held:
                 del self._held[job.job_id]
             self._give_place_back(job.organization_id)
-            if not has_ended:
+            if not (has_ended or held.is_parked):
                 self._release_soon(held.worker_id, job, delay_s)
 
     async def _run_gated(self, held: _Held) -> bool:

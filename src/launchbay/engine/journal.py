@@ -25,6 +25,7 @@ from launchbay.model.job import StepStatus, is_own_step, raise_percent, step_nam
 from launchbay.quotas import StoredBytes
 from launchbay.runtime.contract import DocumentKey, JobRun, StepRecord
 from launchbay.runtime.secrets import Secrets
+from launchbay.runtime.slot import staying
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.database import Database
@@ -305,6 +306,14 @@ class PostgresJournal:
         self._count(batch)
         return batch.columns()
 
+    async def flush(self) -> None:
+        """Write what is unwritten and wait for it. Raises the reason if a write failed."""
+        self._write_now()
+        while self._writer is not None and not self._writer.done():
+            await asyncio.shield(self._writer)
+        if self._lost is not None:
+            raise self._lost
+
     async def close(self) -> None:
         """Write what is unwritten, within CLOSE_S, and stop."""
         self._stop_timer()
@@ -420,7 +429,8 @@ async def run_until_available(database: Database, statement: Callable[..., Await
         async with database.connection() as connection:
             return await statement(connection, **parameters)
 
-    return await retry_while_unavailable(attempt)
+    with staying():
+        return await retry_while_unavailable(attempt)
 
 
 class PostgresDocuments:

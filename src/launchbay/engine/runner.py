@@ -52,7 +52,7 @@ from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.machines import release_all, stop_commands
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import return_values
-from launchbay.runtime.slot import interruptible_sleep
+from launchbay.runtime.slot import flushed, interruptible_sleep, leaving, staying
 from launchbay.runtime.state import STATE_VERSION, Graph, InstanceState, existing_quantities
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Database
@@ -110,6 +110,10 @@ class Runner:
         return await self._run(job.job_id, job.fence)
 
     async def _run(self, job_id: str, fence: int | None) -> bool:
+        with staying():  # but for the steps themselves, see `_run_to_outcome`
+            return await self._run_claim(job_id, fence)
+
+    async def _run_claim(self, job_id: str, fence: int | None) -> bool:
         claim = await retry_while_unavailable(partial(self._claim, job_id, fence))
         if claim is None:
             await retry_while_unavailable(partial(self._refuse_newer_version, job_id))
@@ -134,7 +138,11 @@ class Runner:
         )
         self._held[job_id, claim.fence] = lost
         try:
-            with metrics.jobs_running.track_inprogress(), bound_contextvars(job=job_id, instance=claim.instance_id):
+            with (
+                metrics.jobs_running.track_inprogress(),
+                bound_contextvars(job=job_id, instance=claim.instance_id),
+                flushed(journal.flush),
+            ):
                 await _while_held(
                     self._run_claimed(job_id, claim, journal, cancellation, handed_over), lost, handed_over
                 )
@@ -295,7 +303,9 @@ class Runner:
         if job.plan.deletes_instance:
             return await self._delete(job)
         try:
-            return JobOutcome(results=_encoded(job.secrets.sealed(await run_plan(job))))
+            with leaving():
+                results = await run_plan(job)
+            return JobOutcome(results=_encoded(job.secrets.sealed(results)))
         except WorkflowFailed as failure:
             return JobOutcome(error=str(failure), propagates=failure.propagates)
 

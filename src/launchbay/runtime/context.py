@@ -1,7 +1,8 @@
 """What a running step can do: the runtime's side of `actions.contract.StepContext`, and calls to others."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -32,7 +33,7 @@ from launchbay.runtime.machines import (
     provider_of,
 )
 from launchbay.runtime.signals import ConsumedSignals, coerce_all
-from launchbay.runtime.slot import interruptible, slot_released
+from launchbay.runtime.slot import Rest, interruptible, leaving, resting, slot_released, staying
 from launchbay.runtime.state import WorkflowScope
 
 CALL_TIMEOUT = "commandCallTimeout"
@@ -116,8 +117,10 @@ async def call_commands(
     own_timeout_s = _timeout_s(arguments.pop(CALL_TIMEOUT, None))
     bound_s = own_timeout_s if timeout_s is None else timeout_s
     try:
-        async with asyncio.timeout(bound_s):
-            results = await _send_to_all(context, peers, command, arguments, path)
+        # A limit counts from the call in this process.
+        with nullcontext() if bound_s is None else staying():
+            async with asyncio.timeout(bound_s):
+                results = await _send_to_all(context, peers, command, arguments, path)
     except TimeoutError:
         await context.job.linked_instances.cancel_abandoned(context.job)
         raise ActionFailed(f"The command {interface}.{command} exceeded its timeout of {bound_s:g} s.") from None
@@ -183,6 +186,7 @@ class StepRun:
         self._job = job
         self._action = action
         self._is_pure = False
+        self._is_resting = False
         self.attempt = 1
         self.instance_id = job.instance_id
         self.organization_id = job.organization_id
@@ -199,7 +203,10 @@ class StepRun:
         self._is_pure = action.pure
         try:
             simulated = self._simulate(action, parameters)
-            return await action.run(ActionCall(parameters, self, expressions)) if simulated is None else simulated
+            if simulated is not None:
+                return simulated
+            with staying() if action.pure else nullcontext():  # one with an effect is counted as such
+                return await action.run(ActionCall(parameters, self, expressions))
         except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
@@ -288,12 +295,25 @@ class StepRun:
         """Wait; releases the job's slot unless the wait is short."""
         if self._workflow.is_replay:
             return
-        if seconds < limits.SLOT_RELEASED_FROM_S:
+        if self._is_resting or seconds < limits.SLOT_RELEASED_FROM_S:
             # Not interruptible either: finishing the step is faster than repeating it.
             await asyncio.sleep(seconds)
             return
         with slot_released():
             await asyncio.sleep(seconds)
+
+    @contextmanager
+    def resting(self, seconds: float) -> Iterator[None]:
+        if self._workflow.is_replay or seconds < limits.SLOT_RELEASED_FROM_S:
+            yield
+            return
+        ends_at_s = asyncio.get_running_loop().time() + seconds
+        self._is_resting = True
+        try:
+            with resting(Rest(ends_at_s, step=(self.job_id, self.step_path))):
+                yield
+        finally:
+            self._is_resting = False
 
     async def run_image(self, run: ImageRun) -> CommandResult:
         return await image_runner(self._job).run_image(self._provider_context(), run)
@@ -335,7 +355,8 @@ class StepRun:
     ) -> Mapping[str, Any]:
         self._must_be_pure("sends commands")
         path = attempt_path(self.step_path, self.attempt)
-        return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)
+        with leaving():  # `run_action` keeps the job here for the action itself
+            return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)
 
     def _can_never_be_met(self, interface: str, wanted: int) -> bool:
         signals = self._workflow.signals

@@ -5,17 +5,30 @@ it waits inside `slot_released()`.
 
 A worker that stops hands its jobs over to others. A job leaves only where no effect is interrupted: while it waits
 (`interruptible()`), or before its next effect (`uninterruptible()`). A running effect may finish first.
+
+A job of which every branch rests (`resting()`) leaves too: it is parked, and occupies no worker until something ends
+one of its rests. Whatever else a branch does, it does inside of an effect or of `staying()`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 def _do_nothing() -> None:
     """Ignore an event of the slot."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rest:
+    """What ends the wait of one branch: a time, or what another process may do earlier."""
+
+    ends_at_s: float  # by the event loop's clock
+    step: tuple[str, str] | None = None  # the job and path of a step whose percentage shows the time
+    approval_id: str | None = None  # its decision
+    instance_id: str | None = None  # the end of the job there
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +37,8 @@ class Slot:
 
     It is released while at least one of them waits. After `drain`, `on_evicted` is called once, as soon as the job runs
     no effect and waits, for anything or before its next effect.
+
+    `changes` grows whenever a branch begins or ends anything. `flushes` write what the job's journals hold back.
     """
 
     on_released: Callable[[], None] = _do_nothing
@@ -34,6 +49,65 @@ class Slot:
     _uninterruptible_count: int = 0
     _is_draining: bool = False
     _is_evicted: bool = False
+    rests: set[Rest] = field(default_factory=set)
+    flushes: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    changes: int = 0
+    _staying_count: int = 0
+    _opened: asyncio.Event | None = None  # set when effects may start again after `close`
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the job does nothing but wait for the ends of its rests."""
+        return (
+            bool(self.rests)
+            and self._interruptible_count == len(self.rests)
+            and not (self._uninterruptible_count or self._staying_count or self._is_draining or self._is_evicted)
+        )
+
+    @property
+    def rest_ends_at_s(self) -> float:
+        """When the first of the rests ends, by the event loop's clock."""
+        return min(rest.ends_at_s for rest in self.rests)
+
+    @contextmanager
+    def resting(self, rest: Rest) -> Iterator[None]:
+        """Release the slot during the block, which only waits for the end of the rest, and may be left for good."""
+        self.rests.add(rest)
+        try:
+            with self.released():
+                yield
+        finally:
+            self.rests.discard(rest)
+
+    @contextmanager
+    def staying(self, by: int = 1) -> Iterator[None]:
+        """Keep the job in its worker during the block; with -1, which is inside of such a block, no longer."""
+        self._staying_count += by
+        self.changes += 1
+        try:
+            yield
+        finally:
+            self._staying_count -= by
+            self.changes += 1
+
+    @contextmanager
+    def flushed(self, flush: Callable[[], Awaitable[None]]) -> Iterator[None]:
+        """Have a journal flushed before the job leaves."""
+        self.flushes.append(flush)
+        try:
+            yield
+        finally:
+            self.flushes.remove(flush)
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Start no effect during the block."""
+        self._opened = opened = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._opened = None
+            opened.set()
 
     @contextmanager
     def released(self) -> Iterator[None]:
@@ -53,24 +127,30 @@ class Slot:
     def interruptible(self) -> Iterator[None]:
         """Mark the block as safe to interrupt at any time and to repeat."""
         suspended_effects = _is_uninterruptible.get()
+        self.changes += 1
         self._interruptible_count += 1
         self._uninterruptible_count -= suspended_effects
         self._evict_if_possible()
         try:
             yield
         finally:
+            self.changes += 1
             self._interruptible_count -= 1
             self._uninterruptible_count += suspended_effects
 
     async def enter_uninterruptible(self) -> None:
-        """Count an effect. If the worker is stopping, wait to be evicted instead."""
-        if self._is_draining:
+        """Count an effect. If the job is leaving, wait to be evicted instead."""
+        self.changes += 1
+        while self._opened is not None:
+            await self._opened.wait()
+        if self._is_draining or self._is_evicted:
             with self.interruptible():
                 await asyncio.Event().wait()
         self._uninterruptible_count += 1
 
     def exit_uninterruptible(self) -> None:
         """Count the end of an effect."""
+        self.changes += 1
         self._uninterruptible_count -= 1
         self._evict_if_possible()
 
@@ -100,6 +180,30 @@ def slot_released() -> AbstractContextManager[None]:
     """Release the running job's slot during the block, if it has one."""
     slot = current_slot.get()
     return nullcontext() if slot is None else slot.released()
+
+
+def resting(rest: Rest) -> AbstractContextManager[None]:
+    """Release the running job's slot during the block. If all its branches rest for some seconds, the job is parked."""
+    slot = current_slot.get()
+    return nullcontext() if slot is None else slot.resting(rest)
+
+
+def staying() -> AbstractContextManager[None]:
+    """Keep the running job in its worker during the block: nobody outside could tell when its work continues."""
+    slot = current_slot.get()
+    return nullcontext() if slot is None else slot.staying()
+
+
+def leaving() -> AbstractContextManager[None]:
+    """Let the running job be parked during the block, which is inside of a `staying()`."""
+    slot = current_slot.get()
+    return nullcontext() if slot is None else slot.staying(-1)
+
+
+def flushed(flush: Callable[[], Awaitable[None]]) -> AbstractContextManager[None]:
+    """Call `flush` before the running job is parked, if that happens during the block."""
+    slot = current_slot.get()
+    return nullcontext() if slot is None else slot.flushed(flush)
 
 
 def interruptible() -> AbstractContextManager[None]:

@@ -11,7 +11,7 @@ _sql = load("approvals")
 
 
 class DecidedRow(NamedTuple):
-    """An approval that has been decided."""
+    """An approval, and whether it has been decided."""
 
     id: str
     status: str
@@ -96,6 +96,7 @@ read_answers = msgspec.json.Decoder(list[ApprovalAnswer]).decode  # of an `Appro
 insert = _sql.value("insert", str)
 count_pending = _sql.value("count_pending", int)
 get_role_by_name = _sql.value("get_role_by_name", str)
+get_by_step = _sql.row("get_by_step", DecidedRow)
 list_decided = _sql.rows("list_decided", DecidedRow)
 list_due = _sql.rows("list_due", DueRow)
 list_answers = _sql.rows("list_answers", AnswerRow)

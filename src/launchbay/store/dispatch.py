@@ -1,7 +1,7 @@
-"""Which worker holds which job: the tables `workers` and `ready`, and the column `jobs.worker_id` (decision 0092).
+"""Which worker holds which job: the tables `workers`, `ready` and `parked`, and the column `jobs.worker_id`.
 
-A job under way is held by a worker, waits in `ready`, or belongs to the job that called it. Statements that accept or
-end a job are in `jobs.sql`, because they do so in the same transaction.
+A job under way is held by a worker, waits in `ready`, is parked, or belongs to the job that called it. Statements that
+accept or end a job are in `jobs.sql`, because they do so in the same transaction. Decisions 0092 and 0093 say why.
 """
 
 import asyncio
@@ -44,6 +44,13 @@ class WorkerRow(NamedTuple):
     beat_at: datetime
 
 
+class WokenRow(NamedTuple):
+    """How many parked jobs became ready, and the seconds until the next one is due; None without one."""
+
+    jobs: int
+    next_s: float | None
+
+
 register = _sql.value("register", int)
 unregister = _sql.change("unregister")
 beat = _sql.value("beat", int)
@@ -52,6 +59,9 @@ claim = _sql.rows("claim", ClaimedJob)
 take = _sql.value("take", int)
 list_held = _sql.rows("list_held", ClaimedJob)
 release = _sql.change("release")
+park = _sql.value("park", bool)
+wake = _sql.value("wake", int)
+wake_due = _sql.row("wake_due", WokenRow)
 rescue = _sql.value("rescue", int)
 announce = _sql.value("announce", object)
 is_free = _sql.value("is_free", bool)

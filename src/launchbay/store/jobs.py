@@ -210,6 +210,7 @@ class LoadRow(NamedTuple):
     """The load of all processes on this database."""
 
     queue_depth: int
+    jobs_parked: int
     jobs_under_way: int
     overdue: int
     oldest_overdue_s: float

@@ -103,6 +103,9 @@ def _of_database(name: str, documentation: str) -> Gauge:
 
 
 queue_depth = _of_database("launchbay_queue_depth", "Jobs of all processes that are ready to start.")
+jobs_parked = _of_database(
+    "launchbay_jobs_parked", "Jobs of all processes that wait without a worker for a time or an event."
+)
 jobs_under_way = _of_database("launchbay_jobs_under_way", "Jobs of all processes that haven't ended.")
 overdue = _of_database("launchbay_schedules_overdue", "Schedules that are due and free to start.")
 oldest_overdue = _of_database("launchbay_schedules_oldest_overdue_seconds", "Time since the oldest of them became due.")
@@ -130,11 +133,9 @@ database_up = _of_database("launchbay_database_up", "1 if the database answers, 
 
 
 def job_claimed(fence: int, waited_s: float) -> None:
-    """Count a claim: the first one ends the wait, each further one takes the job over."""
+    """Time the wait that a job's first claim ends."""
     if fence == 1:
         queue_wait.observe(waited_s)
-    else:
-        recoveries.inc()
 
 
 SAMPLE_S = 2.0  # a scrape must not wait for a database that is away: then its figures are missing, and it says so
@@ -155,6 +156,7 @@ async def exposition(database: Database) -> bytes:
         nothing = float("nan")
         sample = store_jobs.LoadRow(*[nothing] * len(store_jobs.LoadRow._fields))  # type: ignore[arg-type]  # not a number: unknown
     queue_depth.set(sample.queue_depth)
+    jobs_parked.set(sample.jobs_parked)
     jobs_under_way.set(sample.jobs_under_way)
     overdue.set(sample.overdue)
     oldest_overdue.set(sample.oldest_overdue_s)

@@ -19,7 +19,7 @@ from launchbay.model.values import CoercionError, coerce
 from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.contract import CommandCall, JobRun, LinkedInstance
 from launchbay.runtime.signals import link_of, publish_linked, required_components, submodule_signals
-from launchbay.runtime.slot import interruptible_sleep
+from launchbay.runtime.slot import interruptible_sleep, staying
 
 _POLL_S = 0.2  # of instances that are launching or busy
 _LAUNCHING = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING})
@@ -90,7 +90,7 @@ async def wait_for_launch(job: JobRun, component: Component, call: CommandCall) 
             f"{call.sender!r}. Send the command after the launch, or remove the interface from `required`."
         )
     try:
-        with state.awaiting_launch(call.sender, path):
+        with state.awaiting_launch(call.sender, path), staying():
             async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
                 while not state.is_launched(path):
                     if state.is_abandoned(path) or (call.is_replay and not _has_begun(job, call)):

@@ -31,6 +31,10 @@ SELECT count(*) FROM approvals WHERE organization_id = %(organization_id)s AND s
 -- name: get_role_by_name
 SELECT id FROM roles WHERE organization_id = %(organization_id)s AND name = %(name)s;
 
+-- name: get_by_step
+-- What a step of a job has asked for before.
+SELECT id, status FROM approvals WHERE job_id = %(job_id)s AND step = %(step)s;
+
 -- name: list_decided
 -- Those of the approvals that nobody is asked for any more.
 SELECT id, status FROM approvals WHERE id = ANY (%(approval_ids)s::text[]) AND status <> 'pending';

@@ -32,21 +32,47 @@ FROM jobs JOIN instances ON instances.id = jobs.instance_id
 WHERE jobs.worker_id = %(worker_id)s AND jobs.status = 'Executing';
 
 -- name: release
--- Jobs that a worker doesn't hold any more; those that are still under way wait for another one. The fence keeps a repeated or
--- late release from freeing a newer claim of the same worker. `supersede` raises it by one.
+-- Jobs that a worker doesn't hold any more; those that are still under way wait for another one, or are parked for the delay. The
+-- fence keeps a repeated or late release from freeing a newer claim of the same worker. `supersede` raises it by one.
 WITH freed AS (
     UPDATE jobs SET worker_id = NULL FROM unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS claimed (job_id, fence)
     WHERE jobs.id = claimed.job_id AND worker_id = %(worker_id)s
       AND (jobs.fence = claimed.fence OR status <> 'Executing' AND jobs.fence = claimed.fence + 1)
     RETURNING id, instance_id, status
+), under_way AS (
+    SELECT instances.organization_id, freed.id FROM freed JOIN instances ON instances.id = freed.instance_id
+    WHERE freed.status = 'Executing'
+), delayed AS (
+    INSERT INTO parked (job_id, organization_id, due_at)
+    SELECT id, organization_id, now() + %(delay_s)s::float8 * interval '1 second' FROM under_way
+    WHERE %(delay_s)s::float8 IS NOT NULL
+    ON CONFLICT DO NOTHING
 )
-INSERT INTO ready (organization_id, job_id, due_at)
-SELECT instances.organization_id, freed.id, now() + %(delay_s)s::float8 * interval '1 second'
-FROM freed JOIN instances ON instances.id = freed.instance_id WHERE freed.status = 'Executing'
-ORDER BY freed.id;
+INSERT INTO ready (organization_id, job_id)
+SELECT organization_id, id FROM under_way WHERE %(delay_s)s::float8 IS NULL ORDER BY id;
 
 -- name: unregister
 DELETE FROM workers WHERE id = %(worker_id)s;
+
+-- name: park
+SELECT launchbay_park(%(job_id)s, %(organization_id)s, %(worker_id)s, %(fence)s, %(due_s)s, %(approval_ids)s::text[],
+                      %(instance_ids)s::text[], %(step_jobs)s::text[], %(step_paths)s::text[], %(steps_end_s)s::float8[]);
+
+-- name: wake
+SELECT launchbay_wake(%(job_ids)s::text[]);
+
+-- name: wake_due
+-- Parked jobs whose time has come are ready; how many, and in how many seconds the next one is due. Others skip what this locks.
+WITH due AS (
+    SELECT job_id FROM parked WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT %(most)s FOR UPDATE SKIP LOCKED
+), woken AS (
+    DELETE FROM parked USING due WHERE parked.job_id = due.job_id RETURNING parked.organization_id, parked.job_id
+), waiting AS (
+    INSERT INTO ready (organization_id, job_id) SELECT organization_id, job_id FROM woken RETURNING job_id
+)
+SELECT (SELECT count(*) FROM waiting) AS jobs,
+       (SELECT extract(epoch FROM min(due_at) - clock_timestamp())::float8 FROM parked WHERE due_at > now()) AS next_s
+WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
 
 -- name: rescue
 -- Removes workers whose heartbeat is still the one that was seen, and lets their jobs wait for others; also jobs of workers that

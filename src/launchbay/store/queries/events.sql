@@ -45,7 +45,8 @@ FROM instances, last WHERE instances.id = %(instance_id)s
 UNION ALL
 SELECT last.id, 'begun', job.id, NULL, status, name, NULL, NULL, NULL, NULL, NULL, created_at FROM job, last
 UNION ALL
-(SELECT last.id, 'step', job.id, steps.status, NULL, steps.name, path, percent, attempt, NULL, steps.error_message, steps.started_at
+(SELECT last.id, 'step', job.id, steps.status, NULL, steps.name, path,
+        launchbay_percent(steps.status, percent, steps.started_at, ends_at), attempt, NULL, steps.error_message, steps.started_at
  FROM job JOIN steps ON steps.job_id = job.id, last ORDER BY changed)
 UNION ALL
 (SELECT last.id, 'approval', job.id, approvals.status, NULL, approvals.id, step, NULL, NULL, NULL, text, approvals.created_at

@@ -285,7 +285,7 @@ SELECT coalesce(json_agg(json_build_array(
     id, name, status, owner_id, steps::json, error_message,
     floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
     CASE WHEN status = 'Executing' THEN (
-        SELECT json_agg(json_build_array(path, status, percent)) FROM steps WHERE job_id = found.id
+        SELECT json_agg(json_build_array(path, status, launchbay_percent(status, percent, started_at, ends_at))) FROM steps WHERE job_id = found.id
     ) END
 ) ORDER BY created_at DESC, id DESC), '[]')::text
 FROM (
@@ -307,7 +307,7 @@ WHERE bytes_before < %(bytes)s;
 SELECT jobs.id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.plan, jobs.steps, jobs.created_at,
        jobs.started_at, jobs.finished_at, instances.parameters, instances.environment_view, (
     SELECT coalesce(json_agg(json_build_array(
-        path, name, status, percent, attempt, error_message,
+        path, name, status, launchbay_percent(status, percent, started_at, ends_at), attempt, error_message,
         floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
         CASE WHEN bytes_so_far <= %(output_bytes)s THEN outputs END, outputs IS NOT NULL
     ) ORDER BY started_at, path), '[]')
@@ -322,6 +322,7 @@ WHERE jobs.id = %(job_id)s AND jobs.instance_id = %(instance_id)s;
 -- name: sample_load
 -- What only the database knows of the load, from partial indexes: the figures that are watched, at the price of watching.
 SELECT (SELECT count(*) FROM ready WHERE due_at IS NULL OR due_at <= now()) AS queue_depth,
+       (SELECT count(*) FROM parked) AS jobs_parked,
        (SELECT count(*) FROM jobs WHERE status = 'Executing') AS jobs_under_way,
        due.overdue, due.oldest_overdue_s,
        (SELECT count(*) FROM workers WHERE beat_at > now() - %(fresh_s)s * interval '1 second') AS workers

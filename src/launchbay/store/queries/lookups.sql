@@ -90,7 +90,7 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
         id, name, status, owner_id, steps::json, error_message,
         floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
         CASE WHEN status = 'Executing' THEN (
-            SELECT json_agg(json_build_array(path, status, percent)) FROM steps WHERE job_id = newest.id
+            SELECT json_agg(json_build_array(path, status, launchbay_percent(status, percent, started_at, ends_at))) FROM steps WHERE job_id = newest.id
         ) END
     ) ORDER BY created_at DESC), '[]')
     FROM (
