@@ -60,9 +60,9 @@ class Answers:
 
 
 def _wrong_rests(records: Records) -> list[str]:
-    """Return what ended before its time, and what people were told more than once."""
+    """Return waits that ended early, and questions that the log repeats."""
     early = records.rows(
-        "SELECT jobs.id, path FROM steps JOIN jobs ON jobs.id = steps.job_id JOIN instances ON instances.id = instance_id"
+        "SELECT jobs.id, path FROM steps JOIN jobs ON jobs.id = steps.job_id"
         " WHERE steps.name LIKE 'rest%' AND steps.status = 'Succeeded' AND steps.finished_at < steps.started_at"
         " + interval '1 s' AND NOT EXISTS (SELECT FROM approvals WHERE approvals.job_id = jobs.id)"
     )

@@ -204,9 +204,10 @@ class StepContext(Protocol):
         """
 
     def resting(self, seconds: float) -> AbstractContextManager[None]:
-        """Mark a block that only sleeps, for `seconds` at most, in an attempt that may start again.
+        """Mark a block that only sleeps, for `seconds` at most.
 
-        A job of which all steps rest for long leaves its worker. It starts their attempts again when the time is over.
+        A job of which all steps rest for long leaves its worker. Its attempts start again when the time is over, so
+        nothing that must not be repeated may come before.
         """
 
     async def run_image(self, run: ImageRun) -> CommandResult:

@@ -1,4 +1,4 @@
-"""Jobs that this process runs: accepted while it had room, or claimed, until they end or are parked.
+"""Jobs that this process runs: accepted while it had room, or claimed.
 
 A process with an engine holds a job from the moment of its acceptance, and starts it right after the commit. A job that
 no process had room for waits in the table `ready`; workers claim from it in batches, organization by organization.
@@ -484,7 +484,7 @@ class Dispatcher:
                 await gather_bounded(map(self._park, rested), PARKED_AT_ONCE)
 
     def _has_rested(self, held: _Held, now_s: float) -> bool:
-        """Return whether a job has rested for some seconds, and will for as long."""
+        """Return whether a job has rested long enough, and will for as long."""
         slot = held.slot
         if not slot.is_resting or slot.changes != held.changes:
             held.changes, held.rested_at_s = slot.changes, now_s

@@ -307,7 +307,10 @@ class PostgresJournal:
         return batch.columns()
 
     async def flush(self) -> None:
-        """Write what is unwritten and wait for it. Raises the reason if a write failed."""
+        """Write what is unwritten.
+
+        Raises the reason if a write failed.
+        """
         self._write_now()
         while self._writer is not None and not self._writer.done():
             await asyncio.shield(self._writer)

@@ -23,7 +23,7 @@ def _do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
-    """What ends the wait of one branch: a time, or what another process may do earlier."""
+    """What ends the wait of one branch: a time, or earlier an event."""
 
     ends_at_s: float  # by the event loop's clock
     step: tuple[str, str] | None = None  # the job and path of a step whose percentage shows the time
@@ -71,7 +71,7 @@ class Slot:
 
     @contextmanager
     def resting(self, rest: Rest) -> Iterator[None]:
-        """Release the slot during the block, which only waits for the end of the rest, and may be left for good."""
+        """Release the slot during the block, in which the job may leave."""
         self.rests.add(rest)
         try:
             with self.released():
@@ -81,7 +81,10 @@ class Slot:
 
     @contextmanager
     def staying(self, by: int = 1) -> Iterator[None]:
-        """Keep the job in its worker during the block; with -1, which is inside of such a block, no longer."""
+        """Keep the job in its worker during the block.
+
+        -1 is for a block inside of such a block: the job may leave again.
+        """
         self._staying_count += by
         self.changes += 1
         try:
@@ -183,19 +186,25 @@ def slot_released() -> AbstractContextManager[None]:
 
 
 def resting(rest: Rest) -> AbstractContextManager[None]:
-    """Release the running job's slot during the block. If all its branches rest for some seconds, the job is parked."""
+    """Release the running job's slot during the block.
+
+    If all branches of the job rest for some seconds, it is parked.
+    """
     slot = current_slot.get()
     return nullcontext() if slot is None else slot.resting(rest)
 
 
 def staying() -> AbstractContextManager[None]:
-    """Keep the running job in its worker during the block: nobody outside could tell when its work continues."""
+    """Keep the running job in its worker during the block.
+
+    Nobody outside could tell when its work continues.
+    """
     slot = current_slot.get()
     return nullcontext() if slot is None else slot.staying()
 
 
 def leaving() -> AbstractContextManager[None]:
-    """Let the running job be parked during the block, which is inside of a `staying()`."""
+    """Let the running job be parked during the block, inside of `staying()`."""
     slot = current_slot.get()
     return nullcontext() if slot is None else slot.staying(-1)
 

@@ -45,7 +45,7 @@ class WorkerRow(NamedTuple):
 
 
 class WokenRow(NamedTuple):
-    """How many parked jobs became ready, and the seconds until the next one is due; None without one."""
+    """How many parked jobs became ready, and the seconds until the next one."""
 
     jobs: int
     next_s: float | None
