@@ -260,9 +260,9 @@ application:
           launch:
             steps:
               - a1: {action: probe}
-              - rest1: {precedingPhases: [a1], action: wait, parameters: {delay: 1}}
+              - rest1: {precedingPhases: [a1], action: wait, parameters: {delay: 2}}
               - a2: {precedingPhases: [rest1], action: probe}
-              - rest2: {precedingPhases: [a2], action: wait, parameters: {delay: 1}}
+              - rest2: {precedingPhases: [a2], action: wait, parameters: {delay: 2}}
               - a3: {precedingPhases: [rest2], action: probe}
 """
 ASKER = """

@@ -64,7 +64,7 @@ def _wrong_rests(records: Records) -> list[str]:
     early = records.rows(
         "SELECT jobs.id, path FROM steps JOIN jobs ON jobs.id = steps.job_id"
         " WHERE steps.name LIKE 'rest%' AND steps.status = 'Succeeded' AND steps.finished_at < steps.started_at"
-        " + interval '1 s' AND NOT EXISTS (SELECT FROM approvals WHERE approvals.job_id = jobs.id)"
+        " + interval '2 s' AND NOT EXISTS (SELECT FROM approvals WHERE approvals.job_id = jobs.id)"
     )
     told = records.rows(
         "SELECT job_id, step, count(*) FROM log_lines WHERE text LIKE 'Waiting for approval%'"
