@@ -343,22 +343,6 @@ async def test_many_running_jobs_need_few_connections_and_install_no_signal_hand
     assert runs.most == 200
 
 
-async def test_a_job_that_is_run_in_the_place_of_its_caller_runs_once(database: Database) -> None:
-    runs = Runs(database, holding=True)
-    async with working(database, runs, concurrency=1) as (dispatcher, _):
-        await put(database, "caller")
-        await runs.next()
-        await put(database, "called")
-        running = asyncio.create_task(dispatcher.run_stalled("called0"))
-        assert await runs.next() == "called0"
-        assert await ask(database, "SELECT count(*) FROM ready") == (0,)
-        with pytest.raises(TimeoutError):  # nor does the search for lost claims start it
-            await runs.next(within_s=3 * engine_dispatch.RECONCILE_S)
-        runs.go.set()
-        await running
-        await empty(database)
-
-
 # The worker's end
 
 
@@ -822,6 +806,20 @@ async def test_accepting_jobs_gives_an_organization_no_more_places_either(databa
         async with database.transaction() as connection:
             held = [await accept(dispatcher, connection, "noisy", number) for number in range(20)]
         assert sum(worker_id is not None for worker_id in held) == 8
+        runs.go.set()
+        await empty(database)
+
+
+async def test_while_one_organization_has_all_its_places_jobs_of_others_are_held(database: Database) -> None:
+    runs = Runs(database, holding=True)
+    await put(database, "noisy", 60)
+    async with working(database, runs, concurrency=PLACES) as (dispatcher, _):
+        await until(database, f"SELECT ({HELD.format('noisy')}) = 8")
+        await until_room(database, dispatcher)
+        async with database.transaction() as connection:
+            assert await accept(dispatcher, connection, "noisy", 60) is None
+        async with database.transaction() as connection:
+            assert await accept(dispatcher, connection, "modest") is not None
         runs.go.set()
         await empty(database)
 

@@ -233,7 +233,7 @@ async def test_a_worker_that_lost_the_job_parks_nothing(bay: Bay) -> None:
             "job_id": "acme0",
             "organization_id": "acme",
             "due_s": 60.0,
-            **{key: [] for key in ("approval_ids", "instance_ids", "step_jobs", "step_paths", "steps_end_s")},
+            **{key: [] for key in ("approval_ids", "step_jobs", "step_paths", "steps_end_s")},
         }
         assert not await dispatch.park(connection, worker_id=8, fence=1, **given)
         assert not await dispatch.park(connection, worker_id=7, fence=2, **given)
@@ -292,9 +292,9 @@ application:
 """
 
 
-async def family(bay: Bay, child_manifest: str) -> tuple[str, str]:
+async def family(bay: Bay, child_manifest: str, status: str = "Requested") -> tuple[str, str]:
     """Return an instance that is to launch a submodule, and the submodule."""
-    child = await bay.instance(child_manifest, status="Requested")
+    child = await bay.instance(child_manifest, status=status)
     parent = await bay.instance(FAMILY)
     await bay.change("UPDATE instances SET parent_id = %s WHERE id = %s", parent, child)
     await bay.change(
@@ -329,3 +329,13 @@ async def test_the_forced_destroy_of_a_called_instance_wakes_its_caller(parking:
     assert status == "Failed"
     assert error is not None
     assert "Gone." in error
+
+
+async def test_a_job_that_waits_for_a_busy_instance_lends_its_place(bay: Bay) -> None:
+    parent, child = await family(bay, "launch: {steps: [{a: {action: effect}}]}", status="Failed")
+    job, before = await bay.launch(parent), await bay.launch(child)
+    async with bay.working(engine_concurrency=1):
+        assert await bay.ended(job) == ("Succeeded", None)
+    order = await bay.rows("SELECT id, parent_job_id FROM jobs WHERE instance_id = %s ORDER BY created_at", child)
+    assert order[0] == (before, None)
+    assert [caller for _, caller in order] == [None, job]

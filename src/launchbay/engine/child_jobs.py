@@ -5,6 +5,7 @@ waiting for it takes no second job slot, and nested launches can't deadlock. Its
 the place in its plan. A parent that is repeated after a crash finds the child job, and continues it or reads its end.
 """
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -25,13 +26,12 @@ from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
 from launchbay.model.job import JobStatus, Plan
 from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE, CompiledManifests, accepting_event, job_columns, plan_call
 from launchbay.runtime.contract import JobRun, LinkedInstance
-from launchbay.runtime.slot import interruptible_sleep, leaving, staying
+from launchbay.runtime.slot import leaving, slot_released, staying
 from launchbay.store import jobs
 from launchbay.store.database import Database
 from launchbay.store.jobs import ChildOutcomeRow, TargetRow
 
 _BUSY = Backoff(0.05, 1.0)
-STALLED_AFTER_S = 2.0  # how long the job that keeps an instance busy may wait for a worker
 ORPHAN_S = 30.0  # after this, the worker that cancelled the orphan may have died
 TOO_LONG = "The caller stopped waiting for this job."
 ORPHANED = "The parent job ended before this one."
@@ -42,7 +42,7 @@ RunJob = Callable[[str], Coroutine[Any, Any, None]]
 class ChildJobs:
     """Implements `runtime.contract.LinkedInstances`.
 
-    `run_job` runs a child job in this task, `run_stalled` a job that no worker has had a place for.
+    `run_job` runs a child job in this task.
 
     Commands on the environment's services, which aren't instances, go to `services`.
     """
@@ -53,13 +53,11 @@ class ChildJobs:
         manifests: CompiledManifests,
         services: ServiceCalls,
         run_job: RunJob,
-        run_stalled: RunJob,
     ) -> None:
         self._database = database
         self._manifests = manifests
         self._services = services
         self._run_job = run_job
-        self._run_stalled = run_stalled
         self._awaited: set[str] = set()  # jobs that this process waits for
         self._orphans: dict[str, float] = {}  # when each was first seen, monotonic
 
@@ -139,8 +137,9 @@ class ChildJobs:
                 except _AlreadyDestroyed:
                     return {}  # a repeated destroy finds some submodules destroyed
                 if not has_begun:
-                    await interruptible_sleep(next(delays))
-                    await self._run_stalled_job(link.instance_id)
+                    # The job that keeps the instance busy may need the place.
+                    with slot_released():
+                        await asyncio.sleep(next(delays))
             elif outcome.status == JobStatus.EXECUTING:
                 if is_replay:
                     await self._cancel(job_id)
@@ -178,17 +177,6 @@ class ChildJobs:
                 await self._run_job(job_id)
         finally:
             self._awaited.discard(job_id)
-
-    async def _run_stalled_job(self, instance_id: str) -> None:
-        """Run the job that keeps the instance busy, if no worker has started it for STALLED_AFTER_S.
-
-        Otherwise, jobs that wait for each other's instances could occupy all slots while the awaited jobs stay queued.
-        """
-        waiting = await run_until_available(
-            self._database, jobs.get_unclaimed, instance_id=instance_id, after_s=STALLED_AFTER_S
-        )
-        if waiting is not None:
-            await self._run_stalled(waiting)
 
     async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
         """Ask a job to end; return False if it was asked before or has ended."""

@@ -185,7 +185,8 @@ class Dispatcher:
         self._worker_id: int | None = None  # while this process takes jobs
         self._run_job: RunJob | None = None
         self._wake = asyncio.Event()
-        self._may_wait = True  # whether a job may be ready that this process had no place for
+        self._may_be_ready = True  # since the last claim, any organization may have got jobs that are ready
+        self._behind: set[str] = set()  # organizations with jobs that may be ready, but had all their places here
         self._last = ""  # the organization whose turn was last
         self._dead = asyncio.Event()
         self._due = asyncio.Event()  # set when a job is parked that is due before `_wakes_at_s`
@@ -193,7 +194,7 @@ class Dispatcher:
         self._announcing: asyncio.Task[None] | None = None  # until it begins to send
         self._announcements: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
-        self._elsewhere: set[tuple[str, int]] = set()  # claims (job and fence) that run in others' places or are let go
+        self._let_go: set[tuple[str, int]] = set()  # claims (job and fence) that are let go
         self._waiters: dict[str, set[Waiter]] = {}
         self._watch = _Watch(clock, stalled_after_s)
         self.rescue_interval_s = stalled_after_s / 8
@@ -207,9 +208,11 @@ class Dispatcher:
         it to any worker.
         """
         worker_id = self._worker_id
-        # A job doesn't overtake those that wait.
-        if not here or worker_id is None or self._may_wait or not self._places.may_take(organization_id):
-            on_transaction_end(connection, self._announce_if_committed)
+        has_room = self._places.may_take(organization_id)
+        # A job doesn't overtake those of its organization that wait.
+        if not here or worker_id is None or self._may_be_ready or organization_id in self._behind or not has_room:
+            behind = None if has_room else organization_id
+            on_transaction_end(connection, partial(self._announce_if_committed, behind=behind))
             return None
         self._places.take(organization_id)
         on_transaction_end(connection, partial(self._accepted, worker_id, ClaimedJob(job_id, organization_id, 1)))
@@ -227,11 +230,16 @@ class Dispatcher:
             if committed:  # this process was declared dead meanwhile, or is stopping
                 self._release_soon(worker_id, job)
 
-    def _announce_if_committed(self, committed: bool) -> None:  # noqa: FBT001 - a callback's outcome
-        if committed:
-            self._may_wait = True
+    def _announce_if_committed(self, committed: bool, *, behind: str | None = None) -> None:  # noqa: FBT001 - a callback's outcome
+        """Announce jobs that are ready. `behind` is their organization if it has all its places here."""
+        if not committed:
+            return
+        if behind is None or self._places.may_take(behind):
+            self._may_be_ready = True
             self._wake.set()
-            self.announce()
+        else:
+            self._behind.add(behind)  # `_give_place_back` looks for them
+        self.announce()
 
     def announce(self) -> None:
         """Tell the other workers, within ANNOUNCE_S, that jobs are ready."""
@@ -289,25 +297,6 @@ class Dispatcher:
             assert worker_id is not None, "INSERT … RETURNING gives a row"
             await self._session(worker_id, name, stop)
 
-    async def run_stalled(self, job_id: str) -> None:
-        """Run a waiting job in the place of the caller, who waits for it."""
-        assert self._run_job is not None, "only a running job waits for another one"
-        worker_id = self._worker_id
-        if worker_id is None:
-            return
-        fence = await run_until_available(self._database, store.take, job_id=job_id, worker_id=worker_id)
-        if fence is None:
-            return
-        job = ClaimedJob(job_id, "", fence)
-        self._elsewhere.add((job_id, fence))
-        has_ended = False
-        try:
-            has_ended = await self._run_job(job)
-        finally:
-            self._elsewhere.discard((job_id, fence))
-            if not has_ended:
-                self._release_soon(worker_id, job)
-
     async def take_over_all(self) -> int:
         """Free the jobs of all workers without waiting for their leases; return how many."""
         async with self._database.connection() as connection:
@@ -335,7 +324,7 @@ class Dispatcher:
     async def _session(self, worker_id: int, name: str, stop: asyncio.Event) -> None:
         """Work under one registration: until `stop`, or until the others declare this worker dead."""
         self._dead.clear()
-        self._may_wait = True
+        self._may_be_ready = True
         self._wake.set()
         self._worker_id = worker_id
         heartbeat = Heartbeat(self._database.url, worker_id, self._heartbeat_s, self._announced, self._dead.set)
@@ -400,7 +389,7 @@ class Dispatcher:
         if job_id:
             self._interrupt(job_id)
         else:
-            self._may_wait = True
+            self._may_be_ready = True
             self._wake.set()
 
     def _interrupt(self, job_id: str) -> None:
@@ -424,7 +413,8 @@ class Dispatcher:
         """Claim jobs while there are places and jobs for them."""
         while (free := self._places.free) > 0:
             places = min(max(free // 4, 1), MOST_CLAIMED)  # few at a time when few are left, to share them
-            self._may_wait = False  # unless an announcement comes during the query
+            self._may_be_ready = False  # unless an announcement comes during the query
+            behind, self._behind = self._behind, set()
             full = self._places.full()
             try:
                 async with self._database.connection() as connection:
@@ -437,19 +427,20 @@ class Dispatcher:
                         each=MOST_CLAIMED_EACH,
                     )
             except BaseException:
-                self._may_wait = True
+                self._may_be_ready = True
+                self._behind |= behind
                 raise
             for job in claimed:
                 self._places.take(job.organization_id)
                 self._last = job.organization_id
                 self._start(worker_id, job)
-            if full or claimed:
-                self._may_wait = True
+            self._behind.update(full)  # nobody has looked for their jobs
             if not claimed:
                 if not full:
                     self._pace.ready_is_empty()
                 return
-        self._may_wait = True
+            self._may_be_ready = True
+        self._may_be_ready = True
 
     async def _reconcile(self, worker_id: int) -> None:
         """Start jobs that this worker holds without knowing it, because the answer to a commit was lost."""
@@ -470,7 +461,7 @@ class Dispatcher:
             unknown = missing - unknown
 
     def _knows(self, job: ClaimedJob) -> bool:
-        return job.job_id in self._held or (job.job_id, job.fence) in self._elsewhere
+        return job.job_id in self._held or (job.job_id, job.fence) in self._let_go
 
     # Parking
 
@@ -513,7 +504,6 @@ class Dispatcher:
                             fence=job.fence,
                             due_s=due_s,
                             approval_ids=list({rest.approval_id for rest in rests if rest.approval_id}),
-                            instance_ids=list({rest.instance_id for rest in rests if rest.instance_id}),
                             step_jobs=[job_id for job_id, _, _ in steps],
                             step_paths=[path for _, path, _ in steps],
                             steps_end_s=[ends_at_s - loop.time() for _, _, ends_at_s in steps],
@@ -574,7 +564,7 @@ class Dispatcher:
 
     def _give_place_back(self, organization_id: str) -> None:
         self._places.give_back(organization_id)
-        if self._may_wait:
+        if self._may_be_ready or self._behind:
             self._wake.set()
 
     async def _run(self, held: _Held) -> None:
@@ -611,7 +601,7 @@ class Dispatcher:
                 self._starting.release()
 
     def _release_soon(self, worker_id: int, job: ClaimedJob, delay_s: float | None = None) -> None:
-        self._elsewhere.add((job.job_id, job.fence))
+        self._let_go.add((job.job_id, job.fence))
         task = _detached(self._release(worker_id, job, delay_s))
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)
@@ -631,7 +621,7 @@ class Dispatcher:
                         self._announce_if_committed(committed=True)
                     return
         finally:
-            self._elsewhere.discard((job.job_id, job.fence))
+            self._let_go.discard((job.job_id, job.fence))
 
 
 async def _release(

@@ -95,7 +95,7 @@ class Runner:
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
         self._dispatcher = dispatcher
-        self._child_jobs = ChildJobs(database, manifests, services, self.run_child, dispatcher.run_stalled)
+        self._child_jobs = ChildJobs(database, manifests, services, self.run_child)
 
     async def run_child(self, job_id: str) -> None:
         """Claim a job that another one calls, and run it. It waits for no worker: this is in its caller's slot."""

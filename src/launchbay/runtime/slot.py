@@ -28,7 +28,6 @@ class Rest:
     ends_at_s: float  # by the event loop's clock
     step: tuple[str, str] | None = None  # the job and path of a step whose percentage shows the time
     approval_id: str | None = None  # its decision
-    instance_id: str | None = None  # the end of the job there
 
 
 @dataclass(slots=True, eq=False)

@@ -109,7 +109,6 @@ push_signals = _sql.change("push_signals")
 list_orphans = _sql.column("list_orphans", str)
 list_running_children = _sql.column("list_running_children", str)
 is_held = _sql.value("is_held", bool)
-get_unclaimed = _sql.value("get_unclaimed", str)
 list_orphaned_instances = _sql.column("list_orphaned_instances", str)
 
 

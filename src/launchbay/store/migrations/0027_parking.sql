@@ -4,14 +4,12 @@
 CREATE TABLE parked (
     job_id text PRIMARY KEY,
     organization_id text NOT NULL,
-    due_at timestamptz NOT NULL,
-    instance_ids text[] -- whose end of a job wakes it
+    due_at timestamptz NOT NULL
 ) WITH (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 2000
 );
 CREATE INDEX parked_due ON parked (due_at);
-CREATE INDEX parked_for ON parked USING gin (instance_ids) WHERE instance_ids IS NOT NULL;
 
 -- When the wait of a parked step ends. Its percentage follows from that, and nobody writes it.
 ALTER TABLE steps ADD COLUMN ends_at timestamptz;
@@ -23,26 +21,18 @@ RETURNS smallint LANGUAGE sql STABLE AS $$
 $$;
 
 -- Let a job go that only waits. False: the worker has lost it, it was cancelled, or what it waits for has happened.
--- Whoever decides an approval, ends a job or cancels one changes a row that is locked here. So either this sees the change, or
--- the trigger of the change sees the row in `parked`. Locks are taken in the order of all: instances, approvals, jobs.
+-- Whoever decides an approval or cancels a job changes a row that is locked here. So either this sees the change, or the trigger
+-- of the change sees the row in `parked`. Approvals are locked before jobs, as everywhere.
 -- The fence rises, so that nothing that the worker still does is written.
 -- The commit doesn't wait for the disk: after a power cut, the job is one of a dead worker.
 CREATE FUNCTION launchbay_park(
     of_job text, of_organization text, of_worker bigint, of_fence integer, due_in_s float8, approvals_asked text[],
-    instances_awaited text[], step_jobs text[], step_paths text[], steps_end_in_s float8[]
+    step_jobs text[], step_paths text[], steps_end_in_s float8[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     row_count integer;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    IF cardinality(instances_awaited) > 0 THEN
-        PERFORM FROM instances WHERE id = ANY (instances_awaited) ORDER BY id FOR NO KEY UPDATE;
-        UPDATE instances SET work_waiting = true WHERE id = ANY (instances_awaited) AND job_id IS NOT NULL;
-        GET DIAGNOSTICS row_count = ROW_COUNT;
-        IF row_count < cardinality(instances_awaited) THEN
-            RETURN false;
-        END IF;
-    END IF;
     IF cardinality(approvals_asked) > 0 THEN
         PERFORM FROM approvals WHERE id = ANY (approvals_asked) AND status = 'pending' ORDER BY id FOR SHARE;
         GET DIAGNOSTICS row_count = ROW_COUNT;
@@ -55,9 +45,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO parked (job_id, organization_id, due_at, instance_ids)
-    VALUES (of_job, of_organization, clock_timestamp() + due_in_s * interval '1 second', nullif(instances_awaited, '{}'))
-    ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at, instance_ids = excluded.instance_ids;
+    INSERT INTO parked (job_id, organization_id, due_at)
+    VALUES (of_job, of_organization, clock_timestamp() + due_in_s * interval '1 second')
+    ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at;
     UPDATE steps SET ends_at = clock_timestamp() + ends.in_s * interval '1 second'
     FROM unnest(step_jobs, step_paths, steps_end_in_s) AS ends (job_id, path, in_s)
     WHERE steps.job_id = ends.job_id AND steps.path = ends.path;
@@ -107,16 +97,3 @@ CREATE TRIGGER jobs_cancelled AFTER UPDATE OF cancel_requested ON jobs FOR EACH 
 CREATE TRIGGER jobs_superseded AFTER UPDATE OF status ON jobs FOR EACH ROW
     WHEN (OLD.status = 'Executing' AND NEW.status <> 'Executing' AND NEW.fence <> OLD.fence)
     EXECUTE FUNCTION launchbay_wake_stopped();
-
-CREATE FUNCTION launchbay_wake_waiting() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM launchbay_wake(ARRAY(
-        SELECT job_id FROM parked WHERE instance_ids IS NOT NULL AND instance_ids @> ARRAY[OLD.id]
-    ));
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER instances_idle AFTER UPDATE OF work_waiting ON instances FOR EACH ROW
-    WHEN (OLD.work_waiting AND NOT NEW.work_waiting) EXECUTE FUNCTION launchbay_wake_waiting();
-CREATE TRIGGER instances_gone AFTER DELETE ON instances FOR EACH ROW
-    WHEN (OLD.work_waiting) EXECUTE FUNCTION launchbay_wake_waiting();

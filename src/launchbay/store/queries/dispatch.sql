@@ -14,17 +14,6 @@ SELECT id, beat_at FROM workers;
 SELECT job_id, organization_id, fence
 FROM launchbay_claim(%(worker_id)s, %(last)s, %(full)s::text[], %(places)s::integer, %(each)s::integer);
 
--- name: take
--- Takes a job that nobody has started, wherever it waits.
-WITH waiting AS (
-    DELETE FROM ready USING jobs JOIN instances ON instances.id = jobs.instance_id
-    WHERE jobs.id = %(job_id)s AND ready.organization_id = instances.organization_id AND ready.job_id = jobs.id
-)
-UPDATE jobs SET worker_id = %(worker_id)s, fence = fence + 1
-WHERE id = %(job_id)s AND status = 'Executing' AND started_at IS NULL AND parent_job_id IS NULL
-  AND EXISTS (SELECT FROM workers WHERE workers.id = %(worker_id)s)
-RETURNING fence;
-
 -- name: list_held
 -- The jobs under way that a worker holds.
 SELECT jobs.id AS job_id, instances.organization_id, jobs.fence
@@ -56,7 +45,7 @@ DELETE FROM workers WHERE id = %(worker_id)s;
 
 -- name: park
 SELECT launchbay_park(%(job_id)s, %(organization_id)s, %(worker_id)s, %(fence)s, %(due_s)s, %(approval_ids)s::text[],
-                      %(instance_ids)s::text[], %(step_jobs)s::text[], %(step_paths)s::text[], %(steps_end_s)s::float8[]);
+                      %(step_jobs)s::text[], %(step_paths)s::text[], %(steps_end_s)s::float8[]);
 
 -- name: wake
 SELECT launchbay_wake(%(job_ids)s::text[]);

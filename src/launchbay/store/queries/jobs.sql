@@ -183,12 +183,6 @@ FROM instances WHERE id = %(instance_id)s;
 -- name: is_held
 SELECT true FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing';
 
--- name: get_unclaimed
--- The job that keeps an instance busy, if it waits for a worker for longer than that.
-SELECT jobs.id FROM jobs JOIN instances ON instances.job_id = jobs.id
-WHERE instances.id = %(instance_id)s AND jobs.started_at IS NULL AND jobs.parent_job_id IS NULL
-  AND jobs.created_at < now() - %(after_s)s * interval '1 second';
-
 -- name: list_running_children
 SELECT id FROM jobs WHERE parent_job_id = %(parent_job_id)s AND status = 'Executing';
 
