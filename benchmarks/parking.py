@@ -114,10 +114,10 @@ def late(seconds: list[float]) -> Late:
 
 
 @contextmanager
-def serving(**settings: str) -> Iterator[tuple[Server, str]]:
+def serving() -> Iterator[tuple[Server, str]]:
     """Run a server, and yield it with the address of its database."""
     with (
-        running(park_after_s=PARK_AFTER_S, **settings) as server,
+        running(None, park_after_s=PARK_AFTER_S) as server,
         EmbeddedPostgres.start(server.data_dir, serving=False) as joined,
     ):
         yield server, joined.url
@@ -170,10 +170,10 @@ async def cost(server: Server) -> Cost:
 async def ended(url: str, name: str, count: int) -> None:
     """Wait until so many copies have ended."""
     like = f"{name}%"
-    counted = (
-        "SELECT count(*) FROM jobs JOIN instances ON instances.id = instance_id WHERE name LIKE %s AND status <> 'X'"
-        " AND finished_at IS NOT NULL"
-    ).replace("WHERE name", "WHERE instances.name").replace("AND status <> 'X'", "")
+    counted = """
+    SELECT count(*) FROM jobs JOIN instances ON instances.id = instance_id
+    WHERE instances.name LIKE %s AND finished_at IS NOT NULL
+    """
     while rows(url, counted, like) != [(count,)]:
         await asyncio.sleep(0.2)
 
@@ -239,7 +239,7 @@ async def latencies(client: Client, app: str) -> Late:
 async def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure everything."""
     return {
-        "machine": machine.describe(),
+        "machine": machine.facts(),
         "parked": await parked(arguments.parked, arguments.due),
         "neighbor": await noisy_neighbor(arguments.backlog),
     }

@@ -1,4 +1,4 @@
-"""Jobs that only wait leave their worker and come back (decision 0095)."""
+"""Jobs that only wait leave their worker and come back (decision 0099)."""
 
 import asyncio
 from collections.abc import AsyncIterator
