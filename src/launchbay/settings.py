@@ -34,6 +34,7 @@ class Settings:
     processes: Annotated[int, Meta(ge=1, le=256, description="a whole number, 1 to 256")] = 1
     data_dir: Path = Path("data")
     database_url: str = field(default="", repr=False)
+    database_direct_url: str = field(default="", repr=False)
     base_url: str = ""
     allowed_hosts: str = ""
     trusted_proxies: str = ""
@@ -88,7 +89,7 @@ class Settings:
     quota_journals_mib: Rate = 102_400
     quota_event_streams: Rate = 800
     quota_requests_per_s: Rate = 5_000
-    database_connections: Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1 to 10000")] = 20
+    database_connections: Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1 to 10000")] = 10
     heartbeat_interval_s: Duration = 1.0
     stalled_after_s: Duration = 4.0
     stop_grace_s: Amount = 5.0
@@ -123,6 +124,8 @@ class Settings:
             raise CannotStart(
                 f"LAUNCHBAY_SERVER_PROGRAMS names {', '.join(unknown)}; it may name {', '.join(_PROGRAMS)}."
             )
+        if self.database_direct_url and not self.database_url:
+            raise CannotStart("LAUNCHBAY_DATABASE_URL is empty; LAUNCHBAY_DATABASE_DIRECT_URL needs it.")
         self._check_addresses()
         if self.oidc_issuer:
             self._check_openid()
@@ -132,6 +135,10 @@ class Settings:
     def key_file(self) -> Path:
         """Return the path of the secret key."""
         return Path(self.secret_key_file or self.data_dir / "secret.key")
+
+    def direct_url(self) -> str:
+        """Return the URL of PostgreSQL itself; empty for the embedded one."""
+        return self.database_direct_url or self.database_url
 
     def accepted_hosts(self) -> frozenset[str] | None:
         """Return the names that a request's Host can have, or None for every name.

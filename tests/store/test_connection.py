@@ -194,13 +194,6 @@ async def test_a_statement_is_prepared_at_its_second_use(connection: BoundedConn
     assert counts == [(0,), (1,), (1,)]
 
 
-async def test_nothing_is_prepared_behind_a_pooler(database: Database) -> None:
-    async with Database(database.url, connections=1, prepares=False) as pooled:
-        for _ in range(4):
-            async with pooled.transaction() as connection:
-                assert await prepared(connection) == 0
-
-
 async def test_a_connection_forgets_its_statements_when_they_are_too_many(
     connection: BoundedConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

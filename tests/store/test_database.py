@@ -323,3 +323,31 @@ async def test_a_table_that_an_upgrade_changed_costs_one_answer_of_unavailabilit
         with pytest.raises(Unavailable, match="was upgraded during this request"):
             await look()
         assert await look() == 0
+
+
+async def test_a_pool_never_has_more_connections_than_its_bound(database: Database) -> None:
+    most = 0
+
+    async def use(pool: Database) -> None:
+        for _ in range(100):
+            async with pool.connection() as connection:
+                await connection.execute("SELECT 1")
+
+    async def watch() -> None:
+        nonlocal most
+        async with database.connection() as connection:
+            while True:
+                cursor = await connection.execute(
+                    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'bounded'"
+                )
+                row = await cursor.fetchone()
+                assert row is not None
+                most = max(most, row[0])
+
+    async with Database(f"{database.url} application_name=bounded", connections=3) as bounded:
+        watching = asyncio.create_task(watch())
+        await asyncio.gather(*(use(bounded) for _ in range(20)))
+        watching.cancel()
+        await asyncio.wait({watching})
+    # The first connection of all checks the database, and may be counted before it is gone.
+    assert 1 < most <= 4

@@ -172,8 +172,10 @@ async def lifespan(
         if settings.otlp_endpoint:
             stack.push_async_callback(asyncio.to_thread, tracing.send_to(settings.otlp_endpoint, settings.otlp_service))
         url = await _database_url(settings, stack)
-        await upgrade(url)
-        database = await stack.enter_async_context(Database(url, connections=settings.database_connections))
+        await upgrade(settings.direct_url() or url)
+        database = await stack.enter_async_context(
+            Database(url, direct_url=settings.database_direct_url, connections=settings.database_connections)
+        )
         passwords = Passwords(hasher)
         stack.callback(passwords.close)
         administrator = await initialize(
@@ -221,8 +223,8 @@ async def prepared(
     """
     async with AsyncExitStack() as stack:
         url = await _database_url(settings, stack)
-        await upgrade(url)
-        async with Database(url, connections=2) as database:
+        await upgrade(settings.direct_url() or url)
+        async with Database(url, direct_url=settings.database_direct_url, connections=2) as database:
             passwords = Passwords(hasher)
             stack.callback(passwords.close)
             administrator = await initialize(

@@ -46,8 +46,9 @@ def read_settings(config: Path | None, given: dict[str, Any]) -> Settings:
     """Return the settings. Raises ClickException, which names wrong options as the user wrote them."""
     try:
         settings = load(file=config, overrides=given)
-        if settings.database_url:
-            conninfo(settings.database_url)  # which refuses an invalid one
+        for name in ("database_url", "database_direct_url"):
+            if url := getattr(settings, name):
+                conninfo(url, name=f"LAUNCHBAY_{name.upper()}")  # which refuses an invalid one
     except CannotStart as error:
         message = str(error)
         for name in (name for name, value in given.items() if value is not None):
@@ -78,7 +79,7 @@ def _flat(group: ExceptionGroup[CannotStart]) -> list[CannotStart]:
 def _existing_database(settings: Settings) -> Iterator[str]:
     """Provide the URL of the database, which may have servers. Raises CannotStart if the data directory has none."""
     if settings.database_url:
-        yield settings.database_url
+        yield settings.direct_url()
     elif not (settings.data_dir / "postgres").exists():
         raise CannotStart(f"{settings.data_dir} has no database.", "Set its directory with --data-dir.")
     else:
@@ -119,7 +120,7 @@ def _restore(settings: Settings, file: Path) -> None:
     if not file.exists():
         raise CannotStart(f"File {file} not found.")
     if settings.database_url:
-        _fill(settings.database_url, file)
+        _fill(settings.direct_url(), file)
     else:
         checked_revision(file)  # before it creates the data directory
         with EmbeddedPostgres.start(settings.data_dir) as embedded:
@@ -405,7 +406,7 @@ def migrate(config: Path | None, **given: Any) -> None:
 
     async def run(_: asyncio.Event) -> None:
         if settings.database_url:
-            await upgrade(settings.database_url)
+            await upgrade(settings.direct_url())
         else:
             with EmbeddedPostgres.start(settings.data_dir, serving=False) as embedded:
                 await upgrade(embedded.url)

@@ -327,7 +327,7 @@ class Dispatcher:
         self._may_be_ready = True
         self._wake.set()
         self._worker_id = worker_id
-        heartbeat = Heartbeat(self._database.url, worker_id, self._heartbeat_s, self._announced, self._dead.set)
+        heartbeat = Heartbeat(self._database.direct_url, worker_id, self._heartbeat_s, self._announced, self._dead.set)
         heartbeat.start()
         tasks = {
             asyncio.create_task(work, name=f"{name} {what}")

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection, AsyncTransaction, errors
+from psycopg import AsyncConnection, AsyncTransaction, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping
 
@@ -81,6 +81,21 @@ _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
     ((psycopg.OperationalError, psycopg.InterfaceError), "The database is unavailable.", 2),
 ]
 _OUTDATED = "cached plan must not change result type"  # feature_not_supported, which is other things too
+_VARIABLE = "LAUNCHBAY_DATABASE_URL"
+_DIRECT_VARIABLE = "LAUNCHBAY_DATABASE_DIRECT_URL"
+_UNSUPPORTED = "unsupported startup parameter"  # PgBouncer's refusal of our options
+# Two connections lead to the same database if these are equal. The start of a server is as good as a name of it.
+_IDENTITY = (
+    "SELECT extract(epoch FROM pg_postmaster_start_time())::text, oid::text"
+    " FROM pg_database WHERE datname = current_database()"
+)
+_SESSION_SETTINGS: list[tuple[str, str, Callable[[str], bool]]] = [
+    ("statement_timeout", f"{STATEMENT_S}s", lambda value: value != "0"),
+    ("idle_in_transaction_session_timeout", f"{IDLE_IN_TRANSACTION_S}s", lambda value: value != "0"),
+    ("TimeZone", "UTC", lambda value: value == "UTC"),
+    ("synchronous_commit", "on", lambda value: value != "off"),  # promise 1
+]
+_SESSION = f"SELECT current_database(), {', '.join(f'current_setting({name!r})' for name, *_ in _SESSION_SETTINGS)}"
 _UNKNOWN = (
     "Lost the database connection while committing the change, so it may have been saved.",
     "Check the result before you retry.",
@@ -96,21 +111,65 @@ class OutcomeUnknown(Unavailable):
 
 
 class Database:
-    """A pool of connections to one database. Open and close it in the event loop that uses it."""
+    """A pool of connections to one database.
 
-    def __init__(self, url: str, *, connections: int = 20, wait_s: float = WAIT_S, prepares: bool = True) -> None:
+    Open and close it in the event loop that uses it.
+
+    If `url` leads to a pooler, `direct_url` leads to PostgreSQL itself: for what needs a session of its own, such as
+    LISTEN. Every transaction of the pool may then run in another session, so it leaves nothing behind in one.
+    """
+
+    def __init__(self, url: str, *, direct_url: str = "", connections: int = 20, wait_s: float = WAIT_S) -> None:
         self.url = url
-        self.pool = Pool(conninfo(url), most=connections, wait_s=wait_s, prepares=prepares)
+        self.direct_url = direct_url or url
+        self._is_pooled = bool(direct_url)
+        parameters = conninfo(url, is_pooled=self._is_pooled)
+        self.pool = Pool(parameters, most=connections, wait_s=wait_s, prepares=not self._is_pooled)
 
     async def open(self) -> None:
-        """Connect. Raises CannotStart if the database refuses or is older than PostgreSQL 15."""
+        """Connect.
+
+        Raises CannotStart if the database refuses, is older than PostgreSQL 15, or is behind a pooler without a direct
+        URL or without the settings that a pooler can't pass on.
+        """
+        if self._is_pooled:
+            await self._check_pooler()
+        else:
+            async with await connect_directly(self.url):
+                pass
+        self.pool.open()
+
+    async def _check_pooler(self) -> None:
+        async with await connect_directly(self.direct_url, _DIRECT_VARIABLE) as direct:
+            same = await (await direct.execute(_IDENTITY)).fetchone()
         try:
-            connection = await AsyncConnection.connect(conninfo(self.url), autocommit=True)
+            pooled = await AsyncConnection.connect(
+                conninfo(self.url, is_pooled=True), autocommit=True, prepare_threshold=None
+            )
+            async with pooled:
+                identity = await (await pooled.execute(_IDENTITY)).fetchone()
+                row = await (await pooled.execute(_SESSION)).fetchone()
         except (psycopg.Error, UnicodeError) as error:
             raise refused(self.url, error) from error
-        async with connection:
-            check_version(connection.info.server_version)
-        self.pool.open()
+        if identity != same:
+            raise CannotStart(
+                f"{_VARIABLE} and {_DIRECT_VARIABLE} lead to different databases.",
+                "Set both to the same one: the first through the pooler, the second to PostgreSQL itself.",
+            )
+        assert row is not None, "a SELECT without FROM gives a row"
+        name, *found = row
+        wrong = [
+            f"ALTER DATABASE {sql.Identifier(name).as_string()} SET {setting} = '{wanted}';"
+            for (setting, wanted, accepts), value in zip(_SESSION_SETTINGS, found, strict=True)
+            if not accepts(value)
+        ]
+        if wrong:
+            raise CannotStart(
+                "The sessions of the database pooler lack settings that Launchbay can't give them. As the owner of the"
+                " database, run:",
+                *wrong,
+                "Then let the pooler make new connections (RECONNECT in PgBouncer's console), and start again.",
+            )
 
     async def ping(self) -> None:
         """Run a statement. Raises Unavailable."""
@@ -243,16 +302,19 @@ def connection_parameters(url: str) -> dict[str, Any]:
     return _parsed(conninfo(url))
 
 
-def conninfo(url: str) -> str:
+def conninfo(url: str, *, is_pooled: bool = False, name: str = _VARIABLE) -> str:
     """Return the connection string with our timeouts; parameters of the URL take precedence.
 
-    Raises CannotStart for an invalid connection string.
+    A pooler gets no settings of the session, because it can't pass them on. Raises CannotStart for an invalid
+    connection string, whose setting is `name`.
     """
-    given = _parsed(url)
-    options = (
-        f"-c statement_timeout={STATEMENT_S}s -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s"
-        f" -c timezone=UTC {given.pop('options', None) or ''}"
-    )
+    given = _parsed(url, name)
+    options = given.pop("options", None) or ""
+    if not is_pooled:
+        options = (
+            f"-c statement_timeout={STATEMENT_S}s -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s"
+            f" -c timezone=UTC {options}"
+        )
     hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
     # Notices a vanished peer within seconds, not after the system's two hours.
     ours: dict[str, Any] = {
@@ -265,7 +327,7 @@ def conninfo(url: str) -> str:
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
     }
-    return make_conninfo("", **{**ours, **given, "options": options.strip()})
+    return make_conninfo("", **{**ours, **given, "options": options.strip() or None})
 
 
 def redacted_url(url: str) -> str:
@@ -277,7 +339,7 @@ def redacted_url(url: str) -> str:
     return f"{parts.get('host', 'local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
 
 
-def _parsed(url: str) -> dict[str, Any]:
+def _parsed(url: str, name: str = _VARIABLE) -> dict[str, Any]:
     """Return the parameters of a connection string. Raises CannotStart.
 
     libpq's own message repeats parts of the string, which may be the password, so it isn't shown.
@@ -288,8 +350,8 @@ def _parsed(url: str) -> dict[str, Any]:
         parts = None
     if parts is None or _has_misplaced_password(parts):
         raise CannotStart(
-            "LAUNCHBAY_DATABASE_URL is invalid. Expected: postgresql://user:password@host:5432/database. In a password,"
-            " write %2F for a slash, %40 for @ and %25 for a percent sign."
+            f"{name} is invalid. Expected: postgresql://user:password@host:5432/database. In a password, write %2F for"
+            " a slash, %40 for @ and %25 for a percent sign."
         )
     return parts
 
@@ -307,6 +369,37 @@ def _has_misplaced_password(parts: dict[str, Any]) -> bool:
 def refuses_connections(url: str) -> bool:
     """Return whether a server lets nobody in, as during recovery; waits 5 s."""
     return PGconn.ping(make_conninfo(url, connect_timeout=CONNECT_S).encode()) == Ping.REJECT
+
+
+async def connect_directly(url: str, variable: str = _VARIABLE, **parameters: str) -> AsyncConnection[tuple[Any, ...]]:
+    """Return a connection to PostgreSQL itself.
+
+    `parameters` add to those of libpq. Raises CannotStart if the database refuses, is too old, or if a pooler answers:
+    what the connection is for would run in any session, and change it for others.
+    """
+    try:
+        connection = await AsyncConnection.connect(conninfo(url), autocommit=True, **parameters)  # type: ignore[arg-type]  # of libpq
+        row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+    except (psycopg.Error, UnicodeError) as error:
+        if _UNSUPPORTED in str(error):
+            raise _is_pooler(variable) from error
+        raise refused(url, error) from error
+    try:
+        check_version(connection.info.server_version)
+        if row != (connection.info.backend_pid,):  # a pooler has numbers of its own
+            raise _is_pooler(variable)
+    except CannotStart:
+        await connection.close()
+        raise
+    return connection
+
+
+def _is_pooler(variable: str) -> CannotStart:
+    return CannotStart(
+        f"{variable} leads to a connection pooler.",
+        f"Set {_DIRECT_VARIABLE} to the address of PostgreSQL itself, for the few connections that need a session of"
+        " their own. See docs/howto/scale-out.md, 'Use a connection pooler'.",
+    )
 
 
 def refused(url: str, error: Exception) -> CannotStart:

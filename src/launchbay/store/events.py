@@ -164,7 +164,7 @@ class EventFeed:
     async def _keep_listening(self) -> None:
         while True:
             try:
-                connection = await BoundedConnection.connect(conninfo(self._database.url), autocommit=True)
+                connection = await BoundedConnection.connect(conninfo(self._database.direct_url), autocommit=True)
                 connection.timeout_s = CONNECT_S
                 async with connection:
                     await self._listen_once(connection)

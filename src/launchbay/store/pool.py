@@ -42,6 +42,7 @@ class Pool:
         self._idle: list[_Pooled] = []
         self._waiting: deque[asyncio.Future[_Pooled]] = deque()
         self._lent = 0
+        self._existing = 0  # also those on the way from one caller to the next, which are neither idle nor lent
         self._generation = 0
         self._is_away = False
         self._is_open = False
@@ -155,7 +156,7 @@ class Pool:
 
     def _connect(self) -> None:
         """Begin to make the connections that are missing."""
-        existing = len(self._idle) + self._lent + len(self._connecting)
+        existing = self._existing + len(self._connecting)
         wanted = max(len(self._waiting) - len(self._connecting), min(_LEAST, self.most) - existing)
         if self._is_away:
             wanted = min(wanted, 1 - len(self._connecting))
@@ -182,6 +183,7 @@ class Pool:
                 connection.expires_at_s = time.monotonic() + LIFETIME_S
                 connection.prepares = self._prepares
                 self._connecting.discard(asyncio.current_task())
+                self._existing += 1
                 self._offer(connection)
                 if was_away:
                     self._connect()
@@ -192,6 +194,7 @@ class Pool:
         return idle
 
     async def _close(self, connections: Sequence[_Pooled]) -> None:
+        self._existing -= len(connections)
         for connection in connections:
             await connection.close()
 

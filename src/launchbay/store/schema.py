@@ -20,7 +20,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
-from launchbay.store.database import check_version, conninfo, redacted_url, refused
+from launchbay.store.database import connect_directly, conninfo, redacted_url, refused
 
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers can run together with this version. Tests hold their statements to today's schema.
@@ -56,8 +56,7 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
     where = f"database at {redacted_url(database_url)}"
     target = to or revisions()[-1]
     try:
-        async with await _connect(database_url) as connection:
-            check_version(connection.info.server_version)
+        async with await connect_directly(database_url, application_name=CONNECTION_NAME) as connection:
             if not await _missing(connection, where, target):
                 return False
             try:
@@ -131,10 +130,6 @@ async def execute_when_free(connection: AsyncConnection[Any], scripts: Iterable[
             await asyncio.sleep(PAUSE_S)
         else:
             return
-
-
-async def _connect(database_url: str) -> AsyncConnection[tuple[Any, ...]]:
-    return await AsyncConnection.connect(conninfo(database_url), autocommit=True, application_name=CONNECTION_NAME)
 
 
 async def _upgrade(connection: AsyncConnection[Any], where: str, target: str) -> bool:

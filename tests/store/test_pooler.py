@@ -1,0 +1,193 @@
+"""Launchbay behind PgBouncer, in both of its pool modes (decision 0099)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from launchbay.errors import CannotStart, Unavailable
+from launchbay.store.database import Database
+from launchbay.store.schema import upgrade
+from tests.support.databases import Databases
+from tests.support.pooler import Pooler, pooler
+from tests.support.service import accepted, running_api
+
+SESSIONS = 4
+NEEDED = {
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",
+    "TimeZone": "UTC",
+    "synchronous_commit": "on",
+}
+STATE = """
+SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting('statement_timeout'),
+    (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()),
+    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())
+"""
+THREE_STEPS = """
+application:
+  interfaces: {}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces: {}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - first: {action: wait, parameters: {delay: 0}}
+              - second: {action: wait, precedingPhases: [first], parameters: {delay: 0.1}}
+              - third: {action: wait, precedingPhases: [second], parameters: {delay: 0}}
+          destroy:
+            steps: []
+"""
+
+
+@pytest.fixture
+def url(databases: Databases) -> Iterator[str]:
+    """A database with the settings that a pooler needs."""
+    made = databases.create()
+    set_all(made, NEEDED)
+    yield made
+    databases.drop(made)
+
+
+def set_all(url: str, settings: dict[str, str]) -> None:
+    name = conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting, value in settings.items():
+            connection.execute(f"ALTER DATABASE \"{name}\" SET {setting} = '{value}'".encode())
+
+
+async def states(url: str, sessions: int) -> list[tuple[Any, ...]]:
+    """Return what is left in each of the pooler's sessions."""
+    found = []
+    async with AsyncExitStack() as stack:
+        for _ in range(sessions):  # each holds one, because its transaction is open
+            connection = await stack.enter_async_context(
+                await psycopg.AsyncConnection.connect(url, prepare_threshold=None)
+            )
+            found.append(await (await connection.execute(STATE)).fetchone() or ())
+    assert len({state[0] for state in found}) == sessions
+    return found
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+async def test_everything_works_through_a_pooler_and_leaves_nothing_in_its_sessions(url: str, mode: str) -> None:
+    with pooler(url, mode, sessions=SESSIONS) as through:
+        connections = SESSIONS if mode == "session" else 3 * SESSIONS  # in session mode, each needs a session
+        async with running_api(through.url, database_direct_url=url, database_connections=connections) as api:
+            name = {"name": "pooled"}
+            application = accepted(await api.post(f"organizations/{api.organization}/applications", name))["id"]
+            accepted(await api.put_yaml(f"applications/{application}/manifest", THREE_STEPS))
+
+            async def launch() -> Any:
+                instance = accepted(await api.post(f"applications/{application}/launch", {}))["id"]
+                return accepted(await api.get(f"instances/{instance}", wait=30))["status"]
+
+            assert await asyncio.gather(*(launch() for _ in range(40))) == ["Running"] * 40
+            assert len(accepted(await api.get(f"applications/{application}/instances"))) == 40  # through a cursor
+            assert (await api.client.get("http://launchbay/health/ready")).status_code == 200
+        for _, synchronous_commit, statement_timeout, *left in await states(through.url, SESSIONS):
+            assert (synchronous_commit, statement_timeout, left) == ("on", "30s", [0, 0, 0])
+
+
+async def test_statements_that_others_prepared_in_the_pool_are_not_run(url: str) -> None:
+    with pooler(url, "transaction", sessions=1) as through:
+        async with await psycopg.AsyncConnection.connect(through.url, autocommit=True) as foreign:
+            for number in range(20):
+                for form in ("lb_{}", "_lb_{}", "_pg3_{}", "s{}", "s_{}", "launchbay_{}"):
+                    await foreign.execute(f"PREPARE {form.format(number)} AS SELECT 'foreign'".encode(), prepare=False)
+        async with Database(through.url, direct_url=url, connections=2) as database:
+            for expected in range(50):
+                async with database.connection() as connection:
+                    row = await (await connection.execute("SELECT %s::integer", [expected])).fetchone()
+                    assert row == (expected,)
+            async with database.transaction() as connection:
+                await connection.execute("INSERT INTO organizations (id, name) VALUES ('a', 'Acme')")
+        [state] = await states(through.url, 1)
+        assert state[3] == 20 * 6  # theirs, and none of ours
+
+
+@pytest.mark.parametrize("ignores_options", [False, True])
+async def test_a_pooler_without_a_direct_url_is_refused_before_anything_is_done(
+    url: str, *, ignores_options: bool
+) -> None:
+    with pooler(url, "transaction", ignores_options=ignores_options) as through:
+        for start in (upgrade(through.url), Database(through.url).open()):
+            with pytest.raises(CannotStart, match="LAUNCHBAY_DATABASE_URL leads to a connection pooler") as refused:
+                await start
+            assert "Set LAUNCHBAY_DATABASE_DIRECT_URL to the address of PostgreSQL itself" in str(refused.value)
+        with pytest.raises(CannotStart, match="LAUNCHBAY_DATABASE_DIRECT_URL leads to a connection pooler"):
+            await Database(through.url, direct_url=through.url).open()
+
+
+async def test_another_database_behind_the_direct_url_is_refused(url: str, databases: Databases) -> None:
+    other = databases.create()
+    with pooler(url, "transaction") as through, pytest.raises(CannotStart, match="lead to different databases"):
+        await Database(through.url, direct_url=other).open()
+    databases.drop(other)
+
+
+async def test_sessions_without_the_settings_are_refused_with_the_statements_that_set_them(
+    databases: Databases,
+) -> None:
+    url = databases.create()
+    name = conninfo_to_dict(url)["dbname"]
+    set_all(url, {"TimeZone": "Europe/Berlin", "synchronous_commit": "off", "statement_timeout": "10s"})
+    with pooler(url, "transaction") as through:
+        with pytest.raises(CannotStart) as refused:
+            await Database(through.url, direct_url=url).open()
+        assert f"""
+ALTER DATABASE "{name}" SET idle_in_transaction_session_timeout = '60s';
+ALTER DATABASE "{name}" SET TimeZone = 'UTC';
+ALTER DATABASE "{name}" SET synchronous_commit = 'on';
+Then""" in "\n".join(refused.value.messages)
+        with psycopg.connect(url, autocommit=True) as owner:
+            for message in refused.value.messages:
+                if message.startswith("ALTER"):
+                    owner.execute(message.encode())
+        through.stop()
+        through.start()  # new sessions
+        async with Database(through.url, direct_url=url) as database:
+            await database.ping()
+    databases.drop(url)
+
+
+@pytest.fixture
+async def behind(url: str) -> AsyncIterator[tuple[Pooler, Any]]:
+    with pooler(url, "transaction") as through:
+        async with running_api(through.url, database_direct_url=url, engine=False) as api:
+            yield through, api
+
+
+async def test_readiness_tells_when_the_pooler_is_gone_or_hangs_and_when_it_is_back(
+    behind: tuple[Pooler, Any],
+) -> None:
+    through, api = behind
+
+    async def status() -> int:
+        return int((await api.client.get("http://launchbay/health/ready")).status_code)
+
+    async def until(expected: int) -> None:
+        async with asyncio.timeout(30):
+            while await status() != expected:
+                await asyncio.sleep(0.05)
+
+    assert await status() == 200
+    through.freeze()
+    try:
+        assert await status() == 503
+    finally:
+        through.thaw()
+    await until(200)
+    through.stop()
+    assert await status() == 503
+    with pytest.raises(Unavailable):
+        await api.database.ping()
+    through.start()
+    await until(200)
