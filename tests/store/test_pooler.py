@@ -20,7 +20,7 @@ SESSIONS = 4
 NEEDED = {
     "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
-    "TimeZone": "UTC",
+    "timezone": "UTC",
     "synchronous_commit": "on",
 }
 STATE = """
@@ -138,13 +138,13 @@ async def test_sessions_without_the_settings_are_refused_with_the_statements_tha
 ) -> None:
     url = databases.create()
     name = conninfo_to_dict(url)["dbname"]
-    set_all(url, {"TimeZone": "Europe/Berlin", "synchronous_commit": "off", "statement_timeout": "10s"})
+    set_all(url, {"timezone": "Europe/Berlin", "synchronous_commit": "off", "statement_timeout": "10s"})
     with pooler(url, "transaction") as through:
         with pytest.raises(CannotStart) as refused:
             await Database(through.url, direct_url=url).open()
         assert f"""
 ALTER DATABASE "{name}" SET idle_in_transaction_session_timeout = '60s';
-ALTER DATABASE "{name}" SET TimeZone = 'UTC';
+ALTER DATABASE "{name}" SET timezone = 'UTC';
 ALTER DATABASE "{name}" SET synchronous_commit = 'on';
 Then""" in "\n".join(refused.value.messages)
         with psycopg.connect(url, autocommit=True) as owner:

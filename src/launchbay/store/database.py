@@ -92,7 +92,7 @@ _IDENTITY = (
 _SESSION_SETTINGS: list[tuple[str, str, Callable[[str], bool]]] = [
     ("statement_timeout", f"{STATEMENT_S}s", lambda value: value != "0"),
     ("idle_in_transaction_session_timeout", f"{IDLE_IN_TRANSACTION_S}s", lambda value: value != "0"),
-    ("TimeZone", "UTC", lambda value: value == "UTC"),
+    ("timezone", "UTC", lambda value: value == "UTC"),
     ("synchronous_commit", "on", lambda value: value != "off"),  # promise 1
 ]
 _SESSION = f"SELECT current_database(), {', '.join(f'current_setting({name!r})' for name, *_ in _SESSION_SETTINGS)}"
@@ -371,14 +371,17 @@ def refuses_connections(url: str) -> bool:
     return PGconn.ping(make_conninfo(url, connect_timeout=CONNECT_S).encode()) == Ping.REJECT
 
 
-async def connect_directly(url: str, variable: str = _VARIABLE, **parameters: str) -> AsyncConnection[tuple[Any, ...]]:
+async def connect_directly(
+    url: str, variable: str = _VARIABLE, *, name: str | None = None
+) -> AsyncConnection[tuple[Any, ...]]:
     """Return a connection to PostgreSQL itself.
 
-    `parameters` add to those of libpq. Raises CannotStart if the database refuses, is too old, or if a pooler answers:
-    what the connection is for would run in any session, and change it for others.
+    `name` is its application name. Raises CannotStart if the database refuses, is too old, or if a pooler answers: what
+    the connection is for would run in any session, and change it for others.
     """
     try:
-        connection = await AsyncConnection.connect(conninfo(url), autocommit=True, **parameters)  # type: ignore[arg-type]  # of libpq
+        parameters = conninfo(url) if name is None else make_conninfo(conninfo(url), application_name=name)
+        connection = await AsyncConnection.connect(parameters, autocommit=True)
         row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
     except (psycopg.Error, UnicodeError) as error:
         if _UNSUPPORTED in str(error):

@@ -56,7 +56,7 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
     where = f"database at {redacted_url(database_url)}"
     target = to or revisions()[-1]
     try:
-        async with await connect_directly(database_url, application_name=CONNECTION_NAME) as connection:
+        async with await connect_directly(database_url, name=CONNECTION_NAME) as connection:
             if not await _missing(connection, where, target):
                 return False
             try:
