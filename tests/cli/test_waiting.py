@@ -1,5 +1,6 @@
 """`--wait` follows the job that the command starts, and exits with the outcome of that job."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,14 @@ application:
           at-launch: configuration(string)
           at-destroy: configuration(string)
           at-change: configuration(string)
-        manage: { move: receive-command(string delay) }
+        manage: { move: receive-command(string delay => string moved) }
       configuration:
         configuration.triggers: { input.at-change: change }
         configuration.workflows:
           launch: { steps: [{ sail: { action: wait, parameters: { delay: "{$.at-launch}" } } }] }
-          move: { steps: [{ turn: { action: wait, parameters: { delay: "{$.delay}" } } }] }
+          move:
+            steps: [{ turn: { action: wait, parameters: { delay: "{$.delay}" } } }]
+            return: { moved: { value: "after {$.delay}" } }
           change: { steps: [{ refit: { action: wait, parameters: { delay: "{$.at-change}" } } }] }
           destroy: { steps: [{ scrap: { action: wait, parameters: { delay: "{$.at-destroy}" } } }] }
 """
@@ -73,6 +76,9 @@ def test_a_command_exits_by_its_outcome_though_the_instance_keeps_running(cli: S
     instance = launched(cli, ferry)
     told = cli.run("run", instance, "manage.move", f"delay={GOOD}", "--wait")
     assert (told.exit_code, "turn: Succeeded" in told.stderr) == (0, True)
+    assert f"after {GOOD}" in told.stdout
+    document = json.loads(cli.good("run", instance, "manage.move", f"delay={GOOD}", "--wait", "-o", "json"))
+    assert document["results"] == {"moved": f"after {GOOD}"}
     told = cli.run("run", instance, "manage.move", f"delay={BAD}", "--wait")
     assert (told.exit_code, told.stdout) == (1, "")
     assert "Job 'manage.move' failed: Component 'ferry': workflow 'move': step 'turn' failed" in told.stderr

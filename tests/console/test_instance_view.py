@@ -36,6 +36,7 @@ def job(planned: list[str], recorded: list[str]) -> JobDetails:
         status="Executing",
         owner_id="2f" * 12,
         error_message=None,
+        results=None,
         plan="{}",
         steps=json.dumps(steps),
         created_at=AT,

@@ -164,10 +164,12 @@ def _resume(connection: Connection, call: Call[Any], options: Mapping[str, Any])
 def _wait(
     connection: Connection, instance: str, job: str, timeout_s: float | None, *, after: int | None = None
 ) -> None:
-    wait_for_job(connection.client, instance, job, timeout_s, progress_for_terminal(), after=after)
+    ended = wait_for_job(connection.client, instance, job, timeout_s, progress_for_terminal(), after=after)
     document = connection.client.send(Operations.read_instance.call(instance).with_returns(Any))
     if connection.output == "table":
         document = {name: document[name] for name in ("id", "name", "status", "returnValues")}
+    if ended.results:
+        document["results"] = ended.results
     show(document, connection.output)
 
 

@@ -16,7 +16,7 @@ from launchbay.cli.lazy import load
 from launchbay.cli.output import CommandFailed, ExitCode, ObjectNotFound, printable, show_one_of_many
 from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
-from launchbay.client.types import InstanceDocument
+from launchbay.client.types import InstanceDocument, JobDetail
 
 _LAST_EVENTS_S = 1.0
 _POLL_FIRST_S = 0.2
@@ -87,8 +87,8 @@ def started_job(client: Client, instance: str, name: str, *, after: str | None) 
 
 def wait_for_job(
     client: Client, instance: str, job: str, timeout_s: float | None, progress: Progress, *, after: int | None
-) -> None:
-    """Wait until a job ends, showing its steps.
+) -> JobDetail:
+    """Wait until a job has succeeded, showing its steps, and return it.
 
     `after` is the number of the last event to skip: 0 shows all, None shows those from now on. Raises CommandFailed if
     the job failed, WaitTimedOut, and what calls raise.
@@ -112,6 +112,7 @@ def wait_for_job(
     if found.status != "Succeeded":
         reason = f": {found.error_message}" if found.error_message else "."
         raise CommandFailed(printable(f"Job '{found.name}' failed{reason}"), ExitCode.FAILED)
+    return found
 
 
 def wait_for_instance(

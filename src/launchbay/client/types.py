@@ -519,7 +519,7 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job. `parameters` are those of a command; `resumes` is the failed job that this one continues."""
+    """A job. `parameters` and `results` are those of a command; `resumes` is the failed job that this one continues."""
 
     id: str
     name: str
@@ -530,6 +530,7 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None
     error_message: str | None
     parameters: dict[str, Any]
+    results: dict[str, Any]
     resumes: str | None
     steps: list[StepDetail]
 

@@ -179,6 +179,7 @@ class JobView(NamedTuple):
     status: str
     owner_id: str
     error_message: str | None
+    results: str | None
     plan: str
     steps: str
     created_at: datetime

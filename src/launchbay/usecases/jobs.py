@@ -31,6 +31,11 @@ class JobDetails(msgspec.Struct, frozen=True):
     plan: Plan
     redactor: Redactor
 
+    def results(self) -> dict[str, Any]:
+        """Return what a command that has succeeded returned, by name, with secrets masked."""
+        found: dict[str, Any] = self.redactor.value(msgspec.json.decode(self.view.results or "{}"))
+        return found
+
 
 async def list_jobs(
     ctx: Context, instance_id: str, *, after: str | None, limit: int | None

@@ -11,6 +11,23 @@ from tests.support.manifests import WORKFLOWS
 from tests.support.network import answer
 from tests.support.service import UNKNOWN, Api, accepted, refused
 
+TYPED_COMMAND = """
+application:
+  interfaces:
+    actions: {add: bind(w#actions.add)}
+  components:
+    w:
+      type: workflow.Instance
+      interfaces:
+        actions: {add: "receive-command(int count, string password => int sum, string api-password)"}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          add:
+            steps: []
+            return: {sum: {value: "5"}, api-password: {value: "{$.password}"}}
+"""
+
 
 async def test_jobs_are_listed_newest_first_in_the_form_of_the_history(api: Api) -> None:
     instance = await api.running(WORKFLOWS, parameters={"label": "x"})
@@ -19,6 +36,17 @@ async def test_jobs_are_listed_newest_first_in_the_form_of_the_history(api: Api)
     jobs = accepted(await api.get(f"instances/{instance}/jobs"))
     assert [job["name"] for job in jobs] == ["echo", "echo", "launch"]
     assert jobs == (await api.document(instance))["workflowHistory"]
+
+
+async def test_a_job_shows_what_its_command_was_given_and_returned(api: Api) -> None:
+    instance = await api.running(TYPED_COMMAND)
+    await api.run(instance, "actions.add", count="4", password="secret-word-1")
+    job = await job_of(api, instance)
+    assert (job["name"], job["status"]) == ("actions.add", "Succeeded")
+    assert job["parameters"] == {"count": 4, "password": "********"}
+    assert job["results"] == {"sum": 5, "api-password": "********"}
+    launch = accepted(await api.get(f"instances/{instance}/jobs"))[-1]
+    assert accepted(await api.get(f"instances/{instance}/jobs/{launch['id']}"))["results"] == {}
 
 
 async def test_pages_of_jobs_lead_through_all_of_them(api: Api) -> None:

@@ -303,6 +303,7 @@ async def show_job(request: PageRequest, problem: LaunchbayError | None = None) 
         job=job.view,
         error=job.redactor.text(job.view.error_message or ""),
         arguments=await asyncio.to_thread(job.redactor.value, job.plan.arguments),
+        results=await asyncio.to_thread(job.results),
         resumes=job.plan.resumes[-1] if job.plan.resumes else "",
         steps=await asyncio.to_thread(job_steps, job, forms.parse_number(request.query("steps"), 5) or 0),
         lines=await read_log_tail(request.ctx, instance_id, job_id, LOG_LINES),

@@ -298,7 +298,7 @@ WHERE bytes_before < %(bytes)s;
 
 -- name: get
 -- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first.
-SELECT jobs.id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.plan, jobs.steps, jobs.created_at,
+SELECT jobs.id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.results, jobs.plan, jobs.steps, jobs.created_at,
        jobs.started_at, jobs.finished_at, instances.parameters, instances.environment_view, (
     SELECT coalesce(json_agg(json_build_array(
         path, name, status, launchbay_percent(status, percent, started_at, ends_at), attempt, error_message,

@@ -40,7 +40,7 @@ class StepDetail(msgspec.Struct, kw_only=True):
 
 
 class JobDetail(msgspec.Struct, kw_only=True):
-    """A job. `parameters` are those of a command; `resumes` is the failed job that this one continues."""
+    """A job. `parameters` and `results` are those of a command; `resumes` is the failed job that this one continues."""
 
     id: str
     name: str
@@ -51,6 +51,7 @@ class JobDetail(msgspec.Struct, kw_only=True):
     finishedAt: int | None
     errorMessage: str | None
     parameters: dict[str, Any]
+    results: dict[str, Any]
     resumes: str | None
     steps: list[StepDetail]
 
@@ -79,6 +80,7 @@ def job_detail(job: JobDetails) -> JobDetail:
         finishedAt=optional_ms(view.finished_at),
         errorMessage=None if view.error_message is None else redactor.text(view.error_message),
         parameters=redactor.value(plan.arguments),
+        results=job.results(),
         resumes=plan.resumes[-1] if plan.resumes else None,
         steps=_steps(job),
     )
