@@ -13,9 +13,10 @@ turns and count, so none exceeds it. Jobs begin and end all the time: they are c
 import asyncio
 import math
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import structlog
@@ -313,3 +314,98 @@ class StoredBytes:
             took_s = time.monotonic() - started_s
             await store.set_measured(connection, organization_id=organization_id, took_s=took_s, **measured._asdict())
         return True
+
+
+# Turns: while several organizations send requests, each has the same small number of them under way (decision 0098).
+# An event loop serves what is ready in order: whoever has most requests under way gets most of it.
+
+TURN_S = 0.25  # a request that takes longer mostly waits, and lets the next one begin
+CHUNK_TURN_S = 10.0  # a chunk of a list waits for nothing but the database
+ALONE = 16  # requests under way of an organization that is alone
+TOGETHER = 4  # of all, while there are several organizations; at least one of each
+ACTIVE_S = 0.1  # after its last request, an organization still counts
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    seen_at_s: float
+    under_way: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+
+class Turns:
+    """Lets the requests of organizations begin in turn. The order within an organization stays."""
+
+    def __init__(self) -> None:
+        self._callers: dict[str, _Caller] = {}
+        self._pruned_at_s = 0.0
+
+    async def begin(self, who: str, most_s: float = TURN_S) -> Callable[[], None]:
+        """Wait for a turn of an organization; return what ends it.
+
+        The turn ends by itself after `most_s`.
+        """
+        loop = asyncio.get_running_loop()
+        caller = self._callers.setdefault(who, _Caller(loop.time()))
+        caller.seen_at_s = loop.time()
+        if caller.waiting or caller.under_way >= self._most(caller):
+            await self._wait(caller)
+        else:
+            caller.under_way += 1
+        began_s = loop.time()
+        timer = loop.call_later(most_s, self._end, caller)
+
+        def end() -> None:
+            if timer.cancelled() or timer.when() <= loop.time():
+                return
+            timer.cancel()
+            if self._is_flooding(caller):
+                loop.call_later(loop.time() - began_s, self._end, caller)
+            else:
+                self._end(caller)
+
+        return end
+
+    async def _wait(self, caller: _Caller) -> None:
+        admitted = asyncio.get_running_loop().create_future()
+        caller.waiting.append(admitted)
+        try:
+            await admitted
+        except asyncio.CancelledError:
+            if admitted.cancelled():
+                with suppress(ValueError):
+                    caller.waiting.remove(admitted)
+            else:
+                self._end(caller)
+            raise
+
+    def _end(self, caller: _Caller) -> None:
+        caller.under_way -= 1
+        while caller.waiting and caller.under_way < self._most(caller):
+            admitted = caller.waiting.popleft()
+            if not admitted.done():
+                caller.under_way += 1
+                admitted.set_result(None)
+
+    def _most(self, caller: _Caller) -> int:
+        self._forget_idle()
+        if len(self._callers) <= 1:
+            return ALONE
+        return 1 if self._is_flooding(caller) else max(1, TOGETHER // len(self._callers))
+
+    def _is_flooding(self, caller: _Caller) -> bool:
+        """Return whether an organization keeps others waiting.
+
+        It has one request under way then, and rests after each as long as it took.
+        """
+        return len(caller.waiting) > TOGETHER and len(self._callers) > 1
+
+    def _forget_idle(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._pruned_at_s > ACTIVE_S / 4:
+            self._pruned_at_s = now_s
+            self._callers = {
+                who: each
+                for who, each in self._callers.items()
+                if each.under_way or each.waiting or now_s - each.seen_at_s < ACTIVE_S
+            }

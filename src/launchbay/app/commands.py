@@ -57,6 +57,9 @@ def read_settings(config: Path | None, given: dict[str, Any]) -> Settings:
     return settings
 
 
+SWITCH_S = 0.0002
+
+
 @contextlib.contextmanager
 def _reporting_errors() -> Iterator[None]:
     """Print what keeps the command from running, and exit with code 1."""
@@ -351,7 +354,7 @@ async def _serve(
     has_engine: bool,
 ) -> None:
     await check_secret_key(app.keys, settings)
-    _spare_the_collector()
+    _tune_interpreter()
     _print_welcome(app.first_administrator)
     async with asyncio.TaskGroup() as tasks:
         if has_engine:
@@ -385,7 +388,7 @@ def worker(config: Path | None, **given: Any) -> None:
     async def run(stop: asyncio.Event) -> None:
         async with lifespan(settings) as app:
             await check_secret_key(app.keys, settings)
-            _spare_the_collector()
+            _tune_interpreter()
             click.echo(f"Launchbay worker {app.engine.name} is running.")
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(app.engine.run(stop), name="engine")
@@ -433,10 +436,13 @@ def _run(
         uvloop.run(main())
 
 
-def _spare_the_collector() -> None:
-    """Keep the garbage collector from walking over all modules again and again while the process works."""
+def _tune_interpreter() -> None:
+    """Let the event loop run soon, whatever else the process does."""
+    # The garbage collector would walk over all modules again and again.
     gc.collect()
     gc.freeze()
+    # A thread that masks a log or compiles a manifest would hold the loop up for 5 ms, after each of its waits.
+    sys.setswitchinterval(SWITCH_S)
 
 
 async def _end_streams(app: App, stop: asyncio.Event) -> None:

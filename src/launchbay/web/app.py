@@ -15,9 +15,10 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor
-from launchbay.auth.throttle import RateLimits
-from launchbay.errors import LaunchbayError, NotFound
+from launchbay.auth.throttle import RateLimits, address_block
+from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id
+from launchbay.quotas import CHUNK_TURN_S, Turns
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.web import responses
@@ -62,6 +63,7 @@ class Authenticator(Protocol):
 
 
 HEADER = "idempotency-key"
+REFUSAL_S = 0.05  # before a request without valid credentials gets its refusal
 _REPEATED = (("Idempotency-Replayed", "true"),)
 
 
@@ -128,6 +130,7 @@ class Dispatcher:
         self._router = Router(endpoints)
         self._authenticator = authenticator
         self._services = services
+        self._turns = Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request; every exception becomes a response here."""
@@ -147,6 +150,9 @@ class Dispatcher:
                 self._limits.count_address(_address(scope))
             response = await self._respond(scope, headers, body_reader, endpoint, path)
             await body_reader.discard()
+            if isinstance(response, JSONStream) and "tenant" in state:
+                state.pop("end_turn")()
+                response = self._in_turns(response, state["tenant"])
             if isinstance(response, EventStreamResponse):
                 state["is_stream"] = True
                 still_allowed = partial(self._authenticator.authenticate, headers, _address(scope))
@@ -161,7 +167,41 @@ class Dispatcher:
                 # The response must not look complete: the server closes the connection instead.
                 log_failure("http.aborted", error, state["request_id"])
                 return
+            if "user_id" not in state and isinstance(error, NotAuthenticated | TooManyRequests):
+                await self._hold_back(scope)
             await _refuse(error, state, endpoint, body_reader, send)
+        finally:
+            if (end_turn := state.pop("end_turn", None)) is not None:
+                end_turn()
+
+    def _in_turns(self, response: JSONStream, who: str) -> JSONStream:
+        """Let each chunk of a long list wait for a turn, for what it costs."""
+
+        async def in_turns() -> AsyncIterator[Sequence[Any]]:
+            chunks = aiter(response.chunks)
+            try:
+                while True:
+                    end_turn = await self._turns.begin(who, CHUNK_TURN_S)
+                    try:
+                        chunk = await anext(chunks)
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        end_turn()
+                    yield chunk
+            finally:
+                if hasattr(chunks, "aclose"):
+                    await chunks.aclose()
+
+        return msgspec.structs.replace(response, chunks=in_turns())
+
+    async def _hold_back(self, scope: Scope) -> None:
+        """Let whoever has no valid credentials wait, before the refusal."""
+        end_turn = await self._turns.begin(f"refused {address_block(_address(scope))}")
+        try:
+            await asyncio.sleep(REFUSAL_S)
+        finally:
+            end_turn()
 
     async def _respond(
         self,
@@ -181,6 +221,8 @@ class Dispatcher:
                 organization_id = self._services.app.lookups.organization_of(caller.user_id)
                 if organization_id is not None:
                     self._services.app.quotas.count_request(organization_id)
+                tenant = scope["state"]["tenant"] = organization_id or caller.user_id
+                scope["state"]["end_turn"] = await self._turns.begin(tenant)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None

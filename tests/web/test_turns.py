@@ -1,0 +1,80 @@
+"""Requests of organizations take turns (decision 0098)."""
+
+import asyncio
+from collections import Counter
+
+from launchbay.quotas import ACTIVE_S, ALONE, TURN_S, Turns
+
+
+async def crowd(turns: Turns, who: str, count: int, done: Counter[str], work_s: float = 0.002) -> None:
+    """Let so many clients send requests one after the other, until cancelled."""
+
+    async def client() -> None:
+        while True:
+            end = await turns.begin(who)
+            await asyncio.sleep(work_s)
+            end()
+            done[who] += 1
+
+    await asyncio.gather(*(client() for _ in range(count)))
+
+
+async def test_an_organization_that_is_alone_has_many_requests_under_way() -> None:
+    turns = Turns()
+    ends = [await turns.begin("a") for _ in range(ALONE)]
+    waiting = asyncio.create_task(turns.begin("a"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    ends[0]()
+    await asyncio.wait_for(waiting, TURN_S / 2)
+
+
+async def test_a_flood_of_one_does_not_keep_another_from_its_turn() -> None:
+    turns, done = Turns(), Counter[str]()
+    flood = asyncio.create_task(crowd(turns, "flood", 100, done))
+    await asyncio.sleep(0.05)
+    work = asyncio.create_task(crowd(turns, "work", 2, done))
+    await asyncio.sleep(0.05)  # until the requests that had begun before have ended
+    done.clear()
+    await asyncio.sleep(1.0)
+    for task in (flood, work):
+        task.cancel()
+    await asyncio.wait({flood, work})
+    assert done["flood"] > 0
+    assert done["work"] > 2 * done["flood"]
+
+
+async def test_a_long_request_lets_the_next_one_begin() -> None:
+    turns = Turns()
+    for _ in range(ALONE):
+        await turns.begin("a")
+    end = await asyncio.wait_for(turns.begin("a"), 4 * TURN_S)
+    end()
+    end()  # twice is once
+
+
+async def test_a_client_that_goes_away_gives_its_turn_to_the_next() -> None:
+    turns = Turns()
+    ends = [await turns.begin("a") for _ in range(ALONE)]
+    gone, stays = asyncio.create_task(turns.begin("a")), asyncio.create_task(turns.begin("a"))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.wait({gone})
+    ends[0]()
+    await asyncio.wait_for(stays, TURN_S / 2)
+
+    admitted = asyncio.create_task(turns.begin("a"))
+    after = asyncio.create_task(turns.begin("a"))
+    await asyncio.sleep(0)
+    ends[1]()
+    admitted.cancel()  # after it was admitted, before it could begin
+    await asyncio.wait({admitted})
+    await asyncio.wait_for(after, TURN_S / 2)
+
+
+async def test_organizations_that_are_idle_do_not_count() -> None:
+    turns = Turns()
+    (await turns.begin("b"))()
+    await asyncio.sleep(2 * ACTIVE_S)
+    for _ in range(ALONE):
+        await asyncio.wait_for(turns.begin("a"), TURN_S / 2)
