@@ -32,24 +32,33 @@ SELECT launchbay_new_id() AS id, of.id AS instance_id,
 FROM (SELECT id FROM instances WHERE name LIKE %(name)s || '%%' ORDER BY id OFFSET %(skip)s LIMIT %(take)s) AS of,
      generate_series(1, %(each)s::integer)
 """
-_COPY_JOBS = """
+COPY_JOBS = """
 INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, fence, created_at, started_at, finished_at)
 SELECT filled.id, filled.instance_id, name, owner_id, 'Succeeded', plan, steps, fence, at, at, at
 FROM filled, jobs WHERE jobs.id = %(job)s
 """
-_COPY_STEPS = """
+COPY_STEPS = """
 INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at)
 SELECT filled.id, path, name, status, percent, is_record, attempt, outputs, at, at
 FROM filled, steps WHERE steps.job_id = %(job)s
 """
-_LINES = """
+LINES_OF_JOBS = """
 INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
 SELECT instance_id, id, 'worker/launch/first', 'info', 'Waits for 0 s, as the manifest says, number ' || number, at
 FROM filled, generate_series(1, %(lines)s::integer) AS number
 """
-_EVENTS = """
+EVENTS_OF_JOBS = """
 INSERT INTO instance_events (instance_id, kind, subject, at)
 SELECT instance_id, kind, id, at FROM filled, unnest(ARRAY['begun', 'signal', 'ended', 'status']) AS kind
+"""
+# Let what was filled in be in partitions of its own, as old as its rows.
+_END_BLOCKS = """
+WITH begun AS MATERIALIZED (
+    SELECT launchbay_begin_block('instance_changes', 0, '{log_lines,instance_events}', '{1,1}')
+), aged AS (
+    UPDATE number_blocks SET began_at = began_at - %(days)s * interval '1 day' WHERE (SELECT count(*) FROM begun) > 0
+)
+SELECT
 """
 
 
@@ -70,6 +79,7 @@ def fill(connection: psycopg.Connection[Any], instance: str, jobs: int, name: st
     destroyed = int(jobs * DESTROYED_SHARE)
     _fill_kind(connection, instance, job, f"{name}-destroyed-", "Destroyed", destroyed, JOBS_OF_DESTROYED)
     _fill_kind(connection, instance, job, f"{name}-living-", "Running", jobs - destroyed, JOBS_OF_LIVING)
+    connection.execute(_END_BLOCKS, {"days": AGE_DAYS})
     [counts] = connection.execute(
         "SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM steps), (SELECT count(*) FROM log_lines)"
     ).fetchall()
@@ -85,5 +95,5 @@ def _fill_kind(
     take = max(1, PIECE // each)
     for skip in range(0, count, take):
         with connection.transaction():
-            for statement in (_JOBS, _COPY_JOBS, _COPY_STEPS, _LINES, _EVENTS):
+            for statement in (_JOBS, COPY_JOBS, COPY_STEPS, LINES_OF_JOBS, EVENTS_OF_JOBS):
                 connection.execute(statement, about | {"skip": skip, "take": take, "done": skip * each})

@@ -24,7 +24,7 @@ from benchmarks.launches import application, wait_running
 from benchmarks.server import Server, running
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.clock import SystemClock
-from launchbay.engine.retention import PAUSE_S, Cleaner, Retention, RetentionPolicy
+from launchbay.engine.retention import PAUSE_S, Retention, RetentionPolicy
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import Database, conninfo
 
@@ -90,14 +90,11 @@ class Use:
             await asyncio.sleep(pause_s)
 
 
-async def purge(url: str) -> dict[str, list[float]]:
-    """Do rounds of the two duties until nothing is left to do; return how long each took, without pauses."""
+async def purge(url: str, keeping: RetentionPolicy = KEEPING) -> dict[str, list[float]]:
+    """Do rounds until nothing is left to do; return how long each took, without pauses."""
     async with Database(url, connections=2) as database:
-        retention = Retention(database, KEEPING, SystemClock(), SecretKey(bytes(KEY_BYTES)))
-        return {
-            "retention: jobs, steps, logs, instances": await _rounds(retention.purge, PAUSE_S),
-            "cleaner: events": await _rounds(Cleaner(database).clean, 0.0),
-        }
+        retention = Retention(database, keeping, SystemClock(), SecretKey(bytes(KEY_BYTES)))
+        return {"retention": await _rounds(retention.purge, PAUSE_S)}
 
 
 async def _rounds(duty: Callable[[], Awaitable[bool]], pauses_s: float) -> list[float]:
@@ -112,8 +109,10 @@ async def _rounds(duty: Callable[[], Awaitable[bool]], pauses_s: float) -> list[
 def sizes(connection: psycopg.Connection[Any]) -> dict[str, dict[str, float]]:
     """Return the size of each table with its indexes, and of the indexes alone, in MB, and its dead rows."""
     rows = connection.execute(
-        "SELECT relname, pg_total_relation_size(relid), pg_indexes_size(relid), n_dead_tup FROM pg_stat_user_tables"
-        " WHERE relname = ANY (%s)",
+        "SELECT of_table, sum(pg_total_relation_size(relid))::bigint, sum(pg_indexes_size(relid))::bigint,"
+        " sum(n_dead_tup)::bigint"
+        " FROM (SELECT *, regexp_replace(relname, '_[0-9]+$', '') AS of_table FROM pg_stat_user_tables) AS each"
+        " WHERE of_table = ANY (%s) GROUP BY of_table",
         [list(TABLES)],
     ).fetchall()
     return {

@@ -1,0 +1,72 @@
+"""Which statements reach over organizations: what has to change if organizations lived in cells (docs/decisions/0099).
+
+A statement reaches only one organization if it names it, or an object in it. All others are listed here with a reason.
+"""
+
+import re
+
+from launchbay.store import statements
+from tests.store.test_statements import NOUNS
+
+# Parameters that name an organization or something in one.
+OF_ORGANIZATION = {
+    *("organization_id", "application_id", "environment_id", "service_id", "service_ids", "role_id", "role_ids"),
+    *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
+    *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
+}
+# Files whose `id` names something in an organization.
+BY_ID = {"lookups", "services"}
+
+ACCOUNTS = "accounts and their credentials, which belong to no organization: of the directory"
+SERVERS = "the servers and workers of one cell"
+UPKEEP = "upkeep of one cell: whatever is old, due or left over in it"
+ROTATION = "the keys of one cell, and a pass over everything that they seal"
+OPERATORS = "for operators, or at the first start"
+
+CELL_WIDE: dict[str, set[str]] = {
+    ACCOUNTS: {
+        *("audit.insert_for_actor", "audit.insert_idempotency_key", "audit.set_idempotent_answer"),
+        *("audit.get_idempotency_key", "lookups.caller", "lookups.shared_organizations", "organizations.list_by_user"),
+    },
+    SERVERS: {
+        *("dispatch.register", "dispatch.beat", "dispatch.list_workers", "dispatch.claim", "dispatch.list_held"),
+        *("dispatch.announce", "dispatch.unregister", "dispatch.rescue"),
+    },
+    UPKEEP: {
+        *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),
+        *("jobs.claim_retention_turn", "jobs.begin_block", "jobs.drop_partitions"),
+        *("jobs.delete_log_lines_of_destroyed", "jobs.delete_jobs_of_destroyed", "jobs.delete_destroyed"),
+        *("jobs.list_ended_jobs", "jobs.delete_jobs", "machines.claim_sweep", "machines.list_places"),
+        *("schedules.take_due", "schedules.unblock_forgotten", "webhooks.claim", "webhooks.delete_excess"),
+        "webhooks.delete_old_deliveries",
+    },
+    ROTATION: {"applications.list_unsealed_sources", "webhooks.list_unsealed"},
+    OPERATORS: {
+        *("jobs.sample_load", "machines.get_installation", "organizations.lock_first_start"),
+        *("organizations.any_exists", "organizations.get_id_by_name"),
+    },
+}
+WHOLE_FILES = {"users": ACCOUNTS, "keys": ROTATION}
+
+
+def reaching() -> set[str]:
+    """Return the statements that name nothing in an organization."""
+    found = set()
+    for noun in NOUNS:
+        file = statements.load(noun)
+        for name in file.names():
+            given = set(re.findall(r"%\((\w+)\)s", file.text(name).decode()))
+            if not given & (OF_ORGANIZATION | ({"id"} if noun in BY_ID else set())):
+                found.add(f"{noun}.{name}")
+    return {name for name in found if name.partition(".")[0] not in WHOLE_FILES}
+
+
+def test_every_statement_reaches_one_organization_or_says_why_not() -> None:
+    listed = set().union(*CELL_WIDE.values())
+    found = reaching()
+    assert found - listed == set(), "name an object of an organization, or say here why it reaches over all"
+    assert listed - found == set(), "these name their organization, or are gone"
+
+
+def test_no_statement_has_two_reasons() -> None:
+    assert sum(map(len, CELL_WIDE.values())) == len(set().union(*CELL_WIDE.values()))
