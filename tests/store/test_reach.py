@@ -4,13 +4,23 @@ A statement reaches only one organization if it names it, or an object in it. Al
 """
 
 import re
+from importlib import resources
 
 from launchbay.store import statements
-from tests.store.test_statements import NOUNS
 
+NOUNS = [entry.name.removesuffix(".sql") for entry in (resources.files("launchbay.store") / "queries").iterdir()]
 # Parameters that name an organization or something in one.
 OF_ORGANIZATION = {
-    *("organization_id", "application_id", "environment_id", "service_id", "service_ids", "role_id", "role_ids"),
+    *(
+        "organization_id",
+        "organization_ids",
+        "application_id",
+        "environment_id",
+        "service_id",
+        "service_ids",
+        "role_id",
+        "role_ids",
+    ),
     *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
 }
@@ -34,7 +44,7 @@ CELL_WIDE: dict[str, set[str]] = {
     },
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),
-        *("jobs.claim_retention_turn", "jobs.begin_block", "jobs.drop_partitions"),
+        *("jobs.claim_retention_turn", "jobs.begin_block", "jobs.drop_partitions", "quotas.get_due_measurement"),
         *("jobs.delete_log_lines_of_destroyed", "jobs.delete_jobs_of_destroyed", "jobs.delete_destroyed"),
         *("jobs.list_ended_jobs", "jobs.delete_jobs", "machines.claim_sweep", "machines.list_places"),
         *("schedules.take_due", "schedules.unblock_forgotten", "webhooks.claim", "webhooks.delete_excess"),
@@ -42,11 +52,11 @@ CELL_WIDE: dict[str, set[str]] = {
     },
     ROTATION: {"applications.list_unsealed_sources", "webhooks.list_unsealed"},
     OPERATORS: {
-        *("jobs.sample_load", "machines.get_installation", "organizations.lock_first_start"),
-        *("organizations.any_exists", "organizations.get_id_by_name"),
+        *("jobs.sample_load", "quotas.list_allowed", "machines.get_installation", "organizations.lock_first_start"),
+        *("organizations.any_exists", "organizations.get_id_by_name", "organizations.list_ids_by_name"),
     },
 }
-WHOLE_FILES = {"users": ACCOUNTS, "keys": ROTATION}
+WHOLE_FILES = {"users": ACCOUNTS, "second_factors": ACCOUNTS, "keys": ROTATION}
 
 
 def reaching() -> set[str]:
