@@ -40,7 +40,7 @@ CELL_WIDE: dict[str, set[str]] = {
     },
     SERVERS: {
         *("dispatch.register", "dispatch.beat", "dispatch.list_workers", "dispatch.claim", "dispatch.list_held"),
-        *("dispatch.announce", "dispatch.unregister", "dispatch.rescue"),
+        *("dispatch.announce", "dispatch.unregister", "dispatch.rescue", "dispatch.wake_due"),
     },
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),
