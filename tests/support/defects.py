@@ -21,7 +21,8 @@ from launchbay.machines.clouds.provider import NodeLaunch
 from launchbay.model.job import StepStatus, transition_step
 from launchbay.store import database, instances, jobs, schedules
 from launchbay.store.database import Connection
-from launchbay.store.statements import Value, load
+from launchbay.store.jobs import EndRow
+from launchbay.store.statements import Row, Value, load
 from launchbay.usecases import launch
 from launchbay.usecases.context import Work
 from launchbay.usecases.launch_tree import write_launch
@@ -63,10 +64,10 @@ def _lose_task() -> None:
 
 
 def _with_every_launch(*leaks: Callable[[], None]) -> None:
-    async def write_and_leak(work: Work, *given: Any) -> Any:
+    def write_and_leak(work: Work, *given: Any) -> None:
         for leak in leaks:
             leak()
-        return await write_launch(work, *given)
+        write_launch(work, *given)
 
     patch.object(launch, "write_launch", write_and_leak).start()
 
@@ -86,9 +87,9 @@ def answer_before_commit() -> None:
     commit = database._Transaction.__aexit__
     launches: set[int] = set()
 
-    async def write_and_mark(work: Work, *given: Any) -> Any:
+    def write_and_mark(work: Work, *given: Any) -> None:
         launches.add(id(work.connection))
-        return await write_launch(work, *given)
+        write_launch(work, *given)
 
     async def later(
         self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -114,20 +115,20 @@ def answer_before_commit() -> None:
 def no_fence() -> None:
     """Let whoever once held a job go on writing to it."""
     texts = load("jobs")
-    for name in ("write_journal", "end_job"):
+    for name in ("write_journal", "end"):
         text = texts.text(name)
         unfenced = text.replace(b"AND fence = %(fence)s AND status = 'Executing'", b"")
         assert unfenced != text
         if name == "write_journal":
             jobs.write_journal = Value(name, unfenced)
         else:
-            jobs.end._text = unfenced
+            jobs.end = Row(name, unfenced, EndRow)
 
 
 def next_step_before_the_record() -> None:
     """Begin a step without waiting until its begin, and the end of the one before, are on record."""
 
-    async def start(self: Any, path: str, name: str, attempt: int, at: datetime) -> None:
+    async def start(self: Any, path: str, name: str, attempt: int, at: datetime, **_: bool) -> None:
         row = self._row(path, name)
         row.is_record = True
         row.status = transition_step(row.status, StepStatus.EXECUTING)
@@ -147,10 +148,10 @@ def belief_in_the_lease() -> None:
     """Begin a step when the database has been silent for a second, as if the job were held all the same."""
     start = PostgresJournal.start
 
-    async def impatient(self: Any, path: str, name: str, attempt: int, at: datetime) -> None:
+    async def impatient(self: Any, path: str, name: str, attempt: int, at: datetime, **durable: bool) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):
-                await start(self, path, name, attempt, at)
+                await start(self, path, name, attempt, at, **durable)
 
     PostgresJournal.start = impatient  # type: ignore[method-assign] # the defect
 

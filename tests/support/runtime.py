@@ -169,6 +169,7 @@ class MemoryJournal:
         self._disk = disk
         self._found = dict(disk.steps)
         self._left = cut_after
+        self._late: tuple[str, StepRecord] | None = None  # a start that a crash takes until something follows
         self.is_cut = False
 
     def find(self, path: str) -> StepRecord | None:
@@ -177,17 +178,24 @@ class MemoryJournal:
     def traces(self) -> Collection[str]:
         return self._found.keys()
 
-    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
+    async def start(self, path: str, name: str, attempt: int, at: datetime, *, durable: bool = True) -> None:
         known = self._disk.steps.get(path)
         percent = 0 if known is None else known.percent
-        self._write(path, StepRecord(StepStatus.EXECUTING, attempt, at, percent=percent))
+        record = StepRecord(StepStatus.EXECUTING, attempt, at, percent=percent)
+        if durable:
+            self._write(path, record)
+        else:
+            self._write_late()
+            self._late = (path, record)
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
+        self._write_late()
         known = self._disk.steps[path]
         kept = msgspec.json.decode(msgspec.json.encode(outputs))
         self._write(path, StepRecord(StepStatus.SUCCEEDED, known.attempt, known.started_at, kept, percent=100))
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+        self._write_late()
         known = self._disk.steps.get(path)
         if known is not None and known.status is StepStatus.FAILED:
             return
@@ -195,6 +203,7 @@ class MemoryJournal:
         self._write(path, StepRecord(StepStatus.FAILED, attempt, at, error=error))
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
+        self._write_late()
         known = self._disk.steps.get(path)
         if known is not None and known.status is not StepStatus.EXECUTING:
             return
@@ -203,13 +212,20 @@ class MemoryJournal:
         self._write(path, StepRecord(status, known.attempt, known.started_at))
 
     def progress(self, path: str, percent: int) -> None:
+        self._write_late()
         known = self._disk.steps[path]
         self._disk.steps[path] = replace(known, percent=raise_percent(known.percent, percent))
 
     def log(self, path: str | None, level: str, text: str) -> None:
         self._disk.lines.append((path, level, text))
 
+    def _write_late(self) -> None:
+        late, self._late = self._late, None
+        if late is not None:
+            self._write(*late)
+
     def _write(self, path: str, record: StepRecord) -> None:
+        self._write_late()
         if self.is_cut or self._left == 0:
             self.is_cut = True
             raise Crashed("The process was killed.")

@@ -239,6 +239,7 @@ class Wait(ActionDefaults):
     """Waits for `delay` from the step's first start: after a crash, only for the rest."""
 
     name = "wait"
+    starts_unnoticed = True
     parameters: Mapping[str, ActionParameter] = {
         "delay": ActionParameter(
             'The duration, in seconds or as a string such as "2 minutes".', required=True, check=parse_duration_s

@@ -290,6 +290,7 @@ class ActionDefaults:
 
     aliases: tuple[str, ...] = ()
     pure = False
+    starts_unnoticed = False  # nothing outside of the job can notice its start, so the journal needn't wait for that
 
 
 @runtime_checkable

@@ -42,9 +42,12 @@ class Audit:
         before: Document | None = None,
         after: Document | None = None,
     ) -> None:
-        """Record a change of an object of an organization, in the transaction of the change."""
+        """Record a change of an object of an organization, in the transaction of the change.
+
+        The entry costs no round trip of its own: it goes with the commit.
+        """
         columns = self._columns(actor, operation, changed, before, after)
-        await store.insert(connection, organization_id=organization_id, **columns)
+        store.insert.later(connection, organization_id=organization_id, **columns)
 
     async def record_own(
         self,
@@ -57,7 +60,7 @@ class Audit:
         after: Document | None = None,
     ) -> None:
         """Record what the actor changed about themselves, for the organization that made the account."""
-        await store.insert_for_actor(connection, **self._columns(actor, operation, changed, before, after))
+        store.insert_for_actor.later(connection, **self._columns(actor, operation, changed, before, after))
 
     def fingerprint(self, value: Any) -> str:
         """Return what stands for a value that must not be shown: equal for equal values, of any JSON type."""

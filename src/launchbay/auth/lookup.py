@@ -138,6 +138,22 @@ class Lookup:
         self._check(grants, permission, (permissions.application(found.id), *touching))
         return found
 
+    async def launch_target(
+        self, application_id: str, environment_id: str | None, permission: Permission
+    ) -> tuple[Application, Environment | None]:
+        """Return an application, and an environment of its organization: the default one, if none is named.
+
+        The permission is for the application alone; `require` decides about the two together.
+        """
+        target, stamp = await self._find(
+            lookups.launch_target,
+            application_id,
+            environment_id=None if environment_id is None else _id(environment_id),
+        )
+        grants = await self._grants_in(target.organization_id, stamp)
+        self._check(grants, permission, (permissions.application(target.id),))
+        return target.application(), target.environment()
+
     async def revision(self, revision_id: str, permission: Permission, *touching: Resource) -> Revision:
         """Return a revision; the permission is for its application."""
         found, stamp = await self._find(lookups.revision, revision_id)

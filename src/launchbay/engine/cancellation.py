@@ -9,7 +9,6 @@ What still waits when nothing makes progress is interrupted.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -134,7 +133,7 @@ class _ReadOnlyJournal(ReplayJournal):
         self._activity.count += 1
         return super().find(path)
 
-    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:  # noqa: ARG002 - the contract's
+    async def start(self, *_: object, **__: object) -> None:
         raise WorkflowFailed("the job was cancelled.")
 
     def note(self, path: str, name: str, status: StepStatus) -> None:  # noqa: ARG002 - the contract's

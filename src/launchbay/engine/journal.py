@@ -192,13 +192,22 @@ class PostgresJournal:
     def traces(self) -> Collection[str]:
         return self._records.keys()
 
-    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
-        """Record the start of an attempt; return once it is durable and the job is known to be held. Raises Fenced."""
+    async def start(self, path: str, name: str, attempt: int, at: datetime, *, durable: bool = True) -> None:
+        """Record the start of an attempt; return once it is durable and the job is known to be held. Raises Fenced.
+
+        With `durable=False`, return at once, and write it within LAZY_S.
+        """
         row = self._row(path, name)
         row.is_record = True
         row.status = transition_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
+        if not durable:
+            if self._lost is not None:
+                raise self._lost
+            self._put(path, row)
+            self._write_within(LAZY_S)
+            return
         for _ in range(_STARTS_WRITTEN):
             batch = self._put(path, row)
             self._write_now()

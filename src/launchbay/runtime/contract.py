@@ -57,8 +57,11 @@ class Journal(Protocol):
     def traces(self) -> Collection[str]:
         """Return the paths of all steps with a record from earlier claims."""
 
-    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
-        """Record the start of an attempt. Returns when it and all earlier notes are durable."""
+    async def start(self, path: str, name: str, attempt: int, at: datetime, *, durable: bool = True) -> None:
+        """Record the start of an attempt. Returns when it and all earlier notes are durable.
+
+        With `durable=False` it returns at once: for a start that nothing outside of the job can notice.
+        """
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         """Record success and outputs; durable before the next `start` returns and before the job ends."""
@@ -85,7 +88,7 @@ class NullJournal:
     def traces(self) -> Collection[str]:
         return ()
 
-    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
+    async def start(self, path: str, name: str, attempt: int, at: datetime, *, durable: bool = True) -> None:
         """Do nothing."""
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
@@ -116,7 +119,7 @@ class ReplayJournal(NullJournal):
     def traces(self) -> Collection[str]:
         return self._journal.traces()
 
-    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:  # noqa: ARG002 - the contract's
+    async def start(self, *_: object, **__: object) -> None:
         raise WorkflowFailed("the call was interrupted.")
 
 

@@ -171,7 +171,9 @@ class _Execution:
                 raise WorkflowFailed(f"step {self.step.name!r} was interrupted.")
         elif self.has_effect or attempt > 1:
             # The success of a call isn't recorded, but its attempts are: the calls of earlier attempts have ended.
-            await self.job.journal.start(self.path, self.step.name, attempt, self.step_run.started_at)
+            # The start of a wait is as good as its record: if a crash takes that, it starts again at most LAZY_S later.
+            durable = attempt > 1 or not getattr(self.action, "starts_unnoticed", False)
+            await self.job.journal.start(self.path, self.step.name, attempt, self.step_run.started_at, durable=durable)
         else:
             self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
 

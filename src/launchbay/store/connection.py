@@ -84,6 +84,10 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         assert self.in_transaction, "there is no transaction, so nothing would send it"
         self._deferred.append(statement)
 
+    def forget_deferred(self) -> None:
+        """Drop what was deferred: the transaction or savepoint is rolled back."""
+        self._deferred = []
+
     async def commit_transaction(self) -> None:
         """Commit what `begin` began.
 

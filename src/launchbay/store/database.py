@@ -237,6 +237,8 @@ class _Borrowed:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            self._connection.forget_deferred()
         if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):
             # A newer version changed a table, so the prepared statements of this connection are invalid.
             await self._connection.close()

@@ -3,6 +3,7 @@
 Only `auth/lookup.py` uses these, so code that has an object has passed the gate.
 """
 
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from launchbay.store.applications import Application, Revision
@@ -59,9 +60,36 @@ class LookupQuery(Generic[T]):
         return LookupRow(values[0], values[1], values[2], None if values[3] is None else kind(*values[3:]))
 
 
+class LaunchTarget(NamedTuple):
+    """An application and an environment of its organization."""
+
+    id: str
+    organization_id: str
+    name: str
+    latest_version: int
+    source_url: str | None
+    created_at: datetime
+    environment_id: str | None
+    environment_name: str
+    is_default: bool
+    policies: str
+    markers: str
+    properties: str
+    environment_created_at: datetime
+
+    def application(self) -> Application:
+        return Application(*self[:6])
+
+    def environment(self) -> Environment | None:
+        if self.environment_id is None:
+            return None
+        return Environment(self.environment_id, self.organization_id, *self[7:])
+
+
 caller = LookupQuery("caller", User)
 organization = LookupQuery("organization", Organization)
 application = LookupQuery("application", Application)
+launch_target = LookupQuery("launch_target", LaunchTarget, noun="application")
 revision = LookupQuery("revision", Revision)
 environment = LookupQuery("environment", Environment)
 default_environment = LookupQuery("default_environment", Environment, noun="default environment")

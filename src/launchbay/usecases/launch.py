@@ -64,35 +64,44 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
     Raises BadRequest for a field that makes no sense, an unknown version, revision or environment, for parameters that
     do not fit, and for needs that the environment does not meet.
     """
-    async with ctx.begin() as work:
-        planned = await plan_launch_tree(work, application_id, body)
-        application, request, root = planned.application, planned.request, planned.root
-        await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
-        destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
-        with foreign_key_violation_as("The application or its environment was deleted by another request."):
-            await write_launch(work, root, planned.environment, planned.view, destroy_after_ms)
-        await work.audit(
-            "launch_application",
-            application,
-            after={
-                "name": root.name,
-                "version": root.version,
-                "revisionId": request.revision_id,
-                "environmentId": planned.environment.id,
-                "destroyInterval": request.destroy_interval_ms,
-                "parameters": work.fingerprints(request.parameters),
-                "submodules": work.fingerprints(request.submodules),
-            },
-            at=permissions.instance(application.id, root.instance_id),
-        )
+    with foreign_key_violation_as("The application or its environment was deleted by another request."):
+        async with ctx.begin() as work:
+            return await _launch(work, application_id, body)
+
+
+async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> str:
+    planned = await plan_launch_tree(work, application_id, body)
+    application, request, root = planned.application, planned.request, planned.root
+    await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
+    destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
+    write_launch(work, root, planned.environment, planned.view, destroy_after_ms)
+    await work.audit(
+        "launch_application",
+        application,
+        after={
+            "name": root.name,
+            "version": root.version,
+            "revisionId": request.revision_id,
+            "environmentId": planned.environment.id,
+            "destroyInterval": request.destroy_interval_ms,
+            "parameters": work.fingerprints(request.parameters),
+            "submodules": work.fingerprints(request.submodules),
+        },
+        at=permissions.instance(application.id, root.instance_id),
+    )
     return root.instance_id
 
 
 async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
     """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
-    application = await work.lookup.application(application_id, Permission.CREATE_INSTANCE)
+    wanted = body.get("environmentId")
+    application, environment = await work.lookup.launch_target(
+        application_id, wanted if isinstance(wanted, str) else None, Permission.CREATE_INSTANCE
+    )
     request = await _with_revision(work, application, read_launch_request(body))
-    environment = await _environment(work, application, request.environment_id)
+    if environment is None or request.environment_id not in {None, environment.id}:
+        environment = await _environment(work, application, request.environment_id)
+    _require_environment(work, application, environment)
     version = await validate_version(work, application, request.version)
     manifest = await work.manifest(application.id, version)
     view = environment_view(environment)
@@ -145,7 +154,7 @@ async def _with_revision(work: Work, application: Application, request: LaunchRe
 
 
 async def _environment(work: Work, application: Application, environment_id: str | None) -> Environment:
-    """Fetch the environment to launch in, the default one if none is named; the permission is for the two together."""
+    """Fetch the environment to launch in, the default one if none is named."""
     try:
         if environment_id is None:
             environment = await work.lookup.default_environment(application.organization_id)
@@ -163,13 +172,17 @@ async def _environment(work: Work, application: Application, environment_id: str
         ) from None
     if environment.organization_id != application.organization_id:
         raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
+    return environment
+
+
+def _require_environment(work: Work, application: Application, environment: Environment) -> None:
+    """Raise NotAllowed unless the permission is for the application and the environment together."""
     work.lookup.require(
         application.organization_id,
         Permission.CREATE_INSTANCE,
         permissions.application(application.id),
         permissions.environment(environment.id),
     )
-    return environment
 
 
 async def validate_version(work: Work, application: Application, version: int | None) -> int:

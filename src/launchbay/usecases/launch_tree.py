@@ -258,15 +258,15 @@ async def former_of(
     )
 
 
-async def write_launch(
+def write_launch(
     work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView, destroy_after_ms: int | None
 ) -> None:
     """Write the root with its job and expiry, and its submodules, which the jobs of their parents launch.
 
-    A tree of any size takes three statements.
+    A tree of any size takes three statements, which go with the commit.
     """
     job_id = new_id()
-    await jobs.accept_launch(
+    jobs.accept_launch.later(
         work.connection,
         job_id=job_id,
         worker_id=work.app.dispatch.hold(work.connection, environment.organization_id, job_id),
@@ -286,15 +286,15 @@ async def write_launch(
         destroy_after_ms=destroy_after_ms,
         **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest),
     )
-    await write_children(work, root, environment, view)
-    await write_links(work, root.walk())
+    write_children(work, root, environment, view)
+    write_links(work, root.walk())
 
 
-async def write_children(work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView) -> None:
+def write_children(work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView) -> None:
     """Write the submodules of a tree that don't exist yet, without their links."""
     new = [(parent, child) for parent in root.walk() for child in parent.children.values() if child.former is None]
     if new:
-        await instances.insert_children(
+        instances.insert_children.later(
             work.connection,
             organization_id=environment.organization_id,
             environment_id=environment.id,
@@ -312,11 +312,11 @@ async def write_children(work: Work, root: LaunchNode, environment: Environment,
         )
 
 
-async def write_links(work: Work, nodes: Iterable[LaunchNode]) -> None:
+def write_links(work: Work, nodes: Iterable[LaunchNode]) -> None:
     """Write where the components of the nodes lead."""
     links = [(node.instance_id, path, link) for node in nodes for path, link in node.links.items()]
     if links:
-        await instances.insert_links(
+        instances.insert_links.later(
             work.connection,
             instance_ids=[instance_id for instance_id, _, _ in links],
             components=[path for _, path, _ in links],

@@ -82,7 +82,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
             work.connection, dispatch, record.organization_id, record.id, user_id, plan, root.manifest
         ):
             raise _busy()
-        await _write(work, planned)
+        _write(work, planned)
         await work.audit(
             "reconfigure_instance",
             record,
@@ -191,14 +191,14 @@ async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> 
                 )
 
 
-async def _write(work: Work, planned: PlannedConfiguration) -> None:
+def _write(work: Work, planned: PlannedConfiguration) -> None:
     relinked = []
     for node in planned.root.walk():
         if node.former is None:
             relinked.append(node)
         elif node is planned.root or _changes(node, planned):
             relinked.append(node)
-            await instances.change_configuration(
+            instances.change_configuration.later(
                 work.connection,
                 instance_id=node.instance_id,
                 version=node.version,
@@ -209,8 +209,8 @@ async def _write(work: Work, planned: PlannedConfiguration) -> None:
                 name=node.name,
                 before=_former_text(node),
             )
-    await write_children(work, planned.root, planned.environment, planned.view)
-    await write_links(work, relinked)
+    write_children(work, planned.root, planned.environment, planned.view)
+    write_links(work, relinked)
 
 
 def _changes(node: LaunchNode, planned: PlannedConfiguration) -> bool:

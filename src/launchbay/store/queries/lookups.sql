@@ -22,6 +22,22 @@ FROM users u
 LEFT JOIN (applications a JOIN organizations o ON o.id = a.organization_id) ON a.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
+-- name: launch_target
+-- An application with an environment of its organization: the default one, if none is named.
+SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
+           SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
+       ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       a.id, a.organization_id, a.name, a.latest_version, a.source_url, a.created_at, e.id AS environment_id,
+       e.name AS environment_name, e.is_default, e.policies, e.markers, e.properties, e.created_at AS environment_created_at
+FROM users u
+LEFT JOIN (
+    applications a JOIN organizations o ON o.id = a.organization_id
+    LEFT JOIN environments e ON e.organization_id = a.organization_id AND e.id = coalesce(
+        %(environment_id)s, (SELECT d.id FROM environments d WHERE d.organization_id = a.organization_id AND d.is_default)
+    )
+) ON a.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: revision
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,
