@@ -2,7 +2,10 @@
 
 import asyncio
 import time
+from contextvars import ContextVar
+from unittest.mock import patch
 
+import psycopg
 import pytest
 
 from launchbay import limits
@@ -351,3 +354,34 @@ async def test_work_is_taken_again_when_jobs_have_started(api: Api, monkeypatch:
             await quotas.admit(connection, "a", starting_one)
         clock.advance(1.0)
         await quotas.admit(connection, "a", starting_one)
+
+
+async def test_a_launch_takes_two_round_trips_and_one_transaction(
+    api: Api, exchanges: ContextVar[list[list[bytes]]]
+) -> None:
+    application = await api.application()
+    await api.launch(application)  # compiles the manifest, and reads the grants
+    made: list[list[bytes]] = []
+    exchanges.set(made)
+    await api.launch(application)
+    [look_up, acceptance] = made
+    assert len(look_up) == 1
+    assert [text.split()[:3] for text in acceptance] == [
+        [b"WITH", b"instance", b"AS"],
+        [b"INSERT", b"INTO", b"audit_entries"],
+    ]
+
+
+async def test_a_launch_into_an_application_deleted_meanwhile_is_refused_and_leaves_nothing(api: Api) -> None:
+    application = await api.application()
+
+    async def delete(*_: object) -> None:
+        async with await psycopg.AsyncConnection.connect(api.database.url, autocommit=True) as other:
+            await other.execute("DELETE FROM applications WHERE id = %s", [application])
+
+    with patch.object(Quotas, "admit", delete):
+        answer = await api.post(f"applications/{application}/launch", {})
+    refused(answer, 409, "Conflict")
+    async with api.database.connection() as connection:
+        found = await connection.execute("SELECT count(*) FROM instances WHERE application_id = %s", [application])
+        assert await found.fetchone() == (0,)

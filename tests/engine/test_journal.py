@@ -44,6 +44,34 @@ async def test_success_without_a_next_step_becomes_durable_by_itself_at_once(bay
     await bay.until("SELECT status = 'Succeeded' FROM steps WHERE job_id = %s", job, within_s=1)
 
 
+async def test_a_start_that_nobody_notices_costs_no_write_and_keeps_its_time(bay: Bay) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    for step in ("p/a", "p/b"):
+        await kept.start(step, step, 1, AT, durable=False)
+        kept.succeed(step, {"x": 1})
+    assert await bay.steps(job) == {}
+    await kept.start("p/c", "c", 1, AT, durable=False)
+    await bay.until("SELECT count(*) = 3 FROM steps WHERE job_id = %s", job, within_s=5)
+    assert await bay.one("SELECT started_at FROM steps WHERE job_id = %s AND path = 'p/c'", job) == AT
+    await kept.start("p/d", "d", 1, AT)
+    assert await bay.steps(job) == {
+        "p/a": ("Succeeded", 100),
+        "p/b": ("Succeeded", 100),
+        "p/c": ("Executing", 0),
+        "p/d": ("Executing", 0),
+    }
+
+
+async def test_a_claim_that_was_overtaken_hears_of_it_at_the_next_start_that_nobody_notices(bay: Bay) -> None:
+    job = await held_job(bay)
+    old = journal(bay, job, fence=2)
+    with pytest.raises(Fenced):
+        await old.start("p/a", "a", 1, AT)
+    with pytest.raises(Fenced):
+        await old.start("p/b", "b", 1, AT, durable=False)
+
+
 async def test_a_claim_that_was_overtaken_is_told_and_writes_nothing(bay: Bay) -> None:
     job = await held_job(bay)
     old = journal(bay, job, fence=2)
