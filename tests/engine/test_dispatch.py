@@ -995,7 +995,7 @@ async def test_under_steady_load_a_process_accepts_about_as_many_jobs_as_it_ends
         clients = [asyncio.create_task(client(dispatcher, f"client{each}-")) for each in range(8)]
         try:
             async with asyncio.timeout(60.0):
-                while ended < 30:
+                while ended < 30 or not dispatcher._pace._turns:  # until acceptance has found its pace
                     await asyncio.sleep(0.01)
                 accepted_before, ended_before = accepted, ended
                 while ended < ended_before + 100:
