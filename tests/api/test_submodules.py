@@ -298,8 +298,8 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> ContextVar[list[Any]]:
     exchange = BoundedConnection._exchange  # with BEGIN, COMMIT and what was deferred
 
     async def collecting(self: Any, statements: Any) -> Any:
-        # The length of the queue is counted at most once a second.
-        collected.get([]).extend(each for each in statements if b"FROM ready" not in each.text)
+        # Quotas are counted at most once a second.
+        collected.get([]).extend(each for each in statements if b"quota" not in each.text)
         return await exchange(self, statements)
 
     monkeypatch.setattr(BoundedConnection, "_exchange", collecting)
