@@ -254,14 +254,19 @@ class Trap:
             self._since.add(place)
             return result
 
-        def called(*given: Any, **named: Any) -> Any:
-            self._pass(before)
-            result = function(*given, **named)
-            self._pass(after)
-            return result
+        def passing(function: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*given: Any, **named: Any) -> Any:
+                self._pass(before)
+                result = function(*given, **named)
+                self._pass(after)
+                return result
 
+            return called
+
+        if hasattr(function, "later"):  # a statement, which can also be deferred
+            waited_for.later = passing(function.later)  # type: ignore[attr-defined] # as the statement has it
         is_waited_for = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-        return waited_for if is_waited_for else called
+        return waited_for if is_waited_for else passing(function)
 
     def _pass(self, names: list[str]) -> None:
         if not names or not self._is_armed() or self._name not in names:

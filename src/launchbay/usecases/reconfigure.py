@@ -82,7 +82,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
             work.connection, dispatch, record.organization_id, record.id, user_id, plan, root.manifest
         ):
             raise _busy()
-        _write(work, planned)
+        await _write(work, planned)
         await work.audit(
             "reconfigure_instance",
             record,
@@ -191,14 +191,14 @@ async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> 
                 )
 
 
-def _write(work: Work, planned: PlannedConfiguration) -> None:
+async def _write(work: Work, planned: PlannedConfiguration) -> None:
     relinked = []
     for node in planned.root.walk():
         if node.former is None:
             relinked.append(node)
         elif node is planned.root or _changes(node, planned):
             relinked.append(node)
-            instances.change_configuration.later(
+            await instances.change_configuration(
                 work.connection,
                 instance_id=node.instance_id,
                 version=node.version,
