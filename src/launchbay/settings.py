@@ -57,6 +57,7 @@ class Settings:
     oidc_allowed_domains: str = ""
     oidc_organization: str = "Default"
     oidc_new_user_roles: str = ""
+    oidc_groups_claim: str = ""
     server_programs: str = ""
     smtp_host: str = ""
     smtp_port: Annotated[int, Meta(ge=1, le=65535, description="a port, 1 to 65535")] = 587

@@ -266,6 +266,10 @@ async def leave_organization(stage: Stage) -> Call:
     return partial(who.delete, f"users/me/organizations/{stage.api.organization}")
 
 
+async def replace_group_roles(stage: Stage) -> Call:
+    return partial(stage.api.put, f"{stage.organization}/groupRoles", [{"group": fresh_name(), "roles": ["Guest"]}])
+
+
 async def create_application(stage: Stage) -> Call:
     return partial(stage.api.post, f"{stage.organization}/applications", {"name": fresh_name("app")})
 
@@ -447,7 +451,7 @@ SCENARIOS: dict[str, Scenario] = {
         change_password, generate_token, exchange_token, revoke_token, sign_out_everywhere, accept_invitation,
         accept_membership, decline_membership, leave_organization,
         generate_token_with_second_factor, reset_second_factors, write_sign_in_policy,
-        create_application, rename_application, delete_application,
+        replace_group_roles, create_application, rename_application, delete_application,
         replace_manifest, set_manifest_source, refresh_manifest,
         create_revision, change_revision, delete_revision,
         create_environment, rename_environment, clone_environment, delete_environment, set_default_environment,

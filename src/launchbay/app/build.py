@@ -121,6 +121,7 @@ def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: A
         client_secret=settings.oidc_client_secret,
         scopes=" ".join(settings.oidc_scopes.replace(",", " ").split()),
         redirect_uri=settings.base_url.rstrip("/") + CALLBACK,
+        groups_claim=settings.oidc_groups_claim,
     )
     metadata = ProviderMetadata(client.issuer, egress, clock)
     return OpenIdSignIn(

@@ -29,7 +29,9 @@ from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
 from launchbay.errors import EgressFailed, NotAuthenticated, Unavailable
 from launchbay.limits import (
+    NAME_CHARS,
     OPENID_ATTEMPT_S,
+    OPENID_GROUPS,
     OPENID_KEYS_REFRESH_S,
     OPENID_LEEWAY_S,
     OPENID_METADATA_S,
@@ -192,16 +194,21 @@ class OpenIdClient:
     client_secret: str = field(repr=False)
     scopes: str
     redirect_uri: str
+    groups_claim: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the provider says somebody is; `email` is empty unless the provider has verified it."""
+    """Who the provider says somebody is; `email` is empty unless the provider has verified it.
+
+    `groups` is None where they are not asked for, or the provider has sent only a reference to them.
+    """
 
     issuer: str
     subject: str
     email: str
     name: str
+    groups: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +269,8 @@ class OpenIdProvider:
         claims = await verify_claims(
             tokens.get("id_token"), self._metadata, self._client.client_id, attempt.nonce, self._clock
         )
-        if "email" not in claims and isinstance(tokens.get("access_token"), str):
+        wanted = {"email", self._client.groups_claim} - {""}
+        if wanted - claims.keys() and isinstance(tokens.get("access_token"), str):
             claims = {**await self._user_info(claims["sub"], tokens["access_token"]), **claims}
         return self._identity(claims)
 
@@ -331,7 +339,21 @@ class OpenIdProvider:
             claims["sub"],
             str(email).strip() if is_verified else "",
             name.strip() if isinstance(name, str) else "",
+            _groups(claims, self._client.groups_claim),
         )
+
+
+def _groups(claims: Mapping[str, Any], claim: str) -> frozenset[str] | None:
+    """Return the groups in the claims; a missing claim means none."""
+    found = claims.get(claim, [])
+    found = [found] if isinstance(found, str) else found
+    references = claims.get("_claim_names")  # OpenID Connect Core §5.6.2: too many groups for one token
+    if not claim or (isinstance(references, dict) and claim in references):
+        return None
+    if not isinstance(found, list) or len(found) > OPENID_GROUPS:
+        log.warning("openid.groups_ignored", claim=claim)
+        return None
+    return frozenset(group for group in found if isinstance(group, str) and 0 < len(group) <= NAME_CHARS)
 
 
 def _shown(text: str) -> str:

@@ -35,6 +35,8 @@ _NAMES = {
     "list_application_instances": "application instances",
     "list_audit_entries": "audit list",
     "list_deliveries": "webhook deliveries",
+    "list_group_roles": "organization group-roles",
+    "replace_group_roles": "organization set-group-roles",
     "list_host_keys": "organization host-keys",
     "list_environment_instances": "environment instances",
     "list_environment_offers": "environment offers",

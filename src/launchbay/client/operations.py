@@ -202,6 +202,14 @@ class Operations:
     def delete_role(self, role_id: str) -> Call[None]:
         """Delete a role and revoke it from all its holders. Permission: ManageRoles."""
 
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/groupRoles"))
+    def list_group_roles(self, organization_id: str) -> Call[list[types.GroupItem]]:
+        """List the roles of groups of the identity provider. Permission: ManageRoles."""
+
+    @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/groupRoles", media_type=JSON))
+    def replace_group_roles(self, organization_id: str, body: Sequence[types.GroupItem]) -> Call[None]:
+        """Replace the roles of groups. Permission: ManageRoles for all users."""
+
     @operation(OperationSpec("GET", "/api/1/permissions/explain"))
     def explain_permission(
         self,

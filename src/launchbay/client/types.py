@@ -182,6 +182,13 @@ class RoleDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     permissions: str
 
 
+class GroupItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A group of the identity provider, and the names of its roles."""
+
+    group: str
+    roles: list[str]
+
+
 class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The decision, its reason, and the role, entry and pattern that allowed it."""
 

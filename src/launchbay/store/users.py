@@ -228,4 +228,29 @@ update_role = _sql.change("update_role")
 set_role_kind = _sql.change("set_role_kind")
 delete_role = _sql.change("delete_role")
 assign_role = _sql.change("assign_role")
+
+
+class GroupRoles(NamedTuple):
+    """A group of the identity provider, and the names of its roles."""
+
+    group: str
+    roles: list[str]
+
+
+class RoleOfGroups(NamedTuple):
+    """A role that a member has from groups, or is to have."""
+
+    id: str
+    organization_id: str
+    name: str
+    kind: str
+    is_wanted: bool
+    is_held: bool
+
+
+list_group_roles = _sql.rows("list_group_roles", GroupRoles)
+delete_group_roles = _sql.change("delete_group_roles")
+insert_group_roles = _sql.change("insert_group_roles")
+list_roles_of_groups = _sql.rows("list_roles_of_groups", RoleOfGroups)
+assign_role_from_groups = _sql.change("assign_role_from_groups")
 revoke_role = _sql.change("revoke_role")

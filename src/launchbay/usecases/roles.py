@@ -10,10 +10,11 @@ from launchbay.auth.gate import read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
+from launchbay.limits import GROUP_ROLES
 from launchbay.store import organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
-from launchbay.store.users import Role, RoleKind, leaves_no_administrator
+from launchbay.store.users import GroupRoles, Role, RoleKind, leaves_no_administrator
 from launchbay.usecases.context import Context, Work, name_taken, validate_name
 
 
@@ -136,6 +137,45 @@ async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: 
         after = {"roles": sorted({*before} - {role.name for role in unwanted})}
         at = auth_permissions.user(user_id)
         await work.audit("revoke_roles", organization_id, {"roles": before}, after, at=at)
+
+
+async def list_group_roles(ctx: Context, organization_id: str) -> list[GroupRoles]:
+    """Return which roles the groups of the identity provider have in an organization."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id, Permission.MANAGE_ROLES)
+        return await store.list_group_roles(work.connection, organization_id=organization.id)
+
+
+async def replace_group_roles(ctx: Context, organization_id: str, wanted: Sequence[GroupRoles]) -> None:
+    """Replace which roles the groups have.
+
+    Members get and lose them at their next sign-in through the provider.
+
+    The caller needs the permission to give each of the roles that change to any user. Raises BadRequest for roles that
+    the organization does not have.
+    """
+    async with ctx.begin() as work:
+        await work.lookup.organization(organization_id, Permission.MANAGE_ROLES)
+        await organizations.lock(work.connection, organization_id=organization_id)
+        before = await store.list_group_roles(work.connection, organization_id=organization_id)
+        old = {(row.group, name) for row in before for name in row.roles}
+        new = {(validate_name(row.group), name) for row in wanted for name in row.roles}
+        if len(new) > GROUP_ROLES:
+            raise BadRequest(f"An organization has at most {GROUP_ROLES} roles of groups.", "Map fewer groups.")
+        roles = {role.name: role for role in await roles_named(work, organization_id, {name for _, name in old | new})}
+        anybody = new_id()
+        require_assignment(work, organization_id, anybody, [roles[name] for _, name in sorted(old ^ new)])
+        pairs = sorted(new)
+        await store.delete_group_roles(work.connection, organization_id=organization_id)
+        await store.insert_group_roles(
+            work.connection,
+            role_ids=[roles[name].id for _, name in pairs],
+            groups=[group for group, _ in pairs],
+        )
+        shown = [{"groups": [f"{group}: {name}" for group, name in sorted(each)]} for each in (old - new, new - old)]
+        await work.audit(
+            "replace_group_roles", organization_id, *shown, at=f"/organizations/{organization_id}/groupRoles"
+        )
 
 
 async def roles_named(work: Work, organization_id: str, names: Iterable[str]) -> list[Role]:

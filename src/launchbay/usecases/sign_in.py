@@ -15,7 +15,7 @@ from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS
 from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, users
 from launchbay.store.database import Connection, unique_violation_as
-from launchbay.store.users import ConsoleSessionRow, User
+from launchbay.store.users import ConsoleSessionRow, RoleKind, User, leaves_no_administrator
 from launchbay.usecases.context import AppContext, Context
 
 _RANDOM_BYTES = 32
@@ -126,7 +126,42 @@ async def sign_in_with_identity(
             user = await _linked(app, connection, account_policy, identity, address)
         if not user.enabled:
             raise NotAuthenticated("This account is disabled.", "Ask an administrator.", code="SignInFailed")
+        if identity.groups is not None:
+            await _synchronize_roles(app, connection, _actor(user, address), identity.groups)
     return _actor(user, address)
+
+
+async def _synchronize_roles(app: AppContext, connection: Connection, actor: Actor, groups: frozenset[str]) -> None:
+    """Give a member the roles of their groups, and take away those of former groups.
+
+    Nobody becomes a member by this, and nobody loses a role given by hand. The last administrator stays one.
+    """
+    columns = {"user_id": actor.user_id, "groups": sorted(groups)}
+    organization_ids = {row.organization_id for row in await users.list_roles_of_groups(connection, **columns)}
+    for organization_id in sorted(organization_ids):
+        await organizations.lock(connection, organization_id=organization_id)
+        administrators = await users.list_administrators(connection, organization_id=organization_id)
+        rows = [
+            row
+            for row in await users.list_roles_of_groups(connection, **columns)  # as it is now, after waiting
+            if row.organization_id == organization_id and row.is_wanted != row.is_held
+        ]
+        is_last = leaves_no_administrator(administrators, actor.user_id)
+        gained = [row for row in rows if row.is_wanted]
+        lost = [row for row in rows if row.is_held and not (is_last and row.kind == RoleKind.ADMINISTRATOR)]
+        if not gained and not lost:
+            continue
+        await users.assign_role_from_groups(connection, user_id=actor.user_id, role_ids=[row.id for row in gained])
+        await users.revoke_role(connection, user_id=actor.user_id, role_ids=[row.id for row in lost])
+        await app.audit.record(
+            connection,
+            actor,
+            "synchronize_roles",
+            str(permissions.user(actor.user_id)),
+            organization_id=organization_id,
+            before={"lost": [row.name for row in lost]},
+            after={"gained": [row.name for row in gained]},
+        )
 
 
 async def _linked(

@@ -307,10 +307,38 @@ UPDATE roles SET name = %(name)s, permissions = %(permissions)s WHERE id = %(id)
 DELETE FROM roles WHERE id = %(id)s;
 
 -- name: assign_role
--- Assigning twice changes nothing.
+-- Assigning twice changes nothing. What came from a group becomes one that somebody gave.
 INSERT INTO role_assignments (role_id, user_id)
 SELECT id, %(user_id)s FROM unnest(%(role_ids)s::text[]) AS id
-ON CONFLICT DO NOTHING;
+ON CONFLICT (role_id, user_id) DO UPDATE SET from_groups = false WHERE role_assignments.from_groups;
+
+-- name: list_group_roles
+SELECT g.group_name AS "group", array_agg(r.name ORDER BY r.name) AS roles
+FROM group_roles g JOIN roles r ON r.id = g.role_id
+WHERE r.organization_id = %(organization_id)s GROUP BY g.group_name ORDER BY g.group_name;
+
+-- name: delete_group_roles
+DELETE FROM group_roles USING roles WHERE roles.id = group_roles.role_id AND roles.organization_id = %(organization_id)s;
+
+-- name: insert_group_roles
+INSERT INTO group_roles (role_id, group_name)
+SELECT unnest(%(role_ids)s::text[]), unnest(%(groups)s::text[]) ON CONFLICT DO NOTHING;
+
+-- name: list_roles_of_groups
+-- What the groups of a member mean, where they are a member, and what they were assigned because of groups before.
+SELECT r.id, r.organization_id, r.name, r.kind,
+       EXISTS (SELECT FROM group_roles g WHERE g.role_id = r.id AND g.group_name = ANY (%(groups)s::text[])) AS is_wanted,
+       a.user_id IS NOT NULL AS is_held
+FROM memberships m
+JOIN roles r ON r.organization_id = m.organization_id
+LEFT JOIN role_assignments a ON a.role_id = r.id AND a.user_id = m.user_id
+WHERE m.user_id = %(user_id)s AND (coalesce(a.from_groups, false)
+    OR a.user_id IS NULL AND EXISTS (SELECT FROM group_roles g WHERE g.role_id = r.id AND g.group_name = ANY (%(groups)s::text[])))
+ORDER BY r.organization_id, r.name;
+
+-- name: assign_role_from_groups
+INSERT INTO role_assignments (role_id, user_id, from_groups)
+SELECT id, %(user_id)s, true FROM unnest(%(role_ids)s::text[]) AS id ON CONFLICT DO NOTHING;
 
 -- name: revoke_role
 -- Revoking what is not held changes nothing.

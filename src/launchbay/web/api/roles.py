@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from launchbay.auth.permissions import ALIASES, Permission
-from launchbay.store.users import Role
+from launchbay.store.users import GroupRoles, Role
 from launchbay.usecases import permissions, roles
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, list_response
@@ -97,6 +97,44 @@ _NAMES = {"enum": [*Permission, *ALIASES]}
 _PATH = {
     "pattern": "^/(applications/[^/]+(/instances/[^/]+(/workflows/.+)?)?|(environments|services|roles|users)/[^/]+)$"
 }
+
+
+class GroupItem(msgspec.Struct):
+    """A group of the identity provider, and the names of its roles."""
+
+    group: str
+    roles: list[str]
+
+
+_GROUPS = [{"group": "platform-team", "roles": ["Guest"]}]
+
+
+@routes.get(
+    "/organizations/{orgId}/groupRoles",
+    permission="ManageRoles",
+    returns=Returns("The groups, by name.", _GROUPS, type=list[GroupItem]),
+    statuses=(403,),
+    extension=True,
+)
+async def list_group_roles(request: Request[None, None]) -> Response:
+    """List the roles of groups of the identity provider."""
+    rows = await roles.list_group_roles(request.ctx, request.path["orgId"])
+    return JSONResponse([GroupItem(row.group, row.roles) for row in rows])
+
+
+@routes.put(
+    "/organizations/{orgId}/groupRoles",
+    permission="ManageRoles for all users",
+    body=JsonBody(example=_GROUPS),
+    extension=True,
+)
+async def replace_group_roles(request: Request[list[GroupItem], None]) -> None:
+    """Replace the roles of groups.
+
+    Members get and lose these roles when they next sign in through the identity provider.
+    """
+    wanted = [GroupRoles(item.group, item.roles) for item in request.body]
+    await roles.replace_group_roles(request.ctx, request.path["orgId"], wanted)
 
 
 class ExplainQuery(msgspec.Struct, frozen=True):
