@@ -162,7 +162,7 @@ async def test_an_organization_sees_of_its_guests_only_what_they_do_in_it(api: A
     seen = {each["operation"] for each in await entries(api) if each["actor"]["id"] == who.id}
     assert seen == {"accept_membership", "create_application"}
     at_home = accepted(await outsider.get(f"organizations/{own}/audit?actor={who.id}"))
-    assert {each["operation"] for each in at_home} == {"open_session", "generate_token"}
+    assert {each["operation"] for each in at_home} == {"accept_invitation", "open_session", "generate_token"}
 
 
 async def test_who_has_left_home_is_seen_and_disabled_by_nobody(api: Api) -> None:

@@ -15,8 +15,8 @@ from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from tests.support.databases import Databases
 from tests.support.external_services import Provider, begin, consent, identity_provider, query, sign_in
-from tests.support.pages import ORIGIN, Page, browser, get
-from tests.support.service import Api, accepted, fresh_email, person, refused, running_api
+from tests.support.pages import ORIGIN, Page, browser, get, send
+from tests.support.service import PERSON_PASSWORD, Api, accepted, basic, fresh_email, person, refused, running_api
 
 CLIENT: dict[str, Any] = {"oidc_client_id": "launchbay", "oidc_client_secret": "client-secret", "base_url": ORIGIN}
 
@@ -137,6 +137,29 @@ async def test_an_address_that_the_provider_has_not_verified_opens_nothing(api: 
         assert "hasn't verified your email address" in page.text
     await provider.know("carl9")
     assert (await sign_in(api, "carl9")).status == 403
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_linking_ends_what_whoever_made_the_account_may_know(
+    api: Api, provider: Provider, *, is_replaced: bool
+) -> None:
+    """Also a password that they chose as that person, and the tokens made with it."""
+    email, password, token = fresh_email(), PERSON_PASSWORD, ""
+    body = {"email": email, "name": "Ann", "password": password, "roles": ["Guest"]}
+    accepted(await api.post(f"organizations/{api.organization}/users", body))
+    caller = api.caller(basic(email, password))
+    async with browser(api) as visitor:
+        if is_replaced:
+            body = {"currentPassword": password, "newPassword": "thirteen quiet ferries"}
+            accepted(await caller.put("users/me/password", body))
+            caller = api.caller(basic(email, "thirteen quiet ferries"))
+            token = (await send(visitor, "/refreshToken", email=email, password="thirteen quiet ferries")).token
+        accepted(await caller.get("organizations"))
+        subject = f"linked-{is_replaced}"
+        await provider.know(subject, email=email, email_verified=True)
+        assert (await sign_in(api, subject)).status == 200
+        refused(await caller.get("organizations"), 401, "NotAuthenticated")
+        refused(await visitor.post("/refreshToken/jwtBearer", json={"refreshToken": token}), 401)
 
 
 async def test_addresses_are_compared_without_regard_to_case(api: Api, provider: Provider) -> None:

@@ -89,8 +89,43 @@ async def test_one_user_is_read_in_full(api: Api) -> None:
 
 
 async def test_a_user_with_a_password_signs_in_at_once(api: Api) -> None:
-    who = await person(api, "Guest")
-    assert [row["id"] for row in accepted(await who.get("organizations"))] == [api.organization]
+    """As programs do, whose accounts are made with a password."""
+    email = fresh_email()
+    body = {"email": email, "name": "Program", "password": PERSON_PASSWORD, "roles": ["Guest"]}
+    assert set(accepted(await api.post(users(api.organization), body))) == {"id"}
+    program = api.caller(basic(email, PERSON_PASSWORD))
+    assert [row["id"] for row in accepted(await program.get("organizations"))] == [api.organization]
+
+
+async def test_a_password_that_somebody_else_chose_only_leads_to_an_own_one(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    outsider, organization, _ = await api.outsider()
+    email, own = fresh_email(), "thirteen quiet ferries"
+    body = {"email": email, "name": "Ann", "password": PERSON_PASSWORD}
+    accepted(await outsider.post(users(organization), body))
+    invited = accepted(await api.post(users(api.organization), {"email": email, "name": "Ann"}))["invitation"]
+    given = api.caller(basic(email, PERSON_PASSWORD))
+    refused(await given.post("users/me/invitations", {"invitation": invited}), 403, "PasswordChangeRequired")
+    assert (await send(visitor, "/refreshToken", email=email, password=PERSON_PASSWORD)).status == 403
+    page = await send(visitor, "/console/signIn", email=email, password=PERSON_PASSWORD, next="/console/account")
+    assert (page.status, page.fields["email"], page.fields["newPassword"]) == (403, email, "")
+    assert "launchbay_session" not in page.answer.headers.get("set-cookie", "")
+
+    async def choose(new: str, repeated: str, current: str = PERSON_PASSWORD) -> httpx.Response:
+        form = {"email": email, "next": "/console/account", "currentPassword": current}
+        form |= {"newPassword": new, "repeatedPassword": repeated}
+        return await visitor.post("/console/newPassword", data=form, headers={"Sec-Fetch-Site": "same-origin"})
+
+    for new, repeated in ((own, "another"), (PERSON_PASSWORD, PERSON_PASSWORD), ("short", "short")):
+        assert (await choose(new, repeated)).status_code == 400
+    assert (await choose(own, own, "wrong")).status_code == 401
+    done = await choose(own, own)
+    assert (done.status_code, done.headers["location"]) == (303, "/console/signIn?next=/console/account")
+    refused(await given.get("organizations"), 401, "NotAuthenticated")
+    signed_in = await visitor.post("/console/signIn", data={"email": email, "password": own})
+    assert signed_in.status_code == 303
+    accepted(await api.caller(basic(email, own)).post("users/me/invitations", {"invitation": invited}))
 
 
 async def test_a_user_without_a_password_gets_a_link_and_cannot_sign_in(api: Api) -> None:

@@ -62,8 +62,7 @@ def test_user_data_is_written_and_its_secrets_stay_covered(page: Page, site: Sit
 def test_a_reader_is_offered_nothing_that_would_be_refused(browser: Browser, site: Site) -> None:
     instance = launched(site)
     email = f"{fresh_name('reader').replace(' ', '')}@example.org"
-    person = {"email": email, "name": "Reader", "password": "a good password", "roles": ["Guest"]}
-    site.ask("POST", f"organizations/{site.organization}/users", person)
+    site.add_user(email, "Reader", "a good password", ["Guest"])
     context = browser.new_context(base_url=site.url)
     try:
         page = context.new_page()

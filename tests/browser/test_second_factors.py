@@ -28,8 +28,7 @@ def named(site: Site, browser: Browser) -> Iterator[Page]:
 
 def member(site: Site) -> str:
     email = f"{fresh_name('key').replace(' ', '')}@example.org"
-    body = {"email": email, "name": "Key holder", "password": PASSWORD, "roles": ["Guest"]}
-    site.ask("POST", f"organizations/{site.organization}/users", body)
+    site.add_user(email, "Key holder", PASSWORD, ["Guest"])
     return email
 
 

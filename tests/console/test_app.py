@@ -8,7 +8,7 @@ import pytest
 from launchbay.console.app import ROUTES
 from launchbay.console.request import PageRoute
 from tests.support.pages import browser
-from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_email, fresh_name, person
+from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -83,11 +83,10 @@ async def test_no_form_is_taken_without_its_token(api: Api, visitor: httpx.Async
 @pytest.mark.parametrize("page", [page for page in OWN if page.path not in {*_PERSONAL, _EXPLANATION}], ids=name_of)
 async def test_an_administrator_of_another_organization_gets_nothing(api: Api, page: PageRoute) -> None:
     known = await objects(api)
-    email = fresh_email()
     _, organization, _ = await api.outsider()
     assert organization != api.organization
     async with browser(api) as client:
-        await _sign_in_as_outsider(api, client, email)
+        await _sign_in_as_outsider(api, client)
         path = filled(page, known)
         if page.method == "GET":
             answer = await client.get(path)
@@ -101,29 +100,27 @@ async def test_an_administrator_of_another_organization_gets_nothing(api: Api, p
 
 async def test_an_outsider_is_explained_nothing(api: Api) -> None:
     async with browser(api) as client:
-        await _sign_in_as_outsider(api, client, fresh_email())
+        await _sign_in_as_outsider(api, client)
         question = {"permission": "Read", "path": f"/environments/{api.environment}"}
         answer = await client.get(_EXPLANATION.replace("{id}", api.organization), params=question)
     assert "an organization that you do not belong to" in answer.text
 
 
-async def _sign_in_as_outsider(api: Api, client: httpx.AsyncClient, email: str) -> None:
+async def _sign_in_as_outsider(api: Api, client: httpx.AsyncClient) -> None:
     """Sign in as somebody who administers an organization of their own, and belongs to no other."""
     created = accepted(await api.post("organizations", {"name": fresh_name("elsewhere")}))["id"]
-    person = {"email": email, "name": "Outsider", "password": "a good password", "roles": ["Administrator"]}
-    accepted(await api.post(f"organizations/{created}/users", person))
-    answer = await client.post("/console/signIn", data={"email": email, "password": "a good password"})
+    who = await person(api, "Administrator", organization=created)
+    answer = await client.post("/console/signIn", data={"email": who.email, "password": who.password})
     assert answer.status_code == 303, answer.text
 
 
 async def test_a_disabled_account_is_out_with_its_next_page(api: Api) -> None:
-    email = fresh_email()
     people = f"organizations/{api.organization}/users"
-    user = accepted(await api.post(people, {"email": email, "name": "Leaver", "password": "a good password"}))["id"]
+    who = await person(api)
     async with browser(api) as client:
-        await client.post("/console/signIn", data={"email": email, "password": "a good password"})
+        await client.post("/console/signIn", data={"email": who.email, "password": who.password})
         assert (await client.get("/console/account")).status_code == 200
-        accepted(await api.put(f"{people}/{user}", {"enabled": False}))
+        accepted(await api.put(f"{people}/{who.id}", {"enabled": False}))
         answer = await client.get("/console/account")
     assert answer.status_code == 303
     assert "Max-Age=0" in answer.headers["set-cookie"]

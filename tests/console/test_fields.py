@@ -22,7 +22,7 @@ from launchbay.console.forms import Form
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, Type
 from tests.support.manifests import DEPOT, SHELF, SHOP, compiled
 from tests.support.pages import browser
-from tests.support.service import EMAIL, PASSWORD, Api, accepted
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, person
 
 MANIFEST = """\
 application:
@@ -249,17 +249,15 @@ async def test_a_reconfiguration_leaves_submodules_as_they_are_but_for_what_is_c
 
 async def test_an_application_that_the_person_may_not_see_is_not_looked_into(api: Api, shop: dict[str, str]) -> None:
     entries = [f"{name}: [/applications/{shop['shop']}, /environments/*]" for name in ("Read", "CreateInstance")]
-    email = "narrow@example.org"
     role = accepted(
         await api.post(
             f"organizations/{api.organization}/roles",
             {"name": "Shopkeeper", "permissions": "".join(f"- {entry}\n" for entry in entries)},
         )
     )
-    person = {"email": email, "name": "Narrow", "password": "a good password", "roles": [role["name"]]}
-    accepted(await api.post(f"organizations/{api.organization}/users", person))
+    who = await person(api, role["name"])
     async with browser(api) as client:
-        await client.post("/console/signIn", data={"email": email, "password": "a good password"})
+        await client.post("/console/signIn", data={"email": who.email, "password": who.password})
         page = await client.get(f"/console/applications/{shop['shop']}/launch")
     assert page.status_code == 200
     assert "You need the permission Read" in page.text

@@ -64,7 +64,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/organizations/{id}/webhooks/{webhook}": {"event": "status"},
 }
 # Of the caller's own, for whoever has signed in.
-_PERSONAL = re.compile(r"/console/(account|tokens|sessions|invitations|manifests|signOut|theme|signIn)")
+_PERSONAL = re.compile(r"/console/(account|tokens|sessions|invitations|manifests|signOut|theme|signIn|newPassword)")
 # Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
 _NO_OCCASION = {"/console/applications/{id}/source/refresh", "/console/environments/{id}/default"}
 POSTS = [page for page in ROUTES if page.method == "POST" and not _PERSONAL.match(page.path)]

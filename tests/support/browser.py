@@ -53,6 +53,15 @@ class Site:
         assert answer.status_code == 200, (method, path, answer.status_code, answer.text)
         return answer.json()
 
+    def add_user(self, email: str, name: str, password: str, roles: list[str]) -> str:
+        """Add a user who has replaced the password that they were given with this one; return the ID."""
+        given = {"email": email, "name": name, "password": f"given: {password}", "roles": roles}
+        created: str = self.ask("POST", f"organizations/{self.organization}/users", given)["id"]
+        own = {"currentPassword": given["password"], "newPassword": password}
+        auth = httpx.BasicAuth(email, f"given: {password}")
+        assert self.api.put("users/me/password", json=own, auth=auth).status_code == 200
+        return created
+
     def application(self, manifest: str | None = None, name: str = "") -> str:
         """Create an application, with this manifest unless it is None, and return its id."""
         name = name or fresh_name("application")

@@ -151,9 +151,15 @@ class Planter:
         first = self.new("password of a new user")
         await self.made("users", users, {"email": "ann@example.org", "name": "Ann", "password": first})
         for number in (1, 2):
-            password = self.new(f"password of another user {number}")
-            body = {"email": f"user{number}@example.org", "name": "U", "password": password, "roles": ["Guest"]}
+            given, password = (
+                self.new(f"given password of user {number}"),
+                self.new(f"password of another user {number}"),
+            )
+            body = {"email": f"user{number}@example.org", "name": "U", "password": given, "roles": ["Guest"]}
             accepted(await self.admin.post(users, body))
+            async with self.caller(basic(str(body["email"]), given)) as client:
+                own = {"currentPassword": given, "newPassword": password}
+                accepted(await Caller(client).put("users/me/password", own))
         wrong_type = {"email": "x@example.org", "name": "X", "password": {"deep": self.new("password of a wrong type")}}
         self.refused(await self.admin.post(users, wrong_type))
         taken = {"email": "ann@example.org", "name": "X", "password": self.new("password for a taken address")}

@@ -338,11 +338,14 @@ def fresh_email() -> str:
 
 
 async def person(api: Api, *roles: str, organization: str = "", by: Caller | None = None) -> Person:
-    """Add a user with these roles to an organization, and return them."""
+    """Add a user with these roles to an organization, who chooses a password, and return them."""
     email = fresh_email()
-    body = {"email": email, "name": "Person", "password": PERSON_PASSWORD, "roles": list(roles)}
+    body = {"email": email, "name": "Person", "roles": list(roles)}
     created = accepted(await (by or api).post(f"organizations/{organization or api.organization}/users", body))
-    assert set(created) == {"id"}
+    form = {"password": PERSON_PASSWORD, "repeated": PERSON_PASSWORD}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(api.parts.app)) as visitor:
+        chosen = await visitor.post(created["invitation"], data=form, headers={"Sec-Fetch-Site": "same-origin"})
+    assert chosen.status_code == 200, chosen.text
     return Person(api, created["id"], email, PERSON_PASSWORD)
 
 

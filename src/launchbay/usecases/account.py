@@ -37,6 +37,17 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
     ctx.app.sign_in.invalidate(caller.id)
 
 
+async def replace_password(app: AppContext, credentials: BasicCredentials, new: str, address: str) -> None:
+    """Replace a password that somebody else chose.
+
+    Raises as `change_password`, and NotAuthenticated for wrong credentials.
+    """
+    actor, _ = await app.sign_in.verify_password(credentials, address)
+    if new == credentials.password:
+        raise BadRequest("The new password is the old one.", "Choose another one.", code="WeakPassword")
+    await change_password(Context(app, actor), credentials.password, new)
+
+
 async def sign_out_everywhere(ctx: Context) -> None:
     """End all the caller's sessions of the console, refresh tokens and session tokens."""
     async with ctx.begin() as work:

@@ -21,6 +21,7 @@ from launchbay.store import second_factors as store
 from launchbay.store.database import Connection
 from launchbay.store.second_factors import FactorKind, FactorRow, Purpose, StepRow
 from launchbay.usecases.context import AppContext, Context
+from launchbay.usecases.sign_in import require_own_password
 
 _RANDOM_BYTES = 32
 _LONGEST = 100  # characters of what can be a token at all
@@ -62,9 +63,11 @@ class OwnFactors(NamedTuple):
 async def begin_sign_in(app: AppContext, credentials: BasicCredentials, address: str) -> Actor | SecondStep:
     """Return the caller, or the next step if the password alone is not enough.
 
-    Raises as `BasicAuthentication`.
+    Raises as `BasicAuthentication`, and NotAllowed for a password that must be replaced first.
     """
     actor, needed = await app.sign_in.verify_password(credentials, address)
+    async with app.database.connection() as connection:
+        await require_own_password(connection, actor.user_id)
     if needed is SecondFactor.NOT_NEEDED:
         return actor
     must_set_up = needed is SecondFactor.MISSING

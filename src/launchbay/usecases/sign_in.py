@@ -180,6 +180,9 @@ async def _linked(
         raise NotAllowed(
             f"The account {user.email} belongs to somebody else at the identity provider.", "Ask an administrator."
         )
+    if await users.end_inherited_password(connection, id=user.id):
+        # Whoever made the account may know the password, and may have signed in with it.
+        await users.end_credentials(connection, user_id=user.id)
     await app.audit.record_own(
         connection,
         _actor(user, address),
@@ -243,6 +246,16 @@ def _actor(user: User, address: str) -> Actor:
 
 
 _PREFIX = "lbc_"  # identifies the token for people and secret scanners
+
+
+async def require_own_password(connection: Connection, user_id: str) -> None:
+    """Raise NotAllowed if somebody else chose the user's password."""
+    if await users.is_password_given(connection, id=user_id):
+        raise NotAllowed(
+            "Somebody else chose this password. It is good only for choosing your own.",
+            "Do that at /console/newPassword, or with PUT /api/1/users/me/password.",
+            code="PasswordChangeRequired",
+        )
 
 
 async def open_session(ctx: Context) -> Session:

@@ -25,7 +25,7 @@ from launchbay.store.database import unique_violation_as
 from launchbay.store.users import AccountRow, OrganizationUserRow, PendingMemberRow, PendingMembershipRow, User
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
-from launchbay.usecases.sign_in import Invitation, invite
+from launchbay.usecases.sign_in import Invitation, invite, require_own_password
 
 _RANDOM_BYTES = 32
 _LONGEST = 100  # characters of what can be a token at all
@@ -124,6 +124,8 @@ async def create_user(
             await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id)
             if password_hash is None:
                 invitation = await invite(work.connection, user_id)
+            else:
+                await users.mark_password_given(work.connection, id=user_id)
         require_assignment(work, organization_id, user_id, wanted)
         role_ids = [role.id for role in wanted]
         if existing is None:
@@ -314,11 +316,13 @@ async def read_invitation(ctx: Context, link: str) -> PendingMembershipRow:
 async def accept_membership(ctx: Context, link: str) -> str:
     """Join the organization that a link invites to, and return its id.
 
-    `link` is the whole link or its last part. Raises NotFound as `read_invitation`.
+    `link` is the whole link or its last part. Raises NotFound as `read_invitation`, and NotAllowed for a password that
+    must be changed first.
     """
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
         found = await _invitation(work, caller, link)
+        await require_own_password(work.connection, caller.id)
         await organizations.lock(work.connection, organization_id=found.organization_id)
         found = await _invitation(work, caller, link)  # as it is now, after waiting
         await users.accept_pending_membership(work.connection, user_id=caller.id, token_hash=_hash(link))

@@ -1,5 +1,7 @@
 """Signing in and out, and the theme."""
 
+from urllib.parse import quote
+
 from starlette.responses import RedirectResponse, Response
 
 from launchbay.auth import second_factors as codes
@@ -8,13 +10,14 @@ from launchbay.auth.cookies import session_cookie, set_cookie
 from launchbay.auth.permissions import Actor
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, SIGN_IN, THEME_COOKIE, THEMES, PageRequest, Routes, safe_path
-from launchbay.errors import LaunchbayError, NotAuthenticated
+from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated
 from launchbay.store.second_factors import Purpose
-from launchbay.usecases import second_factors
+from launchbay.usecases import account, second_factors
 from launchbay.usecases.context import Context
 from launchbay.usecases.second_factors import SetUp
 from launchbay.usecases.sign_in import close_session, open_session
 
+NEW_PASSWORD = "/console/newPassword"  # noqa: S105 - the path of a page
 _YEAR_S = 365 * 24 * 3600
 routes = Routes()
 
@@ -44,6 +47,8 @@ async def sign_in(page_request: PageRequest) -> Response:
             return await next_page(page_request, token=found.token)
         return await _signed_in(page_request, found)
     except LaunchbayError as error:
+        if error.code == "PasswordChangeRequired":
+            return await new_password_page(page_request, error)
         return await sign_in_page(page_request, error)
 
 
@@ -144,6 +149,27 @@ async def _signed_in(request: PageRequest, actor: Actor) -> Response:
     cookie = session_cookie(session.token, session.expires_in_s, secure=request.is_secure)
     response.headers.append("Set-Cookie", cookie)
     return response
+
+
+@routes.get(NEW_PASSWORD, public=True)
+async def new_password_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the page where people replace a password that somebody else chose."""
+    email, following = request.form.text("email"), request.form.text("next")
+    return await request.page("new_password.html", problem=problem, email=email, next=following)
+
+
+@routes.post(NEW_PASSWORD, public=True)
+async def choose_password(request: PageRequest) -> Response:
+    form = request.form
+    try:
+        if form.raw("newPassword") != form.raw("repeatedPassword"):
+            raise BadRequest("The new passwords don't match.", code="WrongPassword")
+        credentials = BasicCredentials(form.text("email"), form.raw("currentPassword"))
+        await account.replace_password(request.app, credentials, form.raw("newPassword"), request.address)
+    except LaunchbayError as error:
+        return await new_password_page(request, error)
+    following = safe_path(form.text("next"))
+    return request.redirect(SIGN_IN if following == HOME else f"{SIGN_IN}?next={quote(following, safe='/')}")
 
 
 @routes.post("/console/signOut")

@@ -15,7 +15,21 @@ INSERT INTO users (id, email, name, password_hash) VALUES (%(id)s, %(email)s, %(
 
 -- name: set_password
 -- A new password ends every verification of the old one.
-UPDATE users SET password_hash = %(password_hash)s, access_stamp = nextval('access_stamps') WHERE id = %(id)s;
+UPDATE users SET password_hash = %(password_hash)s, access_stamp = nextval('access_stamps'),
+                 password_origin = CASE WHEN password_hash IS NULL OR password_origin = 'given' THEN 'replaced'
+                                        ELSE password_origin END
+WHERE id = %(id)s;
+
+-- name: mark_password_given
+UPDATE users SET password_origin = 'given' WHERE id = %(id)s;
+
+-- name: is_password_given
+SELECT password_origin = 'given' FROM users WHERE id = %(id)s;
+
+-- name: end_inherited_password
+-- No row: nobody else had to do with the password, or there is none.
+UPDATE users SET password_hash = NULL, password_origin = 'own'
+WHERE id = %(id)s AND password_origin <> 'own' AND password_hash IS NOT NULL;
 
 -- name: renew_hash
 -- The same password, hashed with today's parameters: what was verified stays verified. No row: it was changed meanwhile.
