@@ -20,6 +20,11 @@ _PERSONAL = {
     "/console/account",
     "/console/account/password",
     "/console/account/sign-out-everywhere",
+    "/console/account/secondFactors",
+    "/console/account/secondFactors/setUp",
+    "/console/account/secondFactors/{id}/remove",
+    "/console/account/recoveryCodes",
+    "/console/account/tokens",
     "/console/signOut",
     "/console/manifests/check",
 }
