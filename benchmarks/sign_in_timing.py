@@ -9,6 +9,7 @@ import statistics
 import time
 
 from launchbay.auth.authentication import PARAMETERS, BasicAuthentication, BasicCredentials, Passwords
+from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.clock import SystemClock
 from launchbay.errors import NotAuthenticated
@@ -41,8 +42,10 @@ async def measure(url: str) -> dict[str, list[float]]:
         passwords = Passwords()
         for number in range(ROUNDS):
             for kind, email in KINDS.items():
-                clock = SystemClock()
-                basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
+                async with database.connection() as connection:
+                    await connection.execute("TRUNCATE wrong_sign_ins")
+                throttle = SignInThrottle(database, SecretKey(bytes(32)))
+                basic = BasicAuthentication(database, passwords, throttle, SystemClock())
                 begin = time.perf_counter()
                 try:
                     await basic.authenticate(BasicCredentials(email, f"wrong {number}"), "127.0.0.1")

@@ -218,6 +218,20 @@ async def test_a_stream_ends_with_the_session_of_its_caller(
     databases.drop(url)
 
 
+async def test_a_stream_ends_at_once_with_the_access_token_that_opened_it(api: Api, port: int, instance: str) -> None:
+    path = f"organizations/{api.organization}/accessTokens"
+    tokens = [accepted(await api.post(path, {})) for _ in range(2)]
+    first, second = (stream(port, instance, authorization=f"Bearer {each['token']}") for each in tokens)
+    async with first as ending, second as staying:
+        for events in (ending, staying):
+            assert await events.next() is not None
+        accepted(await api.delete(f"{path}/{tokens[0]['id']}"))
+        async with asyncio.timeout(5):
+            assert await ending.ended()
+        await api.run(instance, "launch")
+        await staying.until("job", status="Succeeded")
+
+
 async def test_streams_end_at_once_when_their_person_signs_out_at_another_server(databases: Databases) -> None:
     """Of all kinds of credentials, long before the next look at a quiet instance."""
     url = databases.create()

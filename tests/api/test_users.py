@@ -9,8 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.databases import Databases
-from tests.support.pages import browser, get, send
+from tests.support.pages import ORIGIN, browser, get, send
 from tests.support.service import (
+    EMAIL,
+    PASSWORD,
     PERSON_PASSWORD,
     UNKNOWN,
     Api,
@@ -296,8 +298,8 @@ async def test_a_password_is_changed_by_who_knows_it(api: Api) -> None:
 
 async def test_guessing_the_current_password_is_slowed_down(api: Api) -> None:
     who = await person(api)
-    body = {"currentPassword": "guess", "newPassword": "mine"}
-    statuses = [(await who.put("users/me/password", body)).status_code for _ in range(8)]
+    bodies = [{"currentPassword": f"guess {number}", "newPassword": "mine"} for number in range(12)]
+    statuses = [(await who.put("users/me/password", body)).status_code for body in bodies]
     assert statuses[0] == 400
     assert statuses[-1] == 429
 
@@ -430,3 +432,41 @@ async def test_links_lead_to_the_base_address_that_is_set(databases: Databases) 
         _, _, link = await invite(api)
         assert link.startswith("https://orchestra.example/bay/invitation/")
     databases.drop(url)
+
+
+async def test_an_administrator_sees_and_lifts_a_block(api: Api) -> None:
+    who = await person(api, "Guest")
+    stranger = await api.member("ManageUsers: [/users/none]")
+    blocks = f"organizations/{api.organization}/signInBlocks"
+    for number in range(11):
+        answer = await api.caller(basic(who.email, f"guess {number}")).get("organizations")
+    refused(answer, 429, "TooManyRequests")
+    [block] = [row for row in accepted(await api.get(blocks)) if row["id"] == who.id]
+    assert 0 < block.pop("seconds") <= 60
+    assert block == {"id": who.id, "name": "Person", "email": who.email}
+    assert accepted(await stranger.get(blocks)) == []
+    path = f"{users(api.organization)}/{who.id}/signInBlock"
+    refused(await stranger.delete(path), 403, "NotAllowed")
+    accepted(await api.delete(path))
+    refused(await api.delete(path), 404, "NotFound")
+    assert who.id not in {row["id"] for row in accepted(await api.get(blocks))}
+    refused(await api.caller(basic(who.email, "another guess")).get("organizations"), 401, "NotAuthenticated")
+    accepted(await api.caller(basic(who.email, PERSON_PASSWORD)).get("organizations"))
+    log = accepted(await api.get(f"organizations/{api.organization}/audit?object={who.id}"))
+    assert {"block_sign_in", "lift_sign_in_block"} <= {entry["operation"] for entry in log}
+
+
+async def test_the_page_of_a_user_shows_and_lifts_a_block(api: Api) -> None:
+    who = await person(api, "Guest")
+    page = f"/console/organizations/{api.organization}/users/{who.id}"
+    async with browser(api) as administrator:
+        await administrator.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        assert "Lift the block" not in (await administrator.get(page)).text
+        for number in range(10):
+            await api.caller(basic(who.email, f"guess {number}")).get("organizations")
+        shown = await get(administrator, page)
+        assert "Lift the block" in shown.text
+        fields = {"formToken": shown.fields["formToken"]}
+        lifted = await administrator.post(f"{page}/unblock", data=fields, headers={"Origin": ORIGIN})
+        assert lifted.status_code == 303
+        assert "Lift the block" not in (await administrator.get(page)).text

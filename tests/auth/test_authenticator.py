@@ -7,9 +7,9 @@ import pytest
 
 from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
 from launchbay.auth.permissions import Method
-from launchbay.auth.secret_key import read_secret_key
+from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.auth.throttle import SignInThrottle
-from launchbay.auth.tokens import KeyRing, SessionTokens
+from launchbay.auth.tokens import AccessTokens, KeyRing, SessionTokens
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.store import users
@@ -34,12 +34,13 @@ async def world(database: Database, tmp_path: Path) -> World:
     clock = HandClock()
     keys = KeyRing(database, read_secret_key(tmp_path / "secret.key"), clock, 3600)
     sessions = SessionTokens(keys, clock, "launchbay", 3600)
-    basic = BasicAuthentication(database, Passwords(), SignInThrottle(clock), clock)
+    throttle = SignInThrottle(database, SecretKey(bytes(32)))
+    basic = BasicAuthentication(database, Passwords(), throttle, clock)
     async with database.connection() as connection:
         ann = await users.get(connection, id=await make_user(connection, password_hash=PARAMETERS.hash("pw")))
     assert ann is not None
     return World(
-        Authenticator(basic, sessions),
+        Authenticator(basic, sessions, AccessTokens(database), throttle),
         "Bearer " + (await sessions.issue(RedeemedTokenRow(ann.id, ann.email, ann.name, 1, new_id()))).token,
     )
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.auth import permissions
+from launchbay.auth import gate, permissions
 from launchbay.auth.gate import (
     ADMINISTRATOR_TEXT,
     ALL_GRANTS,
@@ -306,3 +306,74 @@ def test_any_text_is_either_read_or_refused_cleanly(text: str) -> None:
         first = "Line 0"
         assert all(isinstance(found, Entry) for found in entries)
     assert first.startswith("Line ")
+
+
+@pytest.mark.parametrize(
+    ("entries", "scope", "within"),
+    [
+        (["Read: [/applications/*]"], ["Read: [/*]"], True),
+        (["Read: [/*]"], ["Read: [/applications/*]"], False),
+        (["Read: [/applications/a*]"], ["Read: [/applications/*]"], True),
+        (["Read: [/applications/ab*]"], ["Read: [/applications/a*]"], True),
+        (["Read: [/applications/a*]"], ["Read: [/applications/ab*]"], False),
+        (["Read: [/applications/*/instances/x]"], ["Read: [/applications/*]"], True),
+        (["Read: [/applications/*]"], ["Read: [/applications/*/instances/*]"], False),
+        (["Read: [/*s/a]"], ["Read: [/applications/a]"], False),
+        (["Read: [/applications/a]"], ["EditApplication: [/*]"], False),
+        (["Read: [/roles/a]", "Read: [/users/b]"], ["Read: [/roles/*]", "Read: [/users/*]"], True),
+        # A kind that the scope limits must stay limited.
+        (["CreateInstance: [/applications/*]"], ["CreateInstance: [/applications/*, /environments/dev]"], False),
+        (
+            ["CreateInstance: [/applications/a, /environments/dev]"],
+            ["CreateInstance: [/applications/*, /environments/dev]"],
+            True,
+        ),
+        (["CreateInstance: [/applications/*]"], ["CreateInstance: [/*]"], True),
+        (["CreateInstance: [/applications/*, /environments/dev]"], ["CreateInstance: [/applications/*]"], False),
+        ([], ["Read: [/*]"], True),
+    ],
+)
+def test_entries_are_within_a_scope_that_allows_all_that_they_do(
+    entries: list[str], scope: list[str], within: bool
+) -> None:
+    texts = ("".join(f"- {entry}\n" for entry in each) for each in (entries, scope))
+    assert gate.is_within(*map(read_role_text, texts)) is within
+
+
+_SEGMENTS = st.sampled_from(["applications", "environments", "*", "a", "ab", "a*", "*b", "instances"])
+_PATTERNS = st.lists(_SEGMENTS, min_size=1, max_size=4).map(lambda parts: "/" + "/".join(parts))
+_ENTRIES = st.lists(
+    st.lists(_PATTERNS, min_size=1, max_size=3).map(lambda texts: f"- Read: [{', '.join(texts)}]\n"),
+    min_size=1,
+    max_size=2,
+).map("".join)
+_PATHS = st.sampled_from(["a", "b", "ab", "aab"])
+_RESOURCES = st.one_of(
+    st.builds(permissions.application, _PATHS),
+    st.builds(permissions.instance, _PATHS, _PATHS),
+    st.builds(permissions.environment, _PATHS),
+)
+
+
+@given(_ENTRIES, _ENTRIES, st.lists(_RESOURCES, min_size=1, max_size=3))
+def test_what_is_within_a_scope_never_allows_more_than_it(entries: str, scope: str, touched: list[Resource]) -> None:
+    one, other = read_role_text(entries), read_role_text(scope)
+    if gate.is_within(one, other) and _allows(one, touched):
+        assert _allows(other, touched)
+
+
+def _allows(entries: tuple[Entry, ...], touched: list[Resource]) -> bool:
+    grants = Grants((RoleGrants("role", entries),))
+    return gate.decide(grants, Permission.READ, tuple(touched)).allowed
+
+
+@given(_ENTRIES, _ENTRIES, st.lists(_RESOURCES, min_size=1, max_size=3))
+def test_a_scope_and_the_roles_allow_what_both_allow(role: str, scope: str, touched: list[Resource]) -> None:
+    one, other = read_role_text(role), read_role_text(scope)
+    grants = Grants((RoleGrants("role", one),), scope=RoleGrants("token", other))
+    decision, reason = gate.explain(grants, Permission.READ, tuple(touched))
+    assert decision.allowed is (_allows(one, touched) and _allows(other, touched))
+    assert decision == gate.decide(grants, Permission.READ, tuple(touched))
+    assert _allows(other, touched) or "'token'" in reason
+    assert gate.holds(grants, Permission.READ)
+    assert not gate.holds(grants, Permission.EDIT_APPLICATION)

@@ -3,16 +3,12 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from launchbay.auth.throttle import AddressThrottle
 from launchbay.auth.tokens import GeneratedToken, RefreshTokens
 from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
 from launchbay.store import users
 from launchbay.store import users as stored
 from launchbay.store.database import Database
-from tests.support.clock import HandClock
 from tests.support.worlds import make_user
-
-HOME = "198.51.100.7"
 
 
 class World:
@@ -20,7 +16,7 @@ class World:
         self.database = database
         self.ann = ann
         self.events: list[tuple[str, str]] = []  # kind and detail
-        self.tokens = RefreshTokens(AddressThrottle(HandClock()))
+        self.tokens = RefreshTokens()
 
     async def generate(self, user_id: str | None = None) -> GeneratedToken | TooManyRequests:
         with capture_logs() as logs:
@@ -37,9 +33,9 @@ class World:
         assert isinstance(generated, GeneratedToken)
         return generated
 
-    async def redeem(self, token: str, address: str = HOME) -> str:
+    async def redeem(self, token: str) -> str:
         async with self.database.connection() as connection:
-            return (await self.tokens.redeem(connection, token, address)).id
+            return (await self.tokens.redeem(connection, token)).id
 
     async def refuses(self, token: str) -> bool:
         try:
@@ -140,21 +136,6 @@ async def test_a_disabled_user_redeems_and_generates_nothing(world: World) -> No
 async def test_what_is_no_token_of_ours_is_refused(world: World, token: str) -> None:
     await world.token()
     assert await world.refuses(token)
-
-
-async def test_many_wrong_tokens_slow_their_address_down_and_no_other(world: World) -> None:
-    token = (await world.token()).token
-    for _ in range(100):
-        assert await world.refuses("wrong")
-    with pytest.raises(TooManyRequests):
-        await world.redeem(token)
-    assert await world.redeem(token, "203.0.113.9") == world.ann
-
-
-async def test_good_tokens_never_slow_an_address_down(world: World) -> None:
-    token = (await world.token()).token
-    for _ in range(120):
-        await world.redeem(token)
 
 
 async def test_ten_tokens_an_hour_then_a_block_of_a_quarter_of_an_hour(world: World) -> None:

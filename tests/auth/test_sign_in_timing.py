@@ -9,6 +9,7 @@ from math import sqrt
 import pytest
 
 from launchbay.auth.authentication import PARAMETERS, BasicAuthentication, BasicCredentials, Passwords
+from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.clock import SystemClock
 from launchbay.errors import NotAuthenticated
@@ -31,8 +32,10 @@ def longer_by(some: Sequence[float], others: Sequence[float]) -> float:
 
 async def refusal_s(database: Database, passwords: Passwords, email: str, number: int) -> float:
     """Return how long one refusal takes, by an authentication that remembers nothing of the others."""
-    clock = SystemClock()
-    basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
+    throttle = SignInThrottle(database, SecretKey(bytes(32)))
+    basic = BasicAuthentication(database, passwords, throttle, SystemClock())
+    async with database.connection() as connection:
+        await connection.execute("TRUNCATE wrong_sign_ins")
     began = time.perf_counter()
     with pytest.raises(NotAuthenticated):
         await basic.authenticate(BasicCredentials(email, f"wrong {number}"), "127.0.0.1")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.permissions import Method
 from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
-from launchbay.auth.throttle import AddressThrottle
 from launchbay.auth.tokens import GeneratedToken, KeyRing, RefreshTokens, SessionTokens
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import is_id, new_id
@@ -77,10 +76,10 @@ async def world(database: Database, tmp_path: Path) -> World:
 
 async def test_a_session_token_names_its_caller(world: World) -> None:
     async with world.database.connection() as connection:
-        refresh = RefreshTokens(AddressThrottle(world.clock))
+        refresh = RefreshTokens()
         generated = await refresh.generate(connection, world.ann.id, "")
         assert isinstance(generated, GeneratedToken)
-        user = await refresh.redeem(connection, generated.token, "198.51.100.7")
+        user = await refresh.redeem(connection, generated.token)
     session = await world.sessions.issue(user)
     actor = await world.sessions.authenticate(session.token, "198.51.100.7")
     assert (actor.user_id, actor.email, actor.name) == (world.ann.id, world.ann.email, world.ann.name)

@@ -18,6 +18,7 @@ _PERSONAL = {
     "/console",
     "/console/organizations",
     "/console/account",
+    "/console/account/accessTokens",
     "/console/account/password",
     "/console/account/sign-out-everywhere",
     "/console/account/secondFactors",

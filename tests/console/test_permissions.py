@@ -59,6 +59,10 @@ SENT: dict[str, dict[str, str]] = {
     "/console/roles/{id}": {"name": "{fresh}", "permissions": "[]"},
     "/console/organizations/{id}/users": {"email": "{fresh}@example.org"},
     "/console/organizations/{id}/users/{user}/enabled": {"do": "disable"},
+    "/console/organizations/{id}/serviceAccounts": {"name": "{fresh}"},
+    "/console/organizations/{id}/serviceAccounts/{account}": {"name": "{fresh}"},
+    "/console/organizations/{id}/serviceAccounts/{account}/enabled": {"do": "enable"},
+    "/console/organizations/{id}/serviceAccounts/{account}/accessTokens": {"tokenName": "{fresh}", "days": "1"},
     "/console/approvals/{id}": {"do": "approve"},
     "/console/organizations/{id}/webhooks": {"url": "http://127.0.0.1:9/", "event": "status"},
     "/console/organizations/{id}/webhooks/{webhook}": {"event": "status"},
@@ -66,7 +70,11 @@ SENT: dict[str, dict[str, str]] = {
 # Of the caller's own, for whoever has signed in.
 _PERSONAL = re.compile(r"/console/(account|tokens|sessions|invitations|manifests|signOut|theme|signIn|newPassword)")
 # Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
-_NO_OCCASION = {"/console/applications/{id}/source/refresh", "/console/environments/{id}/default"}
+_NO_OCCASION = {
+    "/console/applications/{id}/source/refresh",
+    "/console/environments/{id}/default",
+    "/console/organizations/{id}/users/{user}/unblock",
+}
 POSTS = [page for page in ROUTES if page.method == "POST" and not _PERSONAL.match(page.path)]
 GETS = [
     page
@@ -102,6 +110,8 @@ async def _world(api: Api) -> dict[str, str]:
     environment = accepted(await api.post(f"{within}/environments", {"name": fresh_name("environment")}))
     hook = accepted(await api.post(f"{within}/webhooks", {"url": "http://127.0.0.1:9/", "events": ["status"]}))
     someone = await person(api, "Guest")
+    account = accepted(await api.post(f"{within}/serviceAccounts", {"name": "Robot", "roles": ["Guest"]}))
+    token = accepted(await api.post(f"{within}/accessTokens", {"owner": account["id"]}))
     jobs = {each: (await api.document(each))["workflowHistory"][0]["id"] for each in (busy, failed)}
     return {
         "organizations": api.organization,
@@ -113,6 +123,8 @@ async def _world(api: Api) -> dict[str, str]:
         "environments": environment["id"],
         "approvals": approvals[0]["id"],
         "{user}": someone.id,
+        "{account}": account["id"],
+        "{token}": token["id"],
         "{webhook}": hook["id"],
         "{schedule}": schedule["id"],
         "{environment}": environment["id"],

@@ -41,6 +41,10 @@ ACCEPTED: Rows = {
     ("schedules", "schedules_of_organization"),
     # Older servers do not write the column; a trigger fills it.
     ("users", "users_home_organization_id_fkey"),
+    # Older servers make no service accounts, and their users fulfill both rules.
+    ("users", "users_service_of"),
+    ("users", "users_service_of_fkey"),
+    ("users", "service_accounts_have_no_password"),
 }
 
 COLUMNS = """

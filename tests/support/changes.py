@@ -65,6 +65,13 @@ class Stage:
         accepted(await self.api.put(f"webhooks/{webhook}", {"enabled": False}))
         return webhook
 
+    async def service_account(self) -> str:
+        return await self.made(f"{self.organization}/serviceAccounts", {"name": fresh_name("robot")})
+
+    async def access_token(self) -> str:
+        """Create a token of a service account."""
+        return await self.made(f"{self.organization}/accessTokens", {"owner": await self.service_account()})
+
     async def host_key(self) -> str:
         """Pin the key of a host, as its first use does."""
         host = f"host-{fresh_name('key').rpartition(' ')[2]}.example:22"
@@ -125,6 +132,38 @@ async def update_user(stage: Stage) -> Call:
 async def remove_user(stage: Stage) -> Call:
     who = await person(stage.api, "Guest")
     return partial(stage.api.delete, f"{stage.organization}/users/{who.id}")
+
+
+async def lift_sign_in_block(stage: Stage) -> Call:
+    who = await person(stage.api)
+    async with stage.api.database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO wrong_sign_ins (key, user_id, level, at, capacity, leak_s) VALUES (%s, %s, 10, now(), 10, 60)",
+            [new_id(), who.id],
+        )
+    return partial(stage.api.delete, f"{stage.organization}/users/{who.id}/signInBlock")
+
+
+async def create_service_account(stage: Stage) -> Call:
+    return partial(stage.api.post, f"{stage.organization}/serviceAccounts", {"name": fresh_name("robot")})
+
+
+async def update_service_account(stage: Stage) -> Call:
+    account = await stage.service_account()
+    return partial(stage.api.put, f"{stage.organization}/serviceAccounts/{account}", {"description": "Builds"})
+
+
+async def delete_service_account(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"{stage.organization}/serviceAccounts/{await stage.service_account()}")
+
+
+async def create_access_token(stage: Stage) -> Call:
+    body = {"scope": ["Read: [/*]"], "owner": await stage.service_account()}
+    return partial(stage.api.post, f"{stage.organization}/accessTokens", body)
+
+
+async def revoke_access_token(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"{stage.organization}/accessTokens/{await stage.access_token()}")
 
 
 async def assign_roles(stage: Stage) -> Call:
@@ -446,7 +485,9 @@ async def reject(stage: Stage) -> Call:
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
-        create_user, update_user, remove_user, assign_roles, revoke_roles,
+        create_user, update_user, remove_user, lift_sign_in_block, assign_roles, revoke_roles,
+        create_service_account, update_service_account, delete_service_account,
+        create_access_token, revoke_access_token,
         create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
         change_password, generate_token, exchange_token, revoke_token, sign_out_everywhere, accept_invitation,
         accept_membership, decline_membership, leave_organization,

@@ -51,7 +51,9 @@ after a change that is meant: LAUNCHBAY_GOLDEN=write .venv/bin/pytest tests/matr
 Callers: anonymous, with an expired token, and for the first line also with a wrong password, and of a disabled account:
 401 unless a line says more.
 The administrator of the organization `home`, by password and by token; members of it without a role, and with a role
-of one permission for everything (`- Read: [/*]` and so on), or of two; the administrator of the organization `away`.
+of one permission for everything (`- Read: [/*]` and so on), or of two; access tokens of an administrator of `home`,
+without a scope and with the scope `Read: [/*]`, and of a service account with the role Guest, which is for reading; the
+administrator of the organization `away`.
 Objects: of `home`, of `away`, and `missing`; `home/away` is one of away addressed below one of home.
 Lists: all, some or none of what the administrator sees.
 """
@@ -253,6 +255,8 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "webhooks": Stage.webhook,
     "approvals": Stage.approval,
     "hostKeys": Stage.host_key,
+    "serviceAccounts": Stage.service_account,
+    "accessTokens": Stage.access_token,
 }
 
 

@@ -309,7 +309,23 @@ async def _members(api: Api) -> list[Actor]:
         accepted(await api.post(f"organizations/{api.organization}/roles", role))
         who = await person(api, role["name"])
         members.append(Actor(name, basic(who.email, who.password), who.password))
-    return members
+    return [*members, *await _programs(api)]
+
+
+async def _programs(api: Api) -> list[Actor]:
+    """Return access tokens of an administrator who calls for nothing else, and of a service account."""
+    within = f"organizations/{api.organization}"
+    owner = await person(api, "Administrator")
+    robot = accepted(await api.post(f"{within}/serviceAccounts", {"name": "Robot", "roles": ["Guest"]}))["id"]
+    made = {
+        "access token of an administrator": (owner, {}),
+        "access token for Read": (owner, {"scope": ["Read: [/*]"]}),
+        "service account for Read": (api, {"owner": robot}),
+    }
+    return [
+        Actor(name, f"Bearer {accepted(await caller.post(f'{within}/accessTokens', body))['token']}", owner.password)
+        for name, (caller, body) in made.items()
+    ]
 
 
 async def _session(api: Api) -> str:

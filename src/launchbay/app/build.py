@@ -18,8 +18,8 @@ from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthen
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
 from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
-from launchbay.auth.throttle import AddressThrottle, RateLimits, SignInThrottle
-from launchbay.auth.tokens import KeyRing, RefreshTokens, SessionTokens
+from launchbay.auth.throttle import RateLimits, SignInThrottle
+from launchbay.auth.tokens import AccessTokens, KeyRing, RefreshTokens, SessionTokens
 from launchbay.clock import Backoff, Clock, SystemClock
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.request import ConsoleDeps
@@ -279,7 +279,8 @@ def _assemble(
     component_types = ComponentTypes.load()
     known_types = component_types.definitions
     manifests = CompiledManifests(partial(compile_manifest, known_actions=known_actions, known_types=known_types))
-    basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
+    throttle = SignInThrottle(database, secret)
+    basic = BasicAuthentication(database, passwords, throttle, clock)
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
     dispatcher = Dispatcher(
@@ -309,7 +310,8 @@ def _assemble(
         audit=Audit(secret),
         passwords=passwords,
         sign_in=basic,
-        refresh_tokens=RefreshTokens(AddressThrottle(clock)),
+        throttle=throttle,
+        refresh_tokens=RefreshTokens(),
         sessions=sessions,
         session_lifetime_s=settings.session_lifetime_s,
         session_idle_s=settings.session_idle_s,
@@ -361,7 +363,8 @@ def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | No
 
 
 def _web_app(settings: Settings, api: ApiDeps, rows: tuple[Endpoint, ...], pages: Mount | None = None) -> ASGIApp:
-    authenticator = Authenticator(api.app.sign_in, api.app.sessions)
+    tokens = AccessTokens(api.app.database)
+    authenticator = Authenticator(api.app.sign_in, api.app.sessions, tokens, api.app.throttle)
     limits = _rate_limits(settings, api.app.clock)
     return create_app(rows, authenticator, api, limits, pages, settings.accepted_hosts(), _proxies(settings))
 

@@ -62,6 +62,12 @@ class Audit:
         """Record what the actor changed about themselves, for the organization that made the account."""
         store.insert_for_actor.later(connection, **self._columns(actor, operation, changed, before, after))
 
+    async def record_for_home(
+        self, connection: Connection, actor: Actor, operation: str, changed: str, *, after: Document
+    ) -> None:
+        """Record what happened to the actor, for the home organization."""
+        await store.insert_for_home(connection, **self._columns(actor, operation, changed, None, after))
+
     def fingerprint(self, value: Any) -> str:
         """Return what stands for a value that must not be shown: equal for equal values, of any JSON type."""
         return self._secret.fingerprint(msgspec.json.encode(value, order="sorted"), _PURPOSE)
@@ -77,6 +83,8 @@ class Audit:
             "actor_email": actor.email,
             "method": actor.method.value,
             "address": actor.address,
+            "token_id": None if actor.token is None else actor.token.id,
+            "token_name": None if actor.token is None else actor.token.name,
             "operation": operation,
             "object": changed,
             # The last one: what is done with a workflow of an instance is done to the instance.

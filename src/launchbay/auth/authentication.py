@@ -18,7 +18,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from launchbay.auth.password_strength import require_strong
 from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.throttle import SignInThrottle
-from launchbay.auth.tokens import SessionTokens
+from launchbay.auth.tokens import AccessTokens, SessionTokens, is_access_token
 from launchbay.clock import Clock
 from launchbay.errors import BadRequest, NotAuthenticated, Unavailable
 from launchbay.limits import (
@@ -125,15 +125,16 @@ class Passwords:
             raise BadRequest(f"A password has 1 to {PASSWORD_BYTES} bytes in UTF-8; this one has {len(encoded)}.")
         return await self._run(lambda: self._hasher.hash(encoded))
 
-    async def verify(self, stored: str | None, password: str) -> bool:
+    async def verify(self, stored: str | None, password: str, *, yields: bool = False) -> bool:
         """Tell whether the password belongs to the stored text.
 
-        None, for an unknown account, takes as long and is False. Raises Unavailable under overload.
+        None, for an unknown account, takes as long and is False. Raises Unavailable under overload; with `yields`
+        already when the queue is half full, so that a flood leaves room for others.
         """
         encoded = _encoded(password)
         if len(encoded) > PASSWORD_BYTES:
             return False  # no stored password is so long, whosever it is
-        matches = await self._run(lambda: self._matches(stored or self._dummy_hash, encoded))
+        matches = await self._run(lambda: self._matches(stored or self._dummy_hash, encoded), yields=yields)
         return matches and stored is not None
 
     def needs_rehash(self, stored: str) -> bool:
@@ -149,8 +150,9 @@ class Passwords:
         except (VerificationError, InvalidHashError):
             return False
 
-    async def _run(self, work: Callable[[], _T]) -> _T:
-        if self._in_flight >= PASSWORD_VERIFICATIONS + PASSWORD_VERIFICATIONS_WAITING:
+    async def _run(self, work: Callable[[], _T], *, yields: bool = False) -> _T:
+        waiting = PASSWORD_VERIFICATIONS_WAITING // 2 if yields else PASSWORD_VERIFICATIONS_WAITING
+        if self._in_flight >= PASSWORD_VERIFICATIONS + waiting:
             raise Unavailable("Too many sign-ins are being verified.", "Try again in a moment.")
         self._in_flight += 1
         try:
@@ -200,7 +202,7 @@ class BasicAuthentication:
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
-        self._in_flight: dict[tuple[bytes, str], asyncio.Task[_Verified]] = {}
+        self._in_flight: dict[bytes, asyncio.Task[_Verified]] = {}
 
     async def authenticate(self, credentials: BasicCredentials, address: str) -> Actor:
         """Return the caller. Raises NotAuthenticated, TooManyRequests after wrong attempts, Unavailable.
@@ -225,7 +227,7 @@ class BasicAuthentication:
         key = self._key_of(credentials)
         verified = self._verified.get(key)
         if verified is None or verified.until_s <= self._clock.monotonic_s():
-            verified = await self._once((key, address), self._verify(key, credentials, address))
+            verified = await self._once(key, self._verify(key, credentials, address))
         actor = Actor(verified.user_id, verified.email, verified.name, address, Method.BASIC, verified.stamp)
         return actor, verified.second_factor
 
@@ -234,7 +236,7 @@ class BasicAuthentication:
         for key in [key for key, verified in self._verified.items() if verified.user_id == user_id]:
             del self._verified[key]
 
-    async def _once(self, key: tuple[bytes, str], verification: Coroutine[Any, Any, _Verified]) -> _Verified:
+    async def _once(self, key: bytes, verification: Coroutine[Any, Any, _Verified]) -> _Verified:
         """Run the verification, or wait for the same one that is under way; a client that goes away ends none."""
         task = self._in_flight.get(key)
         if task is None:
@@ -244,42 +246,36 @@ class BasicAuthentication:
             verification.close()
         return await asyncio.shield(task)
 
-    def _end(self, key: tuple[bytes, str], done: "asyncio.Task[_Verified]") -> None:
+    def _end(self, key: bytes, done: "asyncio.Task[_Verified]") -> None:
         del self._in_flight[key]
         if not done.cancelled():
             done.exception()  # asyncio complains about an error that nobody reads, as when every client has gone away
 
     async def _verify(self, key: bytes, credentials: BasicCredentials, address: str) -> _Verified:
-        account = credentials.email
-        self._throttle.begin(account, address)
-        try:
-            verified = await self._verified_now(credentials)
-        except NotAuthenticated:
-            raise
-        except BaseException:
-            self._throttle.undecided(account, address)
-            raise
-        self._throttle.succeeded(account, address)
-        self._verified[key] = verified
-        self._verified.move_to_end(key)
-        while len(self._verified) > VERIFIED_CREDENTIALS:
-            self._verified.popitem(last=False)
-        return verified
-
-    async def _verified_now(self, credentials: BasicCredentials) -> _Verified:
-        async with self._database.connection() as connection:
-            row = await users.get_credentials(connection, email=credentials.email)
-        # The connection is back in the pool while the password is verified, and everybody is: known, disabled or not.
-        stored = row.password_hash if row is not None and row.enabled else None
-        matches = await self._passwords.verify(stored, credentials.password)
-        if row is None or stored is None or not matches:
-            raise NotAuthenticated(_WRONG, "Check both and try again.")
+        async with self._throttle.attempt(credentials.email, credentials.password, address) as attempt:
+            async with self._database.connection() as connection:
+                row = await users.get_credentials(connection, email=credentials.email)
+            # The connection is back in the pool while the password is verified, and everybody is: known, disabled or
+            # not.
+            stored = row.password_hash if row is not None and row.enabled else None
+            matches = await self._passwords.verify(stored, credentials.password, yields=attempt.yields)
+            if row is None or stored is None or not matches:
+                account = None if row is None else Actor(row.id, row.email, row.name, address, Method.BASIC)
+                await self._throttle.failed(attempt, account)
+                raise NotAuthenticated(_WRONG, "Check both and try again.")
+        self._throttle.succeeded(credentials.email, address)
         if self._passwords.needs_rehash(stored):
             renewed = await self._passwords.hash(credentials.password)
             async with self._database.connection() as connection:
                 await users.renew_hash(connection, id=row.id, password_hash=renewed, old_hash=stored)
         until_s = self._clock.monotonic_s() + VERIFIED_CREDENTIALS_S
-        return _Verified(row.id, row.email, row.name, row.access_stamp, until_s, SecondFactor(row.second_factor))
+        factor = SecondFactor(row.second_factor)
+        verified = _Verified(row.id, row.email, row.name, row.access_stamp, until_s, factor)
+        self._verified[key] = verified
+        self._verified.move_to_end(key)
+        while len(self._verified) > VERIFIED_CREDENTIALS:
+            self._verified.popitem(last=False)
+        return verified
 
     def _key_of(self, credentials: BasicCredentials) -> bytes:
         text = f"{credentials.email}\0{credentials.password}"
@@ -289,9 +285,13 @@ class BasicAuthentication:
 class Authenticator:
     """Both schemes of the reference (§5); where both are sent, the token alone decides."""
 
-    def __init__(self, basic: BasicAuthentication, sessions: SessionTokens) -> None:
+    def __init__(
+        self, basic: BasicAuthentication, sessions: SessionTokens, tokens: AccessTokens, throttle: SignInThrottle
+    ) -> None:
         self._basic = basic
         self._sessions = sessions
+        self._tokens = tokens
+        self._throttle = throttle
 
     async def authenticate(self, headers: Mapping[str, str], client_address: str) -> Actor:
         """Return the caller. `headers` has lower-case names, lines of one name joined with a comma.
@@ -300,5 +300,11 @@ class Authenticator:
         """
         credentials = read_authorization(headers.get("authorization"))
         if isinstance(credentials, BearerCredentials):
+            if is_access_token(credentials.token):
+                try:
+                    return await self._tokens.authenticate(credentials.token, client_address)
+                except NotAuthenticated:
+                    await self._throttle.wrong_token(credentials.token, client_address)
+                    raise
             return await self._sessions.authenticate(credentials.token, client_address)
         return await self._basic.authenticate(credentials, client_address)

@@ -10,7 +10,8 @@ An entry allows an operation when
    resource's kind. So `CreateInstance: [/applications/*, /environments/<dev>]` launches anything, but only in that
    environment, and `CreateInstance: [/applications/*]` launches anything anywhere.
 
-Patterns of one kind are alternatives; entries and roles are a union.
+Patterns of one kind are alternatives; entries and roles are a union. With an access token that has a scope, an entry of
+the scope must allow the operation too: a token never allows more than its owner may do at the moment.
 
 The text of a role is a YAML list of entries, each a permission name with a list of patterns. `read_role_text` reads it
 as events, with bounds, and constructs nothing: no document costs more than its length.
@@ -51,10 +52,11 @@ class RoleGrants:
 
 @dataclass(frozen=True)
 class Grants:
-    """The union over all roles; without roles, nothing is allowed."""
+    """The union over all roles, limited by the scope; without roles, nothing is allowed."""
 
     roles: tuple[RoleGrants, ...]
     member: bool = True  # of the organization; without membership there are no roles either
+    scope: RoleGrants | None = None  # of the access token, under its name; None: no limit
 
     def entries_for(self, permission: Permission) -> tuple[tuple[str, Entry], ...]:
         """Return the entries that name the permission, each with its role's name, in the order of the roles."""
@@ -95,6 +97,8 @@ _REASONS_SHOWN = 10
 def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> Decision:
     """Decide whether these grants allow an operation on the resources; the first one is the operation's object."""
     assert resources, "an operation touches at least its object"
+    if grants.scope is not None and not _is_in_scope(grants.scope, permission, resources):
+        return _DENIED
     for role, entry in grants.entries_for(permission):
         pattern = _covering(entry, resources[0])
         if pattern is not None and _first_uncovered(entry, resources) is None:
@@ -104,6 +108,9 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
 
 def holds(grants: Grants, permission: Permission) -> bool:
     """Tell whether the permission is held for anything at all, for operations that are about no single object."""
+    scope = grants.scope
+    if scope is not None and not any(entry.patterns for entry in scope.entries if entry.permission is permission):
+        return False
     return any(entry.patterns for _, entry in grants.entries_for(permission))
 
 
@@ -113,6 +120,8 @@ def explain(grants: Grants, permission: Permission, resources: tuple[Resource, .
     if decision.allowed:
         assert decision.pattern is not None
         return decision, f"Role {decision.role!r} allows it by '{decision.pattern.text}' in '{decision.entry}'."
+    if grants.scope is not None and not _is_in_scope(grants.scope, permission, resources):
+        return decision, f"The scope of the access token {grants.scope.role!r} doesn't allow it."
     entries = grants.entries_for(permission)
     if not entries:
         held = ", ".join(repr(role.role) for role in grants.roles) or "none"
@@ -124,6 +133,35 @@ def explain(grants: Grants, permission: Permission, resources: tuple[Resource, .
     if len(entries) > _REASONS_SHOWN:
         reasons.append(f"and {len(entries) - _REASONS_SHOWN} more")
     return decision, f"No entry covers it: {'; '.join(reasons)}."
+
+
+def is_within(entries: Collection[Entry], scope: Collection[Entry]) -> bool:
+    """Whether each of the entries allows only what an entry of the scope allows.
+
+    Compares one entry with one: what only several entries of the scope allow together isn't within it.
+    """
+    return all(any(_implies(entry, wider) for wider in scope) for entry in entries)
+
+
+def _implies(entry: Entry, wider: Entry) -> bool:
+    """Whether all that the entry allows is allowed by the wider one.
+
+    A kind that the wider one mentions is limited by it. An entry that doesn't mention it allows all of that kind.
+    """
+    if entry.permission is not wider.permission:
+        return False
+    unmentioned = (
+        Pattern(f"/{kind}/*")
+        for kind in permissions.KINDS
+        if any(pattern.concerns(kind) for pattern in wider.patterns)
+        and not any(pattern.concerns(kind) for pattern in entry.patterns)
+    )
+    return all(any(other.includes(each) for other in wider.patterns) for each in (*entry.patterns, *unmentioned))
+
+
+def _is_in_scope(scope: RoleGrants, permission: Permission, resources: tuple[Resource, ...]) -> bool:
+    entries = (entry for entry in scope.entries if entry.permission is permission)
+    return any(_first_uncovered(entry, resources) is None for entry in entries)
 
 
 def _first_uncovered(entry: Entry, resources: tuple[Resource, ...]) -> Resource | None:

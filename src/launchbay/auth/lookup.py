@@ -16,6 +16,7 @@ whatever organization.
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -110,8 +111,15 @@ class Lookup:
         self._caller = {"caller_id": actor.user_id, "refresh_token_id": actor.refresh_token_id}
         self._grants: dict[str, Grants] = {}
 
-    async def caller(self) -> User:
-        """Return the caller's own account, for operations on no other object."""
+    async def caller(self, *, by_token: bool = False) -> User:
+        """Return the caller's own account, for operations on no other object.
+
+        Access tokens are for operations on objects, so they don't get it, unless `by_token` says that they may.
+        """
+        if self._actor.token is not None and not by_token:
+            raise NotAllowed(
+                "An access token can't change or show the account of its owner.", "Sign in with the password."
+            )
         found, _ = await self._find(lookups.caller, self._actor.user_id)
         return found
 
@@ -272,7 +280,11 @@ class Lookup:
         raise NotAuthenticated(problem, "Sign in again, or ask an administrator.")
 
     async def _grants_in(self, organization_id: str, stamp: int) -> Grants:
-        grants = await self._cache.get(self._connection, self._actor.user_id, organization_id, stamp)
+        grants, token = NO_GRANTS, self._actor.token
+        if token is None or token.organization_id == organization_id:
+            grants = await self._cache.get(self._connection, self._actor.user_id, organization_id, stamp)
+        if token is not None and token.scope is not None:
+            grants = replace(grants, scope=RoleGrants(token.name, _entries(token.name, "", token.scope)))
         self._grants[organization_id] = grants
         if grants.member:
             self._remember(self._actor.user_id, organization_id)

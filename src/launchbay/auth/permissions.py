@@ -49,8 +49,19 @@ class Method(StrEnum):
     EXCHANGE = "exchange"  # a refresh token, for a session token
     INVITATION = "invitation"  # the link that sets the first password
     OPENID = "openid"  # the OpenID Connect provider
+    ACCESS_TOKEN = "accessToken"  # noqa: S105 - the name of a method
     CONSOLE = "console"  # a session of the console
     ENGINE = "engine"  # no caller: a duty of the engine, in the audit log alone
+
+
+@dataclass(frozen=True, slots=True)
+class ActingToken:
+    """The access token of a request. `scope` limits what it allows."""
+
+    id: str
+    name: str
+    organization_id: str
+    scope: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,7 @@ class Actor:
     method: Method
     stamp: int | None = None
     refresh_token_id: str | None = None
+    token: ActingToken | None = None
 
 
 # Resource paths: how a permission check names what an operation touches (conformance.md, "Resource paths").
@@ -146,23 +158,33 @@ class Pattern:
     text: str
 
     @cached_property
-    def _segments(self) -> tuple[str, ...]:
+    def segments(self) -> tuple[str, ...]:
         return tuple(self.text.split("/")[1:])
 
     @cached_property
-    def _below(self) -> bool:
-        return self._segments[-1].strip("*") == ""
+    def covers_below(self) -> bool:
+        return self.segments[-1].strip("*") == ""
 
     def concerns(self, kind: str) -> bool:
-        return segment_matches(self._segments[0], kind)
+        return segment_matches(self.segments[0], kind)
 
     def covers(self, resource: Resource) -> bool:
         """Tell whether the resource is one of those that the pattern describes."""
-        mine, theirs = self._segments, resource.segments
-        if self._below:
+        mine, theirs = self.segments, resource.segments
+        if self.covers_below:
             # At least one segment has to be there for the last `*`; the ones before it are compared one by one.
             return len(theirs) >= len(mine) and all(map(segment_matches, mine[:-1], theirs))
         return len(theirs) == len(mine) and all(map(segment_matches, mine, theirs))
+
+    def includes(self, other: "Pattern") -> bool:
+        """Whether this pattern covers all that the other one covers.
+
+        Matching its text is enough: each `*` of the other one falls to a `*` here, which stands for anything.
+        """
+        mine, theirs = self.segments, other.segments
+        if self.covers_below:
+            return len(theirs) >= len(mine) and all(map(segment_matches, mine[:-1], theirs))
+        return not other.covers_below and len(theirs) == len(mine) and all(map(segment_matches, mine, theirs))
 
 
 def parse_pattern(text: str) -> Pattern:

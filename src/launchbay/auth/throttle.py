@@ -1,138 +1,173 @@
-"""Slows repeated wrong attempts down, then blocks them; only time, success and memory bounds let them continue.
+"""Bounds of wrong sign-ins and of requests.
 
-Counted per account *and* address, so that nobody far away can lock the owner out, and more generously per address
-alone, against one machine that tries many accounts. Pure but for the clock.
+All servers share the count of wrong sign-ins. Each process counts requests in its memory.
 """
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 
-from launchbay.clock import Backoff, Clock
+import structlog
+
+from launchbay.auth.audit import Audit
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.secret_key import SecretKey
+from launchbay.clock import Clock
 from launchbay.errors import TooManyRequests
 from launchbay.limits import THROTTLED_KEYS
+from launchbay.store import wrong_sign_ins
+from launchbay.store.database import Database
 
+_log = structlog.get_logger("launchbay.security")
 _ADDRESSES_PARSED = 4096  # each request asks for its own, and most come from few
 
 
 @dataclass(frozen=True, slots=True)
-class BackoffRule:
-    """After `free` attempts in a row, each next one waits twice as long as the one before, up to `longest_s`."""
+class LeakyBucket:
+    """Holds `capacity` wrong attempts, and forgets one every `leak_s` seconds. A full one blocks."""
 
-    free_attempts: int
-    first_s: float
-    longest_s: float
-    # Silence after which a key starts afresh; longer than the longest wait, else a block would earn free attempts.
-    reset_after_s: float
+    capacity: int
+    leak_s: float
 
-    def wait_s(self, attempts: int) -> float:
-        beyond = attempts - self.free_attempts
-        return 0.0 if beyond < 0 else Backoff(self.first_s, self.longest_s).delay_s(beyond + 1)
+    def wait_s(self, level: float) -> float:
+        """Return the seconds until there is room for one attempt more."""
+        return max(0.0, (level + 1 - self.capacity) * self.leak_s)
 
 
-PER_ACCOUNT_AND_ADDRESS = BackoffRule(free_attempts=5, first_s=1.0, longest_s=900.0, reset_after_s=3600.0)
-PER_ADDRESS = BackoffRule(free_attempts=100, first_s=1.0, longest_s=60.0, reset_after_s=3600.0)
+# People make fewer than ten distinct errors. One a minute afterwards is 1,440 guesses a day, too few to find a
+# password, and nobody waits longer than a minute.
+PER_ACCOUNT = LeakyBucket(capacity=10, leak_s=60.0)
+# An office behind one address may err a hundred times at once. Right passwords get through when this one is full.
+PER_ADDRESS = LeakyBucket(capacity=100, leak_s=6.0)
+REPEATED_S = 3600.0  # so long a password that was wrong counts only once
+_PURPOSE = "wrong sign-in"
 
 
 @dataclass(slots=True)
-class _Attempts:
-    count: int
-    last_s: float
-    next_s: float
+class Attempt:
+    """An attempt to sign in. `yields`: whether others are verified first."""
 
+    account_key: str
+    address_key: str
+    hash: str
+    address: str
+    is_own: bool  # the bucket of this address alone counts, because the account was signed in from here
+    is_repeated: bool
+    address_wait_s: float
 
-class Throttle:
-    """Counts attempts by key under one rule. An attempt counts as wrong until it is said to have been right.
-
-    So attempts sent at the same moment do not slip through before the first of them is known to be wrong.
-    """
-
-    def __init__(self, rule: BackoffRule, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
-        self._rule = rule
-        self._clock = clock
-        self._capacity = capacity
-        self._attempts: OrderedDict[bytes, _Attempts] = OrderedDict()
-
-    def resets_in_s(self, key: bytes) -> float:
-        """Return the seconds until the key may try again; 0 when it may now."""
-        attempts = self._attempts.get(key)
-        return 0.0 if attempts is None else max(0.0, attempts.next_s - self._clock.monotonic_s())
-
-    def begin(self, key: bytes) -> None:
-        now = self._clock.monotonic_s()
-        attempts = self._attempts.get(key)
-        if attempts is None or now - attempts.last_s > self._rule.reset_after_s:
-            attempts = self._attempts[key] = _Attempts(0, now, now)
-        attempts.count += 1
-        attempts.last_s = now
-        attempts.next_s = now + self._rule.wait_s(attempts.count)
-        self._attempts.move_to_end(key)
-        while len(self._attempts) > self._capacity:
-            self._attempts.popitem(last=False)
-
-    def withdraw(self, key: bytes) -> None:
-        """Take back one attempt that turned out not to be wrong."""
-        attempts = self._attempts.get(key)
-        if attempts is None:
-            return
-        attempts.count -= 1
-        attempts.next_s = min(attempts.next_s, attempts.last_s + self._rule.wait_s(attempts.count))
-        if attempts.count <= 0:
-            del self._attempts[key]
-
-    def clear(self, key: bytes) -> None:
-        """Forget the key: it has proved to be the owner."""
-        self._attempts.pop(key, None)
-
-    def __len__(self) -> int:
-        return len(self._attempts)
-
-
-class AddressThrottle:
-    """The rule per address alone, for secrets that name no account, such as refresh tokens."""
-
-    def __init__(self, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
-        self._addresses = Throttle(PER_ADDRESS, clock, capacity)
-
-    def begin(self, address: str) -> None:
-        """Count an attempt as wrong for now. Raises TooManyRequests when the address must wait."""
-        machine = _digest(address_block(address))
-        _refuse_early_attempt(self._addresses.resets_in_s(machine))
-        self._addresses.begin(machine)
-
-    def withdraw(self, address: str) -> None:
-        """Take the attempt back: it was right, or could not be decided."""
-        self._addresses.withdraw(_digest(address_block(address)))
+    @property
+    def yields(self) -> bool:
+        return self.is_repeated or self.address_wait_s > 0
 
 
 class SignInThrottle:
-    """The two rules together, for attempts to sign in to an account from an address."""
+    """Counts wrong attempts to sign in, per account and per address.
 
-    def __init__(self, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
-        self._pairs = Throttle(PER_ACCOUNT_AND_ADDRESS, clock, capacity)
-        self._addresses = Throttle(PER_ADDRESS, clock, capacity)
+    A full bucket of an account refuses every attempt. Where the account has a session, or had one in this process, a
+    bucket of account and address counts instead: nobody far away locks the owner out. A full bucket of an address only
+    refuses what is wrong: a right password isn't refused because of other accounts there. Right passwords write
+    nothing.
+    """
 
-    def begin(self, account: str, address: str) -> None:
-        """Count an attempt as wrong for now. Raises TooManyRequests when account and address must wait."""
-        pair, machine = _keys(account, address)
-        _refuse_early_attempt(max(self._pairs.resets_in_s(pair), self._addresses.resets_in_s(machine)))
-        self._pairs.begin(pair)
-        self._addresses.begin(machine)
+    def __init__(self, database: Database, secret: SecretKey, capacity: int = THROTTLED_KEYS) -> None:
+        self._database = database
+        self._secret = secret
+        self._audit = Audit(secret)
+        self._capacity = capacity
+        # Attempts whose outcome isn't known yet count as wrong, so that many at once don't slip through.
+        self._in_flight: Counter[str] = Counter()
+        self._succeeded: OrderedDict[str, None] = OrderedDict()  # pairs of account and address
+
+    @asynccontextmanager
+    async def attempt(self, account: str, password: str, address: str) -> AsyncIterator[Attempt]:
+        """Admit an attempt. Raises TooManyRequests if the account is blocked, Unavailable."""
+        block = address_block(address)
+        account_key, pair_key = self._key("account", account), self._key("pair", account, block)
+        address_key = self._key("address", block)
+        hash_ = self._key("password", account, password)
+        async with self._database.connection() as connection:
+            row = await wrong_sign_ins.read_attempt(
+                connection,
+                account_key=account_key,
+                pair_key=pair_key,
+                address_key=address_key,
+                account=account,
+                address=address,
+                hash=hash_,
+                life_s=REPEATED_S,
+            )
+        assert row is not None, "the aggregate is one row"
+        is_own = row.is_known or pair_key in self._succeeded
+        key, level = (pair_key, row.pair) if is_own else (account_key, row.account)
+        _refuse_early_attempt(PER_ACCOUNT.wait_s(level + self._in_flight[key]))
+        wait_s = PER_ADDRESS.wait_s(row.address + self._in_flight[address_key])
+        self._in_flight.update((key, address_key))
+        try:
+            yield Attempt(key, address_key, hash_, address, is_own, row.is_repeated, wait_s)
+        finally:
+            for each in (key, address_key):
+                self._in_flight[each] -= 1
+                if not self._in_flight[each]:
+                    del self._in_flight[each]
+
+    async def failed(self, attempt: Attempt, account: Actor | None) -> None:
+        """Count a wrong password. Raises TooManyRequests after too many at the address.
+
+        `account` is the existing account, or None. Both do the same statements and take as long.
+        """
+        if attempt.is_repeated:
+            return
+        async with self._database.transaction() as connection:
+            levels = await wrong_sign_ins.add(
+                connection,
+                hash=attempt.hash,
+                life_s=REPEATED_S,
+                user_id=None if account is None else account.user_id,
+                keys=[attempt.account_key, attempt.address_key],
+                are_accounts=[True, False],
+                capacities=[PER_ACCOUNT.capacity, PER_ADDRESS.capacity],
+                leaks_s=[PER_ACCOUNT.leak_s, PER_ADDRESS.leak_s],
+            )
+            if any(row.is_newly_full for row in levels if row.key == attempt.account_key):
+                _log.warning("security_event.reported", kind="sign-in blocked", address=attempt.address)
+                actor = account or Actor("", "", "", attempt.address, Method.BASIC)
+                after = {"onlyThisAddress": attempt.is_own}
+                await self._audit.record_for_home(
+                    connection, actor, "block_sign_in", f"/users/{actor.user_id}", after=after
+                )
+        _refuse_early_attempt(attempt.address_wait_s)
 
     def succeeded(self, account: str, address: str) -> None:
-        """The credentials were right: the account's count at this address ends, and this attempt is taken back."""
-        pair, machine = _keys(account, address)
-        self._pairs.clear(pair)
-        self._addresses.withdraw(machine)
+        """Remember that the account was signed in from here."""
+        pair_key = self._key("pair", account, address_block(address))
+        self._succeeded[pair_key] = None
+        self._succeeded.move_to_end(pair_key)
+        while len(self._succeeded) > self._capacity:
+            self._succeeded.popitem(last=False)
 
-    def undecided(self, account: str, address: str) -> None:
-        """The attempt could not be decided (the database was away): it is taken back."""
-        pair, machine = _keys(account, address)
-        self._pairs.withdraw(pair)
-        self._addresses.withdraw(machine)
+    async def wrong_token(self, token: str, address: str) -> None:
+        """Count a wrong token. Raises TooManyRequests after too many at the address."""
+        address_key, hash_ = self._key("address", address_block(address)), self._key("token", token)
+        async with self._database.connection() as connection:
+            levels = await wrong_sign_ins.add(
+                connection,
+                hash=hash_,
+                life_s=REPEATED_S,
+                user_id=None,
+                keys=[address_key],
+                are_accounts=[False],
+                capacities=[PER_ADDRESS.capacity],
+                leaks_s=[PER_ADDRESS.leak_s],
+            )
+        if levels:
+            _refuse_early_attempt(PER_ADDRESS.wait_s(levels[0].level))
+
+    def _key(self, *parts: str) -> str:
+        return self._secret.fingerprint("\0".join(parts).encode("utf-8", "surrogatepass"), _PURPOSE)
 
 
 @lru_cache(maxsize=_ADDRESSES_PARSED)
@@ -151,16 +186,6 @@ def _refuse_early_attempt(wait_s: float) -> None:
     if wait_s > 0:
         seconds = math.ceil(wait_s)
         raise TooManyRequests("Too many wrong attempts.", f"Try again in {seconds} s.", retry_after_s=seconds)
-
-
-def _keys(account: str, address: str) -> tuple[bytes, bytes]:
-    """Return keys of a fixed size, so that a long email address costs no memory."""
-    block = address_block(address)
-    return _digest(f"{block}\0{account}"), _digest(block)
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 # Token buckets: so many requests a second on the whole, more of them in a burst. Pure but for the clock.

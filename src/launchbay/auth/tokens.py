@@ -24,13 +24,12 @@ from joserfc.jwk import OKPKey
 from joserfc.jws import JWSRegistry
 
 from launchbay import limits
-from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.permissions import ActingToken, Actor, Method
 from launchbay.auth.secret_key import SecretKey
-from launchbay.auth.throttle import AddressThrottle
 from launchbay.clock import Clock
 from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id, new_id
-from launchbay.store import keys, users
+from launchbay.store import access_tokens, keys, users
 from launchbay.store.database import Connection, Database
 from launchbay.store.keys import SessionKeyRow
 from launchbay.store.users import RedeemedTokenRow, RefreshTokenRow
@@ -298,9 +297,6 @@ class GeneratedToken:
 class RefreshTokens:
     """Generates, revokes and redeems refresh tokens."""
 
-    def __init__(self, throttle: AddressThrottle) -> None:
-        self._throttle = throttle
-
     async def generate(self, connection: Connection, user_id: str, label: str) -> GeneratedToken | TooManyRequests:
         """Make a token, in a transaction. Raises NotAuthenticated when the account is gone or disabled.
 
@@ -338,23 +334,54 @@ class RefreshTokens:
                 f"You have no refresh token {token_id[:80]!r}.", "Look its id up in the list of your tokens."
             )
 
-    async def redeem(self, connection: Connection, token: str, address: str) -> RedeemedTokenRow:
+    async def redeem(self, connection: Connection, token: str) -> RedeemedTokenRow:
         """Return the user that a token stands for.
 
         Raises NotAuthenticated when it is unknown, revoked or expired, or the account is disabled (without telling
-        which: whoever guesses would learn from it), and TooManyRequests after many wrong ones from the address.
+        which: whoever guesses would learn from it).
         """
-        self._throttle.begin(address)
         possible = token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii()
-        try:
-            user = await users.redeem_refresh_token(connection, token_hash=hash_token(token)) if possible else None
-        except BaseException:
-            self._throttle.withdraw(address)
-            raise
+        user = await users.redeem_refresh_token(connection, token_hash=hash_token(token)) if possible else None
         if user is None:
             raise NotAuthenticated("The refresh token is not valid.", "Generate a new one at /refreshToken.")
-        self._throttle.withdraw(address)
         return user
+
+
+# Access tokens: sent as they are instead of a session token, with a scope, an end, and an owner in one organization.
+
+_ACCESS_PREFIX = "lbt_"
+
+
+def is_access_token(text: str) -> bool:
+    """Whether the text has the form of an access token, valid or not."""
+    return text.startswith(_ACCESS_PREFIX)
+
+
+def new_access_token() -> str:
+    return _ACCESS_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+class AccessTokens:
+    """Verifies access tokens.
+
+    Each request asks the database, so a revoked token ends at once on all servers.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def authenticate(self, token: str, address: str) -> Actor:
+        """Return the owner, acting with the token. Raises NotAuthenticated, Unavailable."""
+        row = None
+        if len(token) <= _LONGEST and token.isascii():
+            async with self._database.connection() as connection:
+                row = await access_tokens.get_by_hash(connection, token_hash=hash_token(token))
+                if row is not None and row.is_use_due:
+                    await access_tokens.set_last_used(connection, id=row.id)
+        if row is None:
+            raise NotAuthenticated("The access token is not valid.", "It may have expired or been revoked.")
+        acting = ActingToken(row.id, row.name, row.organization_id, row.scope)
+        return Actor(row.user_id, row.email, row.user_name, address, Method.ACCESS_TOKEN, token=acting)
 
 
 def _report(kind: str, user_id: str, count: int) -> None:

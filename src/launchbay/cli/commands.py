@@ -246,7 +246,8 @@ EXTENSIONS: Mapping[str, Extension] = {
 }
 # Verbs that combine several operations.
 ADDED: Mapping[str, Mapping[str, str]] = {
-    "instance": {"list": "launchbay.cli.instances:list_all", "wait": "launchbay.cli.instances:wait"}
+    "instance": {"list": "launchbay.cli.instances:list_all", "wait": "launchbay.cli.instances:wait"},
+    "token": {"create": "launchbay.cli.tokens:create"},
 }
 
 

@@ -72,6 +72,7 @@ def unknown_name(what: str, name: str, known: Sequence[str]) -> str:
 
 
 NOUNS: Mapping[str, str] = {
+    "access-token": "Manage access tokens of users and service accounts.",
     "account": "Change your password.",
     "application": "Manage applications, and launch them.",
     "approval": "Answer the questions of waiting workflows.",
@@ -87,8 +88,9 @@ NOUNS: Mapping[str, str] = {
     "revision": "Manage named revisions of applications.",
     "role": "Manage roles and their permissions.",
     "server": "Check the server, and print its metrics and API description.",
+    "service-account": "Manage service accounts, which programs use.",
     "service": "Manage services, and run their commands.",
-    "token": "Manage your refresh tokens.",
+    "token": "Create tokens, and manage your refresh tokens.",
     "user": "Manage users and their roles.",
     "webhook": "Manage webhooks, and show their deliveries.",
     "zone": "List the zones of services.",

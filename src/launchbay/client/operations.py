@@ -158,6 +158,20 @@ class Operations:
     def revoke_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
         """Revoke roles from a user. Permission: ManageRoles on the user and on each role."""
 
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/signInBlocks"))
+    def list_sign_in_blocks(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.SignInBlock]]:
+        """List users blocked after wrong passwords. Permission: ManageUsers on each user returned.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/signInBlock"))
+    def lift_sign_in_block(self, organization_id: str, user_id: str) -> Call[None]:
+        """Let a blocked user sign in again. Permission: ManageUsers on the user."""
+
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/secondFactors"))
     def reset_second_factors(self, organization_id: str, user_id: str) -> Call[None]:
         """Remove a user's second factors. Permission: ManageUsers where the account was made."""
@@ -169,6 +183,92 @@ class Operations:
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/signInPolicy", media_type=JSON))
     def write_sign_in_policy(self, organization_id: str, *, second_factor_required: bool) -> Call[None]:
         """Set the sign-in policy of an organization. Permission: ManageUsers for all users."""
+
+    # Service accounts
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/serviceAccounts"))
+    def list_service_accounts(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.ServiceAccount]]:
+        """List the service accounts of an organization. Permission: Read on each service account returned, as
+        `/users/{id}`.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/serviceAccounts", media_type=JSON, keyed=True))
+    def create_service_account(
+        self,
+        organization_id: str,
+        *,
+        name: str,
+        description: str | None = None,
+        roles: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.ServiceAccount]:
+        """Create a service account, which programs use by access token. Permission: ManageUsers; ManageRoles too if
+        roles are given.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/serviceAccounts/{userId}"))
+    def read_service_account(self, organization_id: str, service_account_id: str) -> Call[types.ServiceAccount]:
+        """Show a service account. Permission: Read on the service account, as `/users/{id}`."""
+
+    @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/serviceAccounts/{userId}", media_type=JSON))
+    def update_service_account(
+        self,
+        organization_id: str,
+        service_account_id: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        enabled: bool | None = None,
+    ) -> Call[None]:
+        """Rename, describe, disable or enable a service account. Permission: ManageUsers on the service account, as
+        `/users/{id}`.
+
+        `enabled`: Whether its tokens work. Disabling it revokes them.
+        """
+
+    @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/serviceAccounts/{userId}"))
+    def delete_service_account(self, organization_id: str, service_account_id: str) -> Call[None]:
+        """Delete a service account with its access tokens. Permission: ManageUsers on the service account, as
+        `/users/{id}`.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/accessTokens"))
+    def list_access_tokens(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.AccessTokenItem]]:
+        """List your own access tokens, and those of owners whom you manage. Permission: None for your own;
+        ManageUsers on the owner for others.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/accessTokens", media_type=JSON))
+    def create_access_token(
+        self,
+        organization_id: str,
+        *,
+        name: str | None = None,
+        scope: Sequence[str] | None = None,
+        days: int | None = None,
+        owner: str | None = None,
+    ) -> Call[types.CreatedAccessToken]:
+        """Create an access token, and show it once. Permission: None for your own; for a service account,
+        ManageRoles on it and on each of its roles.
+
+        `scope`: What it allows: entries of a role, such as `Read: [/*]`. Default: all that its owner may do.
+        `days`: Days until it expires, 1 to 366.
+        `owner`: ID of the service account that it is for. Default: you.
+        """
+
+    @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/accessTokens/{accessTokenId}"))
+    def revoke_access_token(self, organization_id: str, access_token_id: str) -> Call[None]:
+        """Revoke an access token. Permission: None for your own; ManageUsers on the owner for others."""
 
     # Roles
 

@@ -157,10 +157,62 @@ class UserDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pending: bool | None = None
 
 
+class SignInBlock(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A user who can't sign in for so many seconds."""
+
+    id: str
+    name: str
+    email: str
+    seconds: int
+
+
 class SignInPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether members whose accounts have a password need a second factor."""
 
     second_factor_required: bool
+
+
+class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A service account. The audit log shows its `email`, which gets no mail."""
+
+    id: str
+    name: str
+    email: str
+    description: str
+    enabled: bool
+    roles: list[str]
+    created_at: int
+
+
+class TokenOwner(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The user or service account whose permissions a token uses."""
+
+    id: str
+    name: str
+    email: str
+    is_service_account: bool
+
+
+class AccessTokenItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An access token, never its value. Without a scope nothing limits it."""
+
+    id: str
+    name: str
+    scope: list[str] | None
+    owner: TokenOwner
+    created_at: int
+    expires_at: int
+    last_used_at: int | None
+
+
+class CreatedAccessToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A new access token. Its value is shown only here."""
+
+    id: str
+    token: str
+    name: str
+    scope: list[str] | None
+    expires_at: int
 
 
 class RoleItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -590,12 +642,20 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     text: str
 
 
+class AuditToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The access token that acted."""
+
+    id: str
+    name: str
+
+
 class AuditActor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The account, and how it signed in."""
+    """The account, how it signed in, and with which access token, if any."""
 
     id: str
     email: str
     method: str
+    token: AuditToken | None = None
 
 
 class AuditEntryShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -4,6 +4,7 @@
 for the operation itself; `tests/console/test_permissions.py` compares the two for every form of every page.
 """
 
+from collections.abc import Collection
 from typing import TypeAlias
 
 from launchbay.auth import permissions
@@ -12,6 +13,7 @@ from launchbay.ids import new_id
 from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import InstancePageRow, InstanceRecord
+from launchbay.store.users import Role
 from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.permissions import Permitted, manages_every_user
 
@@ -130,6 +132,12 @@ class UiPermissions:
 
     def create_user(self) -> bool:
         return manages_every_user(self._permitted)
+
+    def create_token_for(self, account_id: str, held: Collection[str], roles: Collection[Role]) -> bool:
+        """Create an access token for a service account that holds these roles."""
+        assignable = {role.name for role in roles if self.assign_role(account_id, role.id)}
+        manages = self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(account_id))
+        return manages and assignable.issuperset(held)
 
     def manage_user(self, user_id: str) -> bool:
         return self._permitted.allows(Permission.MANAGE_USERS, permissions.user(user_id))

@@ -39,6 +39,7 @@ SECTIONS: tuple[tuple[str, str], ...] = (
     ("approvals", "Approvals"),
     ("roles", "Roles"),
     ("users", "Users"),
+    ("serviceAccounts", "Service accounts"),
     ("webhooks", "Webhooks"),
     ("audit", "Audit"),
     ("usage", "Usage"),

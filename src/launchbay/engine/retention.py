@@ -13,9 +13,10 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth.secret_key import SecretKey
+from launchbay.auth.throttle import REPEATED_S
 from launchbay.clock import Clock
 from launchbay.engine.audit import EngineAudit
-from launchbay.store import audit, events, jobs, users, webhooks
+from launchbay.store import access_tokens, audit, events, jobs, users, webhooks, wrong_sign_ins
 from launchbay.store.database import Connection, Database
 from launchbay.store.events import WATCH_EXPIRY_S
 
@@ -185,4 +186,10 @@ class Cleaner:
                 connection, days=limits.WEBHOOK_LOG_DAYS, count=CLEANER_BATCH_ROWS
             )
             old_tokens = await users.delete_expired_refresh_tokens(connection, count=CLEANER_BATCH_ROWS)
-        return max(old_keys, excess, old_deliveries, old_tokens) >= CLEANER_BATCH_ROWS
+            ended_tokens = await access_tokens.delete_expired(connection, count=CLEANER_BATCH_ROWS)
+            old_attempts = max(
+                await wrong_sign_ins.delete_empty(connection, count=CLEANER_BATCH_ROWS),
+                await wrong_sign_ins.delete_old_passwords(connection, life_s=REPEATED_S, count=CLEANER_BATCH_ROWS),
+            )
+        rounds = (old_keys, excess, old_deliveries, old_tokens, ended_tokens, old_attempts)
+        return max(rounds) >= CLEANER_BATCH_ROWS

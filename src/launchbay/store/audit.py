@@ -21,10 +21,13 @@ class AuditRow(NamedTuple):
     object: str
     before: str | None
     after: str | None
+    token_id: str | None
+    token_name: str | None
 
 
 insert = _sql.change("insert")
 insert_for_actor = _sql.change("insert_for_actor")
+insert_for_home = _sql.change("insert_for_home")
 list_by_organization = _sql.rows("list_by_organization", AuditRow)
 list_by_object = _sql.rows("list_by_object", AuditRow)
 

@@ -7,7 +7,7 @@ from launchbay.auth.tokens import GeneratedToken, Session
 from launchbay.errors import BadRequest, NotAuthenticated, TooManyRequests
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
 from launchbay.store import users
-from launchbay.store.users import RefreshTokenRow
+from launchbay.store.users import RedeemedTokenRow, RefreshTokenRow
 from launchbay.usecases.context import AppContext, Context
 
 
@@ -103,17 +103,25 @@ async def exchange_token(app: AppContext, refresh_token: str, address: str) -> S
     Raises NotAuthenticated for one that is unknown, revoked or expired and for a disabled account, TooManyRequests
     after many wrong ones from the address.
     """
+    try:
+        user = await _redeem(app, refresh_token, address)
+    except NotAuthenticated:
+        await app.throttle.wrong_token(refresh_token, address)
+        raise
+    return await app.sessions.issue(user)
+
+
+async def _redeem(app: AppContext, refresh_token: str, address: str) -> RedeemedTokenRow:
     async with app.database.transaction() as connection:
-        user = await app.refresh_tokens.redeem(connection, refresh_token, address)
-        actor = Actor(user.id, user.email, user.name, address, Method.EXCHANGE)
+        user = await app.refresh_tokens.redeem(connection, refresh_token)
         await app.audit.record_own(
             connection,
-            actor,
+            Actor(user.id, user.email, user.name, address, Method.EXCHANGE),
             "exchange_token",
             str(permissions.user(user.id)),
             after={"token": app.audit.fingerprint(refresh_token)},
         )
-    return await app.sessions.issue(user)
+    return user
 
 
 def _path(user_id: str, token_id: str) -> str:

@@ -101,7 +101,7 @@ async def _find_answer_context(work: Work, approval_id: str) -> tuple[InstanceRe
     """Return the approval and its instance for somebody who may answer."""
     row = await store.get_answer_context(work.connection, approval_id=approval_id, user_id=work.actor.user_id)
     if row is None:
-        await work.lookup.caller()  # whose account has ended must hear that first
+        await work.lookup.caller(by_token=True)  # whose account has ended must hear that first
         raise _unknown(approval_id)
     record = await work.lookup.instance(row.instance_id, Permission.APPROVE_INSTANCE_WORKFLOW, workflow=row.workflow)
     if row.permission is not None:

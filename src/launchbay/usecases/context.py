@@ -12,6 +12,7 @@ from launchbay.auth.authentication import BasicAuthentication, Passwords
 from launchbay.auth.lookup import Lookup, Lookups
 from launchbay.auth.permissions import Actor, Resource
 from launchbay.auth.secret_key import SecretKey
+from launchbay.auth.throttle import SignInThrottle
 from launchbay.auth.tokens import RefreshTokens, SessionTokens
 from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
@@ -55,6 +56,7 @@ class AppContext:
     audit: Audit
     passwords: Passwords
     sign_in: BasicAuthentication
+    throttle: SignInThrottle
     refresh_tokens: RefreshTokens
     sessions: SessionTokens
     session_lifetime_s: int

@@ -47,10 +47,12 @@ class Idempotency:
         BadRequest for a key of another form, and for one that was used for another request.
         """
         _check(key)
+        if actor.token is not None:  # another token of the owner may not get the answer
+            request = actor.token.id.encode() + b"\0" + request
         fingerprint = self._secret.fingerprint(request, _PURPOSE)
         async with self._turn((actor.user_id, key)), self._database.transaction() as connection:
             # Whose account has ended meanwhile gets no old answers either.
-            await self._lookups.bind(connection, actor).caller()
+            await self._lookups.bind(connection, actor).caller(by_token=True)
             begun = await store.insert_idempotency_key(
                 connection, user_id=actor.user_id, key=key, fingerprint=fingerprint, hours=limits.IDEMPOTENCY_KEY_HOURS
             )

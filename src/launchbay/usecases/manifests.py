@@ -44,7 +44,7 @@ async def replace_manifest(ctx: Context, application_id: str, text: str) -> int:
 async def validate_manifest(ctx: Context, text: str) -> list[Finding]:
     """Return all findings of a manifest text, errors and warnings."""
     async with ctx.read() as work:
-        await work.lookup.caller()
+        await work.lookup.caller(by_token=True)
     return await off_loop_if_large(ctx.app.check, text)
 
 

@@ -153,8 +153,10 @@ async def _add_services(connection: Connection, organization_id: str, environmen
 async def list_organizations(ctx: Context) -> list[NamedRow]:
     """Return the organizations that the caller belongs to, by name."""
     async with ctx.read() as work:
-        caller = await work.lookup.caller()
-        return await organizations.list_by_user(work.connection, user_id=caller.id)
+        caller = await work.lookup.caller(by_token=True)
+        rows = await organizations.list_by_user(work.connection, user_id=caller.id)
+    token = ctx.actor.token
+    return rows if token is None else [row for row in rows if row.id == token.organization_id]
 
 
 async def read_organization(ctx: Context, organization_id: str) -> Organization:

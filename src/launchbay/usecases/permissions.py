@@ -45,7 +45,7 @@ async def explain(
         raise BadRequest(f"permission: {permission_name[:80]!r} is not a permission. Permissions: {known}.")
     touched = (parse_resource(path), *(() if touching is None else (parse_resource(touching),)))
     async with ctx.read() as work:
-        caller = await work.lookup.caller()
+        caller = await work.lookup.caller(by_token=True)
         user_id = user_id or caller.id
         where = await _organization(work, touched[0], user_id, caller.id, organization_id)
         await work.lookup.organization(where)
@@ -54,7 +54,9 @@ async def explain(
             if resource.kind != "users" and await _organization_of(work, resource) != where:
                 raise BadRequest("touching: the two objects belong to different organizations.")
         touched += await _environment_of(work, touched[0])
-        grants = await work.lookup.grants_of(where, user.id)
+        # The caller's own are limited by the scope of the access token.
+        is_caller = user.id == caller.id
+        grants = work.lookup.grants(where) if is_caller else await work.lookup.grants_of(where, user.id)
     if not user.enabled:
         return Explanation(allowed=False, reason="The account is disabled.", role=None, entry=None, pattern=None)
     decision, reason = gate.explain(grants, permission, touched)

@@ -11,6 +11,7 @@ of its address: a membership waits until the person accepts it, with the link th
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from launchbay.auth import gate, permissions
@@ -20,9 +21,10 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.limits import INVITATION_LIFETIME_DAYS
 from launchbay.model.email_address import canonical_email
-from launchbay.store import organizations, second_factors, users
+from launchbay.store import organizations, second_factors, users, wrong_sign_ins
 from launchbay.store.database import unique_violation_as
 from launchbay.store.users import AccountRow, OrganizationUserRow, PendingMemberRow, PendingMembershipRow, User
+from launchbay.store.wrong_sign_ins import BlockedRow
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
 from launchbay.usecases.sign_in import Invitation, invite, require_own_password
@@ -214,6 +216,37 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
         is_deleted = await _end_membership(work, "remove_user", organization_id, user)
     if is_deleted:
         ctx.app.sign_in.invalidate(user_id)
+
+
+async def list_sign_in_blocks(ctx: Context, organization_id: str) -> list[BlockedRow]:
+    """Return the blocked users whom the caller may manage."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id, Permission.MANAGE_USERS)
+        rows = await wrong_sign_ins.list_blocked(work.connection, organization_id=organization.id)
+    manages = partial(work.lookup.allows, organization.id, Permission.MANAGE_USERS)
+    return [row for row in rows if manages(permissions.user(row.id))]
+
+
+async def sign_in_blocked_s(ctx: Context, organization_id: str, user_id: str) -> int:
+    """Return the seconds until a blocked user can sign in.
+
+    0 if the user isn't blocked, or if the caller can't manage the user.
+    """
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        if not work.lookup.allows(organization.id, Permission.MANAGE_USERS, permissions.user(user_id)):
+            return 0
+        rows = await wrong_sign_ins.list_blocked(work.connection, organization_id=organization.id)
+    return next((row.blocked_s for row in rows if row.id == user_id), 0)
+
+
+async def lift_sign_in_block(ctx: Context, organization_id: str, user_id: str) -> None:
+    """Forget a user's wrong attempts to sign in. Raises NotFound without any."""
+    async with ctx.begin() as work:
+        user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        if not await wrong_sign_ins.delete_by_user(work.connection, user_id=user.id):
+            raise NotFound("There are no wrong attempts to sign in to this account.")
+        await work.audit("lift_sign_in_block", organization_id, at=permissions.user(user_id))
 
 
 async def _withdrawn(work: Work, organization_id: str, user_id: str) -> bool:

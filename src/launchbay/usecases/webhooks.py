@@ -111,7 +111,7 @@ def _everything() -> tuple[Permission, Resource]:
 async def _found(work: Work, webhook_id: str) -> WebhookRow:
     row = await store.get(work.connection, webhook_id=webhook_id)
     if row is None:
-        await work.lookup.caller()  # whose account has ended must hear that first
+        await work.lookup.caller(by_token=True)  # whose account has ended must hear that first
         raise NotFound(f"There is no webhook {webhook_id!r}.", "List the webhooks of the organization to find the ID.")
     await work.lookup.organization(row.organization_id, *_everything())
     return row

@@ -245,10 +245,11 @@ async def _write_body(
             await asyncio.wait({coming, disconnected}, return_when=asyncio.FIRST_COMPLETED)
             if disconnected.done():
                 return
-            if time.monotonic() >= allowed_until_s:
+            chunk = coming.result()
+            # A heartbeat comes at once when credentials of the person have ended: perhaps these.
+            if chunk == HEARTBEAT or time.monotonic() >= allowed_until_s:
                 await still_allowed()
                 allowed_until_s = time.monotonic() + EVENT_HEARTBEAT_S
-            chunk = coming.result()
         except LaunchbayError as error:
             _log.info("event_stream.ended", reason=str(error))
             return

@@ -63,6 +63,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         view=view,
         roles=await roles.list_roles(request.ctx, organization_id),
+        blocked_s=await users.sign_in_blocked_s(request.ctx, organization_id, view.row.id),
     )
 
 
@@ -97,6 +98,12 @@ async def write_sign_in_policy(request: PageRequest) -> Response:
     organization_id, required = request.path("id"), request.form.has("secondFactorRequired")
     await second_factors.write_requirement(request.ctx, organization_id, required=required)
     return request.redirect(f"{HOME}/organizations/{organization_id}/users", "Sign-in policy saved.")
+
+
+@routes.post("/console/organizations/{id}/users/{user}/unblock", again=show)
+async def unblock(request: PageRequest) -> Response:
+    await users.lift_sign_in_block(request.ctx, request.path("id"), request.path("user"))
+    return request.redirect(_path(request), "The user can sign in again.")
 
 
 @routes.post("/console/organizations/{id}/users/{user}/remove", again=show)

@@ -1,21 +1,32 @@
 -- name: insert
 INSERT INTO audit_entries
-    (organization_id, actor_id, actor_email, method, address, operation, object, object_id, before, after)
+    (organization_id, actor_id, actor_email, method, address, operation, object, object_id, before, after, token_id,
+     token_name)
 VALUES (%(organization_id)s, %(actor_id)s, %(actor_email)s, %(method)s, %(address)s, %(operation)s, %(object)s,
-        %(object_id)s, %(before)s, %(after)s);
+        %(object_id)s, %(before)s, %(after)s, %(token_id)s, %(token_name)s);
 
 -- name: insert_for_actor
 -- What people do with their own account is seen by the organization that made the account, and by no other one that they
 -- belong to. Without one, it is still written down.
 INSERT INTO audit_entries
-    (organization_id, actor_id, actor_email, method, address, operation, object, object_id, before, after)
+    (organization_id, actor_id, actor_email, method, address, operation, object, object_id, before, after, token_id,
+     token_name)
 SELECT users.home_organization_id, %(actor_id)s, %(actor_email)s, %(method)s, %(address)s, %(operation)s, %(object)s,
-       %(object_id)s, %(before)s, %(after)s
+       %(object_id)s, %(before)s, %(after)s, %(token_id)s, %(token_name)s
 FROM (SELECT) AS once LEFT JOIN users ON users.id = %(actor_id)s;
+
+-- name: insert_for_home
+-- What happened to a person is seen by the home organization.
+INSERT INTO audit_entries
+    (organization_id, actor_id, actor_email, method, address, operation, object, object_id, before, after, token_id,
+     token_name)
+SELECT home_organization_id, %(actor_id)s, %(actor_email)s, %(method)s, %(address)s, %(operation)s, %(object)s, %(object_id)s,
+       %(before)s, %(after)s, %(token_id)s, %(token_name)s
+FROM users WHERE id = %(actor_id)s AND home_organization_id IS NOT NULL;
 
 -- name: list_by_organization
 -- The entries of an organization, oldest first: by an actor (id or e-mail address), about a path and what is below it.
-SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
+SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
@@ -24,7 +35,7 @@ ORDER BY id LIMIT %(limit)s;
 
 -- name: list_by_object
 -- The same for one object by its id. A statement of its own, so that it has its own index.
-SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
+SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))

@@ -121,7 +121,7 @@ ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_audit_page
 -- Entries of the audit log of an organization, the newest first: by an actor, about a path and what is below it, or about an id.
-SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
+SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id < %(before)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))

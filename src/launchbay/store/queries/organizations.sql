@@ -66,7 +66,7 @@ SELECT json_build_object(
                     FROM role_assignments AS held JOIN roles AS role ON role.id = held.role_id
                     WHERE held.user_id = users.id AND role.organization_id = organizations.id) AS roles
             FROM users JOIN memberships ON memberships.user_id = users.id
-            WHERE memberships.organization_id = organizations.id
+            WHERE memberships.organization_id = organizations.id AND users.service_of IS NULL
             UNION ALL -- who has not accepted yet
             SELECT users.id, email, pending.name,
                    (SELECT coalesce(json_agg(role.name ORDER BY role.name), '[]')

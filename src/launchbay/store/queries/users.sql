@@ -52,13 +52,13 @@ WITH revoked AS (
 DELETE FROM memberships WHERE organization_id = %(organization_id)s AND user_id = %(user_id)s;
 
 -- name: list_by_organization
--- The members with the names of their roles.
+-- The members who are people, with the names of their roles.
 SELECT u.id, u.name, u.email,
        coalesce(array_agg(r.name ORDER BY r.name) FILTER (WHERE r.id IS NOT NULL), '{}') AS roles
 FROM memberships m
 JOIN users u ON u.id = m.user_id
 LEFT JOIN (role_assignments a JOIN roles r ON r.id = a.role_id) ON a.user_id = u.id AND r.organization_id = m.organization_id
-WHERE m.organization_id = %(organization_id)s
+WHERE m.organization_id = %(organization_id)s AND u.service_of IS NULL
 GROUP BY u.id
 ORDER BY u.id;
 
@@ -76,7 +76,7 @@ WHERE m.organization_id = %(organization_id)s AND m.user_id = %(user_id)s;
 
 -- name: get_by_email
 -- The lock keeps the account from being deleted until the caller has made it a member.
-SELECT id, email, name, enabled, created_at FROM users WHERE email = %(email)s FOR KEY SHARE;
+SELECT id, email, name, enabled, created_at FROM users WHERE email = %(email)s AND service_of IS NULL FOR KEY SHARE;
 
 -- name: get_home
 -- The organization that manages the account as a whole.
@@ -197,11 +197,13 @@ DELETE FROM console_sessions WHERE token_hash = %(token_hash)s;
 DELETE FROM console_sessions WHERE id = %(id)s AND user_id = %(user_id)s;
 
 -- name: end_credentials
--- Whatever somebody is signed in with ends: sessions of the console, refresh tokens, session tokens.
+-- Whatever somebody is signed in with ends: sessions of the console, refresh tokens, session tokens, access tokens.
 WITH closed AS (
     DELETE FROM console_sessions WHERE user_id = %(user_id)s
 ), revoked AS (
     UPDATE refresh_tokens SET revoked_at = now() WHERE user_id = %(user_id)s AND revoked_at IS NULL
+), deleted AS (
+    DELETE FROM access_tokens WHERE user_id = %(user_id)s
 )
 UPDATE users SET access_stamp = nextval('access_stamps') WHERE id = %(user_id)s;
 
@@ -303,7 +305,7 @@ FROM roles r
 JOIN role_assignments a ON a.role_id = r.id
 JOIN memberships m ON m.organization_id = r.organization_id AND m.user_id = a.user_id
 JOIN users u ON u.id = a.user_id
-WHERE r.organization_id = %(organization_id)s AND r.kind = 'administrator' AND u.enabled;
+WHERE r.organization_id = %(organization_id)s AND r.kind = 'administrator' AND u.enabled AND u.service_of IS NULL;
 
 -- name: list_roles_by_organization
 SELECT id, organization_id, name, permissions, kind, created_at

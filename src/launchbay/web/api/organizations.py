@@ -110,12 +110,20 @@ class AuditQuery(Paging, frozen=True):
     ] = None
 
 
-class AuditActor(msgspec.Struct):
-    """The account, and how it signed in."""
+class AuditToken(msgspec.Struct):
+    """The access token that acted."""
+
+    id: str
+    name: str
+
+
+class AuditActor(msgspec.Struct, omit_defaults=True):
+    """The account, how it signed in, and with which access token, if any."""
 
     id: str
     email: str
     method: str
+    token: AuditToken | None = None
 
 
 class AuditEntry(msgspec.Struct):
@@ -169,11 +177,15 @@ async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
     return await list_of_chunks(request, ([_entry(row) for row in chunk] async for chunk in found))
 
 
+def _token(row: AuditRow) -> AuditToken | None:
+    return None if row.token_id is None else AuditToken(row.token_id, row.token_name or "")
+
+
 def _entry(row: AuditRow) -> AuditEntry:
     return AuditEntry(
         id=f"{row.id:0{_ID_DIGITS}x}",
         at=to_ms(row.at),
-        actor=AuditActor(row.actor_id, row.actor_email, row.method),
+        actor=AuditActor(row.actor_id, row.actor_email, row.method, _token(row)),
         address=row.address,
         operation=row.operation,
         object=row.object,

@@ -81,6 +81,15 @@ class UserChange(msgspec.Struct):
     enabled: Annotated[bool, msgspec.Meta(description="Whether the account can sign in.")]
 
 
+class SignInBlock(msgspec.Struct):
+    """A user who can't sign in for so many seconds."""
+
+    id: str
+    name: str
+    email: str
+    seconds: int
+
+
 @routes.get(
     "/organizations/{orgId}/users",
     permission="Read on each user returned",
@@ -207,6 +216,30 @@ async def assign_roles(request: Request[list[str], None]) -> None:
 async def revoke_roles(request: Request[list[str], None]) -> None:
     """Revoke roles from a user."""
     await roles.revoke_roles(request.ctx, request.path["orgId"], request.path["userId"], request.body)
+
+
+@routes.get(
+    "/organizations/{orgId}/signInBlocks",
+    permission="ManageUsers on each user returned",
+    returns=Returns(
+        "The users whose sign-in is blocked.",
+        [{"id": EXAMPLE_ID, "name": "Ann", "email": "ann@example.org", "seconds": 42}],
+        type=list[SignInBlock],
+    ),
+    extension=True,
+)
+async def list_sign_in_blocks(request: Request[None, Paging]) -> Response:
+    """List users blocked after wrong passwords."""
+    rows = await users.list_sign_in_blocks(request.ctx, request.path["orgId"])
+    return list_response(request, [SignInBlock(row.id, row.name, row.email, row.blocked_s) for row in rows])
+
+
+@routes.delete(
+    "/organizations/{orgId}/users/{userId}/signInBlock", permission="ManageUsers on the user", extension=True
+)
+async def lift_sign_in_block(request: Request[None, None]) -> None:
+    """Let a blocked user sign in again."""
+    await users.lift_sign_in_block(request.ctx, request.path["orgId"], request.path["userId"])
 
 
 def _item(view: UserView[OrganizationUserRow] | UserView[AccountRow]) -> tuple[str, str, str, list[str], bool, bool]:
