@@ -46,7 +46,7 @@ class Stored:
                     _insert(connection, table, row)
             connection.execute(
                 "INSERT INTO ready (organization_id, job_id)"
-                " SELECT organization_id, jobs.id FROM jobs JOIN instances ON instances.id = instance_id"
+                " SELECT instances.organization_id, jobs.id FROM jobs JOIN instances ON instances.id = instance_id"
                 " WHERE jobs.status = 'Executing' AND parent_job_id IS NULL"
             )
 

@@ -249,7 +249,7 @@ async def generate_token_with_second_factor(stage: Stage) -> Call:
 
     async def call() -> httpx.Response:
         async with browser(stage.api) as visitor:
-            fields = {"token": page.fields["token"], "code": codes.recovery[0], "label": ""}
+            fields = {"token": page.fields["token"], "code": codes.next(), "label": ""}
             return await visitor.post("/refreshToken/secondFactor", data=fields, headers={"Origin": ORIGIN})
 
     return call
@@ -262,7 +262,8 @@ async def reset_second_factors(stage: Stage) -> Call:
 
 
 async def write_sign_in_policy(stage: Stage) -> Call:
-    return partial(stage.api.put, f"{stage.organization}/signInPolicy", {"secondFactorRequired": False})
+    outsider, organization, _ = await stage.api.outsider()  # the policy locks out who has no second factor
+    return partial(outsider.put, f"organizations/{organization}/signInPolicy", {"secondFactorRequired": True})
 
 
 async def sign_out_everywhere(stage: Stage) -> Call:

@@ -107,7 +107,8 @@ def test_the_bounds_leave_descriptors_for_the_database() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
         total, per_address = bounds(Settings())
-        assert (total, per_address) == (1024 - 256 - 20, (1024 - 256 - 20) // 2)
+        reserved = 256 + Settings().database_connections
+        assert (total, per_address) == (1024 - reserved, (1024 - reserved) // 2)
         with pytest.raises(CannotStart, match="LimitNOFILE"):
             bounds(Settings(connections=1000))
         assert bounds(Settings(connections=10, connections_per_address=50)) == (10, 10)
