@@ -163,7 +163,26 @@ GALLERY = (
         "The audit log",
         "Who did what, when, and from where, with each change.",
     ),
+    Shown("usage", "/console/organizations/{id}/usage", "Usage", "What the organization uses, and its quotas."),
     Shown("account", "/console/account", "Your account", "Your refresh tokens, sessions, and password."),
+    Shown(
+        "access-tokens",
+        "/console/account/accessTokens",
+        "Your access tokens",
+        "Tokens with an end and with permissions of their own, for programs.",
+    ),
+    Shown(
+        "service-accounts",
+        "/console/organizations/{id}/serviceAccounts",
+        "Service accounts",
+        "Accounts of programs. They sign in with access tokens only.",
+    ),
+    Shown(
+        "service-account",
+        "/console/organizations/{id}/serviceAccounts/{account}",
+        "A service account",
+        "Its roles and its access tokens.",
+    ),
     Shown(
         "refresh-token",
         "/refreshToken",

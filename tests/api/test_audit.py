@@ -15,7 +15,7 @@ from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
 from launchbay.web.endpoints import ENDPOINTS
-from tests.support.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Stage
+from tests.support.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Stage, generate_token_with_second_factor
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
 from tests.support.service import (
@@ -118,6 +118,13 @@ async def test_a_change_whose_entry_cannot_be_written_does_not_happen(stage: Sta
         assert (await call()).status_code == 500
     assert await content(stage.api) == before
     assert (await call()).status_code == 200, "the same call succeeds when the entry can be written"
+
+
+async def test_a_token_that_a_second_factor_allows_is_in_the_log(stage: Stage) -> None:
+    call = await generate_token_with_second_factor(stage)
+    assert (await call()).status_code == 200
+    made = await last_entry(stage, "generate_token")
+    assert made["object"].startswith(f"/users/{made['actor']['id']}")
 
 
 async def test_an_entry_says_who_what_when_from_where_and_how_it_was_before_and_after(stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """What holds on every page: nothing stored runs, everybody can use it, secrets are covered, a phone shows it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_nothing_that_was_stored_runs_on_any_page(page: Page, world: World) -> N
             name
         )
         text = page.inner_text("body")
-        assert "1337" not in text, name
+        assert re.search(r"(?<![0-9a-f])1337(?![0-9a-f])", text) is None, name  # an ID may contain it
         assert "the-hidden-word" not in text or name == "manifest", name
     assert outside == []
 

@@ -9,6 +9,8 @@ from tests.support.documentation import DOCS
 
 # A redirect, a stream, and a fragment of a page.
 _NO_PAGES = {"/console", "/console/instances/{id}/events", "/console/organizations/{id}/explanation"}
+# One is for a link that only its reader has, the other for a sign-in that isn't complete.
+_NO_PAGES |= {"/console/invitations/{token}", "/console/newPassword"}
 # Not in the console's routes: a page of the API, and the page of all errors.
 _OUTSIDE = {"/refreshToken", "/console/{anything}"}
 WIDE_PX = 1180

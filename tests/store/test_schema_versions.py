@@ -35,7 +35,7 @@ ACCEPTED: Rows = {
     ("instance_events", "instance_events_pkey"),
     ("log_lines", "log_lines_instance"),
     ("log_lines", "log_lines_pkey"),
-    # They count what an organization has. The reads of older servers choose other indexes, their writes keep these true.
+    # They count what an organization has. Older servers read by other indexes, and their writes keep these true.
     ("instances", "instances_alive"),
     ("jobs", "jobs_under_way"),
     ("schedules", "schedules_of_organization"),

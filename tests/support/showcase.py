@@ -156,6 +156,9 @@ def showcase(site: Site) -> dict[str, str]:
     vault = _created(site, f"{root}/services", name="Team vault", typeId="builtin:cobalt_secure_store", parameters={})
     site.ask("PUT", f"environments/{places['production']}/services", {"services": [service, vault]})
     site.ask("POST", f"instances/{ids['quiet']}/manage.deploy/schedule", {"interval": 3_600_000, "parameters": {}})
+    program = _created(
+        site, f"{root}/serviceAccounts", name="Release pipeline", description="Launches releases", roles=["Operators"]
+    )
     at, here = f"/console/{root}", "/console"
     return {
         "sign-in": f"{here}/signIn",
@@ -184,6 +187,10 @@ def showcase(site: Site) -> dict[str, str]:
         "webhooks": f"{at}/webhooks",
         "webhook": f"{at}/webhooks/{hook}",
         "audit": f"{at}/audit",
+        "usage": f"{at}/usage",
+        "access-tokens": f"{here}/account/accessTokens",
+        "service-accounts": f"{at}/serviceAccounts",
+        "service-account": f"{at}/serviceAccounts/{program}",
         "account": f"{here}/account",
         "refresh-token": "/refreshToken",
         "refusal": f"{here}/applications/000000000000000000000000",

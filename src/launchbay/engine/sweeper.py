@@ -120,6 +120,8 @@ async def _record(connection: Connection, tagged: TaggedMachine, about: dict[str
         object_id=tagged.tags.instance,
         before=msgspec.json.encode(about).decode(),
         after=None,
+        token_id=None,
+        token_name=None,
     )
 
 
