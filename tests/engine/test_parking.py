@@ -1,4 +1,4 @@
-"""Jobs that only wait leave their worker and come back (decision 0099)."""
+"""Jobs that only wait leave their worker and come back (decision 0096)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -7,7 +7,7 @@ Announcements are sent after the commit and only make the wait shorter: a poll e
 A job of which every branch only waits is parked after some seconds: a row in the table `parked` says until when. It
 comes back through `ready`, like the job of a dead worker, when the time is over or what it waits for has happened.
 
-Decision 0092 says why there is no queue library, decision 0099 how a parked job is woken.
+Decision 0092 says why there is no queue library, decision 0096 how a parked job is woken.
 """
 
 import asyncio

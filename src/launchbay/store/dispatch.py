@@ -1,7 +1,7 @@
 """Which worker holds which job: the tables `workers`, `ready` and `parked`, and the column `jobs.worker_id`.
 
 A job under way is held by a worker, waits in `ready`, is parked, or belongs to the job that called it. Statements that
-accept or end a job are in `jobs.sql`, because they do so in the same transaction. Decisions 0092 and 0099 say why.
+accept or end a job are in `jobs.sql`, because they do so in the same transaction. Decisions 0092 and 0096 say why.
 """
 
 import asyncio
