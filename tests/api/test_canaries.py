@@ -194,6 +194,8 @@ async def test_none_is_on_a_page_of_the_console(world: World) -> None:
         found = {}
         for page in ROUTES:
             words = {name: NOUNS.get(name) or page.path.split("/")[2] for name in re.findall(r"{(\w+)}", page.path)}
+            if "{account}" in page.path:
+                continue  # no service account is planted
             if page.method == "GET" and set(words.values()) <= set(world.planted.objects) and page.path not in STREAMS:
                 path = page.path.format(**{name: world.planted.objects[noun] for name, noun in words.items()})
                 found[page.path] = await browser.get(path)

@@ -19,6 +19,10 @@ COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "action.gogogo": {"out.app_output": "Action GOGO launched"}
     },
 }
+# What is known only with the actions: logLevel of chefrun, in update and, by alias, in launch.
+MISTYPED = {
+    "component-mongodb--component-mongodb": [("UnknownStepParameter", line) for line in (76, 87, 108, 76, 87, 108)]
+}
 MARKED = "contrib-python-qubell-client--qubellclient-tests-environment-marker-property"
 
 
@@ -28,7 +32,8 @@ async def test_it_is_accepted_with_only_the_warnings_that_it_deserves(api: Api, 
     answer = await api.send("POST", "manifests/validate", content, **{"Content-Type": YAML["Content-Type"]})
     findings = accepted(answer)
     assert findings["errors"] == []
-    assert [(found["code"], found["line"]) for found in findings["warnings"]] == DESERVED.get(path.stem, [])
+    warnings = [(found["code"], found["line"]) for found in findings["warnings"]]
+    assert warnings == DESERVED.get(path.stem, []) + MISTYPED.get(path.stem, [])
     application = await api.application()
     answer = await api.send("PUT", f"applications/{application}/manifest", content, content_type="application/x-yaml")
     assert accepted(answer) == {"version": 2}

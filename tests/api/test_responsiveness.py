@@ -204,7 +204,7 @@ async def test_storing_the_largest_manifest_leaves_the_loop_free(stored: Stored)
 
 async def test_the_measurement_sees_a_blocked_loop(api: Api) -> None:
     async def blocking(scope: object, receive: object, send: object) -> None:
-        sum(number & 7 for number in range(4_000_000))
+        sum(number & 7 for number in range(8_000_000))
 
     blocked = await called(blocking, "GET", "/", {})
     free = await called(api.parts.app, "GET", "/api/1/organizations", {"authorization": basic(EMAIL, PASSWORD)})

@@ -41,7 +41,8 @@ def test_the_upgrade_keeps_every_row_and_numbers_go_on(databases: Databases) -> 
     assert upgrade(url) is True
     with psycopg.connect(url, autocommit=True) as connection:
         for table, rows in before.items():
-            assert connection.execute(f"SELECT * FROM {table} ORDER BY id".encode()).fetchall() == rows
+            found = connection.execute(f"SELECT * FROM {table} ORDER BY id".encode()).fetchall()
+            assert [row[: len(rows[0])] for row in found] == rows  # later migrations add columns
         write(connection)
         for table, rows in before.items():
             ids = [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id".encode())]

@@ -35,7 +35,8 @@ OPERATORS = "for operators, or at the first start"
 
 CELL_WIDE: dict[str, set[str]] = {
     ACCOUNTS: {
-        *("audit.insert_for_actor", "audit.insert_idempotency_key", "audit.set_idempotent_answer"),
+        *("audit.insert_for_actor", "audit.insert_for_home", "audit.insert_idempotency_key"),
+        "audit.set_idempotent_answer",
         *("audit.get_idempotency_key", "lookups.caller", "lookups.shared_organizations", "organizations.list_by_user"),
     },
     SERVERS: {
@@ -56,7 +57,13 @@ CELL_WIDE: dict[str, set[str]] = {
         *("organizations.any_exists", "organizations.get_id_by_name", "organizations.list_ids_by_name"),
     },
 }
-WHOLE_FILES = {"users": ACCOUNTS, "second_factors": ACCOUNTS, "keys": ROTATION}
+WHOLE_FILES = {
+    "users": ACCOUNTS,
+    "second_factors": ACCOUNTS,
+    "access_tokens": ACCOUNTS,
+    "wrong_sign_ins": ACCOUNTS,
+    "keys": ROTATION,
+}
 
 
 def reaching() -> set[str]:

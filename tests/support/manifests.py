@@ -292,8 +292,6 @@ DESERVED = {
         ("UnknownPhase", 301),  # injection
         ("UnknownPhase", 386),  # injection
     ],
-    # logLevel of chefrun, in update and, by alias, in launch
-    "component-mongodb--component-mongodb": [("UnknownStepParameter", line) for line in (76, 87, 108, 76, 87, 108)],
     "contrib-python-qubell-client--qm-hierarchical-main": [("UnknownPhase", 115)],  # growing-lb, by alias, in scale-up
     "qubell_portal_sample--manifests-root_w": [
         ("ReturnWithoutPin", 94),  # e and s, in launch and, by alias, in re-launch

@@ -140,9 +140,15 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
     async def _exchange(self, statements: Sequence[Statement]) -> list[PGresult]:
         """Send statements and return their results, in one round trip."""
-        connection = self.pgconn
-        if connection.status != ConnStatus.OK:
+        if self.pgconn.status != ConnStatus.OK:
             raise psycopg.OperationalError("the connection is closed")
+        try:
+            return await self._send_and_receive(statements)
+        finally:
+            self._stop_reading_if_lost()
+
+    async def _send_and_receive(self, statements: Sequence[Statement]) -> list[PGresult]:
+        connection = self.pgconn
         if len(statements) == 1 and (name := self._names.get(statements[0].text)):
             connection.send_query_prepared(name, statements[0].parameters)
             return await self._receive(until_sync=False)
@@ -209,6 +215,12 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         return answers
 
     async def _read(self, *, until_sync: bool) -> list[PGresult]:
+        try:
+            return await self._read_results(until_sync=until_sync)
+        finally:
+            self._stop_reading_if_lost()
+
+    async def _read_results(self, *, until_sync: bool) -> list[PGresult]:
         connection = self.pgconn
         while connection.flush():
             await self._io(writes=True)
@@ -296,6 +308,15 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
             self._stop_reading()  # nobody waits: the server has ended the session
         else:
             self._arrival.set_result(None)
+
+    def _stop_reading_if_lost(self) -> None:
+        """Forget the socket of a lost connection, before anything else can happen.
+
+        libpq has closed it, and the next connection may get its number. The event loop would take that socket for one
+        that is registered already, and never tell of its data.
+        """
+        if self.pgconn.status != ConnStatus.OK:
+            self._stop_reading()
 
     def _stop_reading(self) -> None:
         if self._reader is not None:

@@ -261,6 +261,8 @@ async def set_quota(connection: Connection, organization_id: str, quota: Quota, 
         object_id=organization_id,
         before=None,
         after=msgspec.json.encode({"quota": quota, "allowed": allowed}).decode(),
+        token_id=None,
+        token_name=None,
     )
 
 
