@@ -244,9 +244,11 @@ class _Borrowed:
             await self._connection.close()
         # The pool discards a broken connection, and rolls back an open transaction.
         if self._savepoint is None:
-            if isinstance(error, psycopg.Error) and error.sqlstate == _READ_ONLY:
-                await self._database.pool.drain()  # new ones find the server that accepts changes
-            await self._database.pool.take_back(self._connection)
+            try:
+                if isinstance(error, psycopg.Error) and error.sqlstate == _READ_ONLY:
+                    await self._database.pool.drain()  # new ones find the server that accepts changes
+            finally:
+                await self._database.pool.take_back(self._connection)
         else:
             await self._savepoint.__aexit__(kind, error, trace)
         if isinstance(error, psycopg.Error):

@@ -42,7 +42,7 @@ class Pool:
         self._idle: list[_Pooled] = []
         self._waiting: deque[asyncio.Future[_Pooled]] = deque()
         self._lent = 0
-        self._existing = 0  # also those on the way from one caller to the next, which are neither idle nor lent
+        self._open: set[_Pooled] = set()  # also those on the way from one caller to the next, neither idle nor lent
         self._generation = 0
         self._is_away = False
         self._is_open = False
@@ -96,7 +96,12 @@ class Pool:
             connection = self._idle.pop() if self._idle else await self._wait()
             self._lent += 1
             self._least_idle = min(self._least_idle, len(self._idle))
-            if await _is_alive(connection):
+            try:
+                is_alive = await _is_alive(connection)
+            except BaseException:  # such as a cancellation
+                await self._discard(connection)
+                raise
+            if is_alive:
                 self._is_away = False
                 return connection
             # The server went down with every connection; finding them one by one would take minutes.
@@ -113,12 +118,19 @@ class Pool:
                 await connection.roll_back_transaction()
         except psycopg.Error:
             await connection.close()
+        except BaseException:  # such as a cancellation: the state of the connection is unknown
+            await self._close([connection])
+            raise
         if connection.closed or connection.in_transaction or not self._is_current(connection):
             await self._close([connection])
             if self._waiting and self._is_open:
                 self._connect()
         else:
             self._offer(connection)
+
+    async def _discard(self, connection: _Pooled) -> None:
+        self._lent -= 1
+        await self._close([connection])
 
     def _is_current(self, connection: _Pooled) -> bool:
         return (
@@ -156,7 +168,9 @@ class Pool:
 
     def _connect(self) -> None:
         """Begin to make the connections that are missing."""
-        existing = self._existing + len(self._connecting)
+        # A lost connection doesn't count, wherever it is: its place must never stay taken.
+        self._open = {connection for connection in self._open if not connection.closed}
+        existing = len(self._open) + len(self._connecting)
         wanted = max(len(self._waiting) - len(self._connecting), min(_LEAST, self.most) - existing)
         if self._is_away:
             wanted = min(wanted, 1 - len(self._connecting))
@@ -183,7 +197,7 @@ class Pool:
                 connection.expires_at_s = time.monotonic() + LIFETIME_S
                 connection.prepares = self._prepares
                 self._connecting.discard(asyncio.current_task())
-                self._existing += 1
+                self._open.add(connection)
                 self._offer(connection)
                 if was_away:
                     self._connect()
@@ -194,7 +208,7 @@ class Pool:
         return idle
 
     async def _close(self, connections: Sequence[_Pooled]) -> None:
-        self._existing -= len(connections)
+        self._open.difference_update(connections)
         for connection in connections:
             await connection.close()
 
@@ -227,7 +241,7 @@ async def _is_alive(connection: BoundedConnection) -> bool:
         return True
     try:
         await connection.run(_PING)
-    except psycopg.Error:
+    except (psycopg.Error, OSError):
         return False
     return True
 
