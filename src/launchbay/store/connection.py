@@ -313,7 +313,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         """Forget the socket of a lost connection, before anything else can happen.
 
         libpq has closed it, and the next connection may get its number. The event loop would take that socket for one
-        that is registered already, and never tell of its data.
+        that is registered already, and never report its data.
         """
         if self.pgconn.status != ConnStatus.OK:
             self._stop_reading()
