@@ -135,14 +135,14 @@ READS = [
 
 
 @pytest.mark.slow  # storing that much takes half a minute
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize("path", READS)
 async def test_reading_the_most_that_is_stored_leaves_the_loop_free(stored: Stored, path: str) -> None:
     await check(lambda: stored.get(path))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(150)
 async def test_an_instance_shows_the_newest_of_its_large_jobs_and_the_list_shows_all(stored: Stored) -> None:
     instance = accepted(await stored.api.get(f"instances/{stored.history}"))
     listed = accepted(await stored.api.get(f"instances/{stored.history}/jobs"))
@@ -186,7 +186,7 @@ def archive() -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(150)
 async def test_importing_the_largest_archive_leaves_the_loop_free(stored: Stored) -> None:
     body = archive()
     await check(lambda: stored.send("POST", "/api/1/archives", "application/json", body))
@@ -195,7 +195,7 @@ async def test_importing_the_largest_archive_leaves_the_loop_free(stored: Stored
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(150)
 async def test_storing_the_largest_manifest_leaves_the_loop_free(stored: Stored) -> None:
     text = MANIFEST[: limits.MANIFEST_BYTES].rpartition("\n")[0].encode()
     path = f"/api/1/applications/{stored.application}/manifest"

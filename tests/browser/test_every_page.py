@@ -35,7 +35,7 @@ def world(site: Site) -> World:
     return made(site)
 
 
-WALK_S = 400  # over all pages, on a machine that is busy with other things too
+WALK_S = 200  # over all pages, on a machine that is busy with other things too
 
 
 def opened(page: Page, path: str) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="schemathesis is not in
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(200)
 async def test_the_service_keeps_to_its_description(databases: Databases, tmp_path: Path) -> None:
     """Without chance: every example, and every value of every schema once, fitting and not."""
     async with target(databases, copies=5) as service:

@@ -417,7 +417,7 @@ def live(service: Service, examples: int, phases: tuple[Phase, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(200)
 def test_random_families_live_as_the_model_says(service: Service) -> None:
     # Shrinking takes minutes; the other test does it.
     live(service, EXAMPLES, (Phase.generate,))
