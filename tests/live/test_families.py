@@ -1,6 +1,7 @@
 """What becomes of parents and children when something fails, takes too long, or is asked for twice."""
 
 import asyncio
+from typing import Any
 
 from tests.support.databases import Databases
 from tests.support.families import CHILD, child_application, links, parent, reconfigured
@@ -362,3 +363,105 @@ async def test_another_locator_replaces_a_shared_instance_too(api: Api) -> None:
     assert document["status"] == "Running", document["errorMessage"]
     assert links(document)["one"] != lent
     assert (await api.document(lent))["status"] == "Running"
+
+
+async def exchangeable(api: Api) -> tuple[str, str, str, str]:
+    """Return an application with a child, a revision that stands for a shared instance, that, and the child's name."""
+    name = fresh_name("child")
+    lender = await api.application(CHILD, name)
+    lent = await api.launch(lender)
+    await api.settled(lent)
+    return await api.application(parent({"one": name})), await shared(api, lent, lender), lent, name
+
+
+async def told(api: Api, instance: str, **body: Any) -> list[tuple[str, str, str | None, str | None]]:
+    """Return what a preview says of every component: path, change, kind and instance."""
+    preview = accepted(await api.post(f"instances/{instance}/configuration/preview", body))
+    assert preview["errors"] == []
+    return [(each["path"], each["change"], each["link"], each["instanceId"]) for each in preview["components"]]
+
+
+async def test_own_and_shared_children_are_exchanged_both_ways_as_the_preview_shows(api: Api) -> None:
+    application, revision, lent, _ = await exchangeable(api)
+    instance = await api.launch(application)
+    first = links(await api.settled(instance))["one"]
+    to_shared = {"submodules": {"one": {"revisionId": revision}}}
+    assert await told(api, instance, **to_shared) == [
+        ("one", "stops", "own", first),
+        ("one", "starts", "shared", lent),
+        ("one.worker", "stops", None, None),
+    ]
+    assert links(await reconfigured(api, instance, **to_shared)) == {"one": lent}
+    assert (await api.document(first))["status"] == "Destroyed"
+    bodies: list[dict[str, Any]] = [{}, {"submodules": {"one": {}}}, {"submodules": {}}]
+    for unchanged in bodies:
+        assert await told(api, instance, **unchanged) == [("one", "keeps", "shared", lent)]
+        assert links(await reconfigured(api, instance, **unchanged)) == {"one": lent}
+    to_own = {"submodules": {"one": {"revisionId": None}}}
+    assert await told(api, instance, **to_own) == [
+        ("one", "stops", "shared", lent),
+        ("one", "starts", "own", None),
+        ("one.worker", "starts", None, None),
+    ]
+    document = await reconfigured(api, instance, **to_own)
+    second = links(document)["one"]
+    assert second not in (first, lent)
+    assert [(await api.document(each))["status"] for each in (second, lent)] == ["Running", "Running"]
+    assert links(await reconfigured(api, instance, **to_own)) == {"one": second}, "it is an own one already"
+
+
+async def test_a_root_revision_brings_the_submodules_as_it_records_them(api: Api) -> None:
+    application, revision, lent, _ = await exchangeable(api)
+    instance = await api.launch(application)
+    await api.settled(instance)
+
+    async def recorded() -> str:
+        body = {"name": fresh_name("recorded"), "instanceId": instance}
+        return str(accepted(await api.post(f"applications/{application}/revisions", body))["id"])
+
+    with_own = await recorded()
+    await reconfigured(api, instance, submodules={"one": {"revisionId": revision}})
+    with_shared = await recorded()
+    assert [part[:3] for part in await told(api, instance, revisionId=with_own)] == [
+        ("one", "stops", "shared"),
+        ("one", "starts", "own"),
+        ("one.worker", "starts", None),
+    ]
+    own = links(await reconfigured(api, instance, revisionId=with_own))["one"]
+    assert own != lent
+    assert links(await reconfigured(api, instance, revisionId=with_own)) == {"one": own}, "it stays the same one"
+    assert links(await reconfigured(api, instance, revisionId=with_shared)) == {"one": lent}
+    given = {"one": {"revisionId": None}}
+    document = await reconfigured(api, instance, revisionId=with_shared, submodules=given)
+    assert links(document)["one"] not in (own, lent), "what is given wins"
+    assert (await api.document(lent))["status"] == "Running"
+
+
+async def test_a_revision_of_a_submodule_brings_those_inside_as_it_records_them(api: Api) -> None:
+    middle, revision, lent, _ = await exchangeable(api)
+    plain = {"name": "plain", "version": 2, "submodules": {"one": {"manifestVersion": 2}}}
+    without = accepted(await api.post(f"applications/{middle}/revisions", plain))["id"]
+    application = await api.application(BARE.replace("LOCATOR", middle))
+    inside = {"one": {"submodules": {"one": {"revisionId": revision}}}}
+    instance = await api.launch(application, submodules=inside)
+    child = links(await api.settled(instance))["one"]
+    assert links(await api.document(child)) == {"one": lent}
+    assert links(await reconfigured(api, instance, submodules={"one": {"manifestVersion": 2}}))["one"] == child
+    assert links(await api.document(child)) == {"one": lent}, "left out means unchanged"
+    document = await reconfigured(api, instance, submodules={"one": {"revisionId": without}})
+    assert links(document)["one"] == child
+    grandchild = links(await api.document(child))["one"]
+    assert grandchild != lent
+    assert (await api.document(grandchild))["status"] == "Running"
+
+
+async def test_a_launch_may_ask_for_an_own_child_where_its_revision_has_a_shared_one(api: Api) -> None:
+    application, revision, lent, _ = await exchangeable(api)
+    content = {"name": "sharing", "version": 2, "submodules": {"one": {"revisionId": revision}}}
+    sharing = accepted(await api.post(f"applications/{application}/revisions", content))["id"]
+    taken = await api.settled(await api.launch(application, revisionId=sharing))
+    assert links(taken) == {"one": lent}
+    asked = {"one": {"revisionId": None}}
+    own = await api.settled(await api.launch(application, revisionId=sharing, submodules=asked))
+    assert own["status"] == "Running", own["errorMessage"]
+    assert links(own)["one"] != lent

@@ -385,7 +385,7 @@ class Operations:
         `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never. Default: 1 hour.
         `instance_name`: Default: generated.
         `parameters`: Values by parameter name.
-        `submodules`: Configurations by submodule ID.
+        `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         """
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/launch/preview", media_type=JSON, repeatable=True))
@@ -410,7 +410,7 @@ class Operations:
         `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never. Default: 1 hour.
         `instance_name`: Default: generated.
         `parameters`: Values by parameter name.
-        `submodules`: Configurations by submodule ID.
+        `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         """
 
     # Manifests
@@ -743,7 +743,7 @@ class Operations:
         `manifest_version`: The new manifest version. Overrides the revision's.
         `revision_id`: The new revision.
         `parameters`: Values by parameter name.
-        `submodules`: Configurations by submodule ID.
+        `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         """
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/configuration/preview", media_type=JSON, repeatable=True))
@@ -764,7 +764,7 @@ class Operations:
         `manifest_version`: The new manifest version. Overrides the revision's.
         `revision_id`: The new revision.
         `parameters`: Values by parameter name.
-        `submodules`: Configurations by submodule ID.
+        `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))

@@ -509,11 +509,16 @@ class ParameterChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What would happen to a component; `path` leads through the submodules."""
+    """What would happen to a component; `path` leads through the submodules. `link` says which kind of instance or
+    service is behind it (`own`, `shared`, `service`, `service-instance`): the former one if it stops, otherwise the
+    new one. The ID is that of an instance that exists.
+    """
 
     path: str
     change: str
     parameters: list[ParameterChange]
+    link: str | None = None
+    instance_id: str | None = None
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -183,12 +183,16 @@ def field_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmoduleGroup:
-    """One submodule on a form. `kept` are the stored secrets, which empty fields leave unchanged."""
+    """One submodule on a form. `kept` are the stored secrets, which empty fields leave unchanged.
+
+    `is_own`: the form asks for an own child instead of the shared instance that it was before.
+    """
 
     shape: SubmoduleShape
     fields: list[Field] = field(default_factory=list)
     kept: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
+    is_own: bool = False
     children: "list[SubmoduleGroup]" = field(default_factory=list)
 
     @property
@@ -292,7 +296,10 @@ def request_of(groups: Iterable[SubmoduleGroup]) -> dict[str, Any]:
             "parameters": values(group.fields, group.kept),
             "submodules": request_of(group.children),
         }
-        if present := {name: value for name, value in members.items() if value}:
+        present: dict[str, Any] = {name: value for name, value in members.items() if value}
+        if group.is_own:
+            present["revisionId"] = None
+        if present:
             found[group.shape.path[-1]] = present
     return found
 
@@ -376,7 +383,14 @@ def _group(shape: SubmoduleShape, before: Mapping[ModulePath, SubmoduleShape], f
     ]
     if form is not None:
         fields = fill_fields(fields, form, f"{prefix(shape.path)}parameter:")
-    return SubmoduleGroup(shape=shape, fields=fields, kept=kept, children=build_groups(shape.inside, before, form))
+    was_shared = former is not None and former.shared_id is not None
+    return SubmoduleGroup(
+        shape=shape,
+        fields=fields,
+        kept=kept,
+        is_own=form is not None and was_shared and shape.choice.revision_id is None,
+        children=build_groups(shape.inside, before, form),
+    )
 
 
 def _with_outside(each: Field, outside: Mapping[str, Any]) -> Field:

@@ -140,6 +140,8 @@ def merge_submodules(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dic
 
 def _merged_one(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     merged = {**stored, **{name: value for name, value in given.items() if value is not None}}
+    if "revisionId" in given:
+        merged["revisionId"] = given["revisionId"]  # null is a choice: an own child
     if given.get("revisionId") is not None and given.get("manifestVersion") is None:
         merged.pop("manifestVersion", None)  # it was meant for the other revision
     for part in ("parameters", "submodules"):
@@ -154,12 +156,16 @@ _SUBMODULE_FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules"
 
 @dataclass(frozen=True, slots=True)
 class SubmoduleRequest:
-    """What is asked of one submodule. Everything is optional; `submodules` is for those inside it, as it was given."""
+    """What is asked of one submodule. Everything is optional; `submodules` is for those inside it, as it was given.
+
+    `is_own` means an own child of no revision, instead of the shared or former one: `revisionId` is given and null.
+    """
 
     revision_id: str | None = None
     manifest_version: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     submodules: Mapping[str, Any] = field(default_factory=dict)
+    is_own: bool = False
 
 
 def read_submodules(body: Mapping[str, Any], path: str = "submodules") -> dict[str, SubmoduleRequest]:
@@ -219,7 +225,8 @@ def _read_one(value: Any, path: str) -> SubmoduleRequest:
     if not isinstance(inner, Mapping):
         raise _wrong_field(f"{path}/submodules", "an object, submodule id to its configuration")
     read_submodules(inner, f"{path}/submodules")
-    return SubmoduleRequest(revision_id, version, parameters, inner)
+    is_own = "revisionId" in value and revision_id is None
+    return SubmoduleRequest(revision_id, version, parameters, inner, is_own)
 
 
 _CONFIGURATION_FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")

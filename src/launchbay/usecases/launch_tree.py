@@ -5,7 +5,7 @@ So the launch is accepted whole or refused whole (promise 8).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -79,11 +79,19 @@ class TreePlanner:
         self._ids: dict[str, str] = {}  # by locator
         self._applications: dict[str, Application] = {}  # by id
 
-    async def plan_tree(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest]) -> None:
-        """Add to a node the links and nodes of its submodules, at every level. Raises BadRequest, NotAllowed."""
-        await self._plan_node(node, requests, {node.application_id})
+    async def plan_tree(
+        self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], *, as_recorded: bool = False
+    ) -> None:
+        """Add to a node the links and nodes of its submodules, at every level. Raises BadRequest, NotAllowed.
 
-    async def _plan_node(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], above: set[str]) -> None:
+        With `as_recorded`, the requests are those of a revision: a submodule without a revision there is an own one.
+        Otherwise it stays what it is.
+        """
+        await self._plan_node(node, requests, {node.application_id}, as_recorded=as_recorded)
+
+    async def _plan_node(
+        self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], above: set[str], *, as_recorded: bool
+    ) -> None:
         configuration = configure(node.manifest, node.parameters)
         asked = for_components(node.manifest, requests, "/".join(("submodules", *node.path)))
         for path, component in node.manifest.components.items():
@@ -95,13 +103,18 @@ class TreePlanner:
                 continue
             configured = configuration.get(path, {})
             stays = None if node.former is None else node.former.link(path)
-            if stays is not None and request.revision_id is None and await self._remains_shared(node, path, configured):
+            if as_recorded and request.revision_id is None:
+                request = replace(request, is_own=True)
+            is_open = request.revision_id is None and not request.is_own
+            if stays is not None and is_open and await self._remains_shared(node, path, configured):
                 node.links[path] = stays
                 continue
             child, inside = await self._child(node, component, configured, request, above)
             node.children[path] = child
             node.links[path] = Link(child.instance_id, LinkKind.OWN)
-            await self._plan_node(child, inside, above | {child.application_id})
+            # A submodule's revision brings those inside as it records them, too.
+            recorded = as_recorded or request.revision_id is not None
+            await self._plan_node(child, inside, above | {child.application_id}, as_recorded=recorded)
 
     async def _remains_shared(self, node: LaunchNode, path: str, configured: Mapping[str, Any]) -> bool:
         """Return whether a component keeps its shared instance: another locator replaces it (§7)."""
@@ -169,7 +182,7 @@ class TreePlanner:
             application_id=application.id,
             name=f"{node.name}.{component.path}" if row is None or row.name is None else row.name,
             version=version,
-            revision_id=request.revision_id or (None if present is None else present.revision_id),
+            revision_id=request.revision_id or (None if present is None or request.is_own else present.revision_id),
             parameters=parameters,
             manifest=manifest,
             path=(*node.path, component.path),

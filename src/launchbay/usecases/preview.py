@@ -47,11 +47,17 @@ class ParameterChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True):
-    """What would happen to a component; `path` leads through the submodules."""
+    """What would happen to a component; `path` leads through the submodules.
+
+    `link` says which kind of instance or service is behind it (`own`, `shared`, `service`, `service-instance`): the
+    former one if it stops, otherwise the new one. The ID is that of an instance that exists.
+    """
 
     path: str
     change: str
     parameters: list[ParameterChange]
+    link: str | None = None
+    instance_id: str | None = msgspec.field(default=None, name="instanceId")
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -98,7 +104,7 @@ async def _preview(work: Work, root: LaunchNode) -> Preview:
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
-        components += [_component(node, change, redactor) for change in changes]
+        components += [_component(node, before, change, redactor) for change in changes]
         workflows += _workflows(node, before, after, changes)
         for change in changes:
             if change.change is Change.STOPS:
@@ -177,7 +183,7 @@ def _configured(
     )
 
 
-def _component(node: LaunchNode, change: ComponentChange, redactor: Redactor) -> PreviewedComponent:
+def _component(node: LaunchNode, before: Configured, change: ComponentChange, redactor: Redactor) -> PreviewedComponent:
     parameters = [
         ParameterChange(
             name=pin.pin,
@@ -187,8 +193,15 @@ def _component(node: LaunchNode, change: ComponentChange, redactor: Redactor) ->
         )
         for pin in change.pins
     ]
+    link = (before.links if change.change is Change.STOPS else node.links).get(change.path)
+    child = node.children.get(change.path)
+    is_new = change.change is not Change.STOPS and child is not None and child.former is None
     return PreviewedComponent(
-        path=".".join((*node.path, change.path)), change=change.change.value, parameters=parameters
+        path=".".join((*node.path, change.path)),
+        change=change.change.value,
+        parameters=parameters,
+        link=None if link is None else link.kind.value,
+        instance_id=None if link is None or is_new or not link.is_instance else link.instance_id,
     )
 
 

@@ -116,7 +116,8 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
         former=await former_of(work, record.id, record.version, record.revision_id, record.parameters),
     )
     planner = TreePlanner(work, environment, await shared_instances(work, environment.id))
-    await planner.plan_tree(root, read_submodules(target.submodules))
+    as_recorded = request.revision_id is not None
+    await planner.plan_tree(root, read_submodules(target.submodules), as_recorded=as_recorded)
     unmet = await bind_services(work, environment, root)
     await _refuse_cycles(work, record.organization_id, root)
     for node in root.walk():
@@ -220,7 +221,8 @@ def _changes(node: LaunchNode, planned: PlannedConfiguration) -> bool:
     same_links = former.links.keys() == node.links.keys() and all(
         link.is_same(former.link(path)) for path, link in node.links.items()
     )
-    same = (former.version, dict(former.parameters)) == (node.version, dict(node.parameters))
+    was = (former.version, former.revision_id, dict(former.parameters))
+    same = was == (node.version, node.revision_id, dict(node.parameters))
     same_view = planned.record.environment_view == planned.view.to_text()
     below = any(child.former is None or _changes(child, planned) for child in node.children.values())
     return below or not (same and same_links and same_view)

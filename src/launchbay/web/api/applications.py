@@ -49,7 +49,10 @@ LaunchBody = Annotated[
                 },
                 "instanceName": {"type": ["string", "null"], "description": "Default: generated."},
                 "parameters": {"type": ["object", "null"], "description": "Values by parameter name."},
-                "submodules": {"type": ["object", "null"], "description": "Configurations by submodule ID."},
+                "submodules": {
+                    "type": ["object", "null"],
+                    "description": "Configurations by submodule ID. In one, `revisionId: null` means an own child.",
+                },
             }
         },
     ),

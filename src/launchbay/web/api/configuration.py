@@ -18,6 +18,8 @@ _PREVIEW = {
             "path": "web.workflow",
             "change": "changes",
             "parameters": [{"name": "input.size", "from": 1, "to": 3, "reset": False}],
+            "link": None,
+            "instanceId": None,
         }
     ],
     "workflows": ["web.workflow#resize"],
@@ -40,7 +42,10 @@ ConfigurationBody = Annotated[
                 },
                 "revisionId": {"type": ["string", "null"], "description": "The new revision."},
                 "parameters": {"type": ["object", "null"], "description": "Values by parameter name."},
-                "submodules": {"type": ["object", "null"], "description": "Configurations by submodule ID."},
+                "submodules": {
+                    "type": ["object", "null"],
+                    "description": "Configurations by submodule ID. In one, `revisionId: null` means an own child.",
+                },
             }
         },
     ),
