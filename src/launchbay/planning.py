@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -35,6 +35,13 @@ LAUNCH = "launch"
 DESTROY = "destroy"
 RECONFIGURE = "reconfigure"  # the job's name in the history; no workflow of a manifest runs under it
 _NAMES_SHOWN = 20
+
+
+class StartedJob(NamedTuple):
+    """A job that a request began or queued, and its instance."""
+
+    instance_id: str
+    job_id: str
 
 
 def available_workflows(manifest: CompiledManifest) -> list[str]:

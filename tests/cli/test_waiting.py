@@ -121,3 +121,74 @@ def test_a_job_that_takes_longer_than_the_timeout_exits_with_8(cli: Shell, ferry
     told = cli.bad(8, "run", instance, "manage.move", "delay=10 minutes", "--wait", "--timeout", "50ms")
     assert "Job 'manage.move' is still running after 0.05 s." in told
     cli.good("job", "cancel", instance, "last", "--yes")
+
+
+def test_a_scheduled_run_with_interval_0_exits_by_its_outcome(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    words = ("instance", "schedule", instance, "manage.move", "0")
+    assert f"after {GOOD}" in cli.good(*words, "-p", f"delay={GOOD}", "--wait")
+    told = cli.bad(1, *words, "-p", f"delay={BAD}", "--wait")
+    assert "Job 'manage.move' failed: Component 'ferry': workflow 'move': step 'turn' failed" in told
+    told = cli.bad(2, "instance", "schedule", instance, "manage.move", "1h", "--wait")
+    assert "--wait needs the interval 0" in told
+
+
+def test_a_forced_deletion_waits_until_the_instance_is_gone(cli: Shell, ferry: str) -> None:
+    for delay in (GOOD, BAD):  # the instance goes whether its workflow succeeds or not
+        instance = launched(cli, ferry, "-p", f"input.at-destroy={delay}")
+        cli.good("instance", "delete", instance, "--force", "--yes", "--wait")
+        cli.bad(3, "instance", "show", instance)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("run", "manage.sail"),
+        ("run", "manage.move", "speed=3"),
+        ("instance", "reconfigure", "-p", "input.at-sea=1"),
+        ("instance", "schedule", "manage.sail", "0"),
+        ("job", "resume", "last"),
+    ],
+    ids=" ".join,
+)
+def test_a_request_that_is_refused_exits_with_9_and_waits_for_nothing(
+    cli: Shell, ferry: str, verb: tuple[str, ...]
+) -> None:
+    instance = launched(cli, ferry)
+    place = 1 if verb[0] == "run" else 2
+    told = cli.bad(9, *verb[:place], instance, *verb[place:], "--wait")
+    assert "failed" not in told
+    assert [job["name"] for job in cli.document("job", "list", instance)] == ["launch"]
+
+
+def test_a_launch_that_is_refused_exits_with_9(cli: Shell, ferry: str) -> None:
+    cli.bad(9, "launch", ferry, "-p", "input.at-sea=1", "--wait")
+
+
+def test_requests_to_a_busy_instance_exit_with_6(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    cli.good("run", instance, "manage.move", "delay=10 minutes")
+    for words in (
+        ("run", instance, "manage.move", f"delay={GOOD}"),
+        ("run", instance, "destroy"),
+        ("instance", "reconfigure", instance),
+        ("instance", "schedule", instance, "manage.move", "0"),
+    ):
+        assert "InstanceBusy" in cli.bad(6, *words, "--wait")
+    cli.good("job", "cancel", instance, "last", "--yes")
+
+
+def test_a_cancelled_job_is_a_failed_one(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    cli.good("run", instance, "manage.move", "delay=10 minutes")
+    job = cli.document("job", "show", instance, "last")["id"]
+    cli.good("job", "cancel", instance, job, "--yes")
+    assert "Cancelled by" in cli.bad(1, "job", "wait", job)
+
+
+def test_a_job_can_be_awaited_by_its_id_alone(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    document = json.loads(cli.good("run", instance, "manage.move", f"delay={GOOD}", "--wait", "-o", "json"))
+    again = json.loads(cli.good("job", "wait", document["job"], "-o", "json"))
+    assert (again["job"], again["results"]) == (document["job"], {"moved": f"after {GOOD}"})
+    assert cli.document("job", "find", document["job"])["instanceId"] == instance

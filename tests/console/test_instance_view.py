@@ -32,6 +32,7 @@ def job(planned: list[str], recorded: list[str]) -> JobDetails:
     journal = [[path, path, "Succeeded", 100, 1, None, 1_000, 3_000, None, False] for path in recorded]
     view = CountedView(
         id="1f" * 12,
+        instance_id="3f" * 12,
         name="launch",
         status="Executing",
         owner_id="2f" * 12,

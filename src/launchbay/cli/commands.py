@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -14,16 +15,15 @@ from typing import Any
 import click
 
 from launchbay.cli.connection import OUTPUTS, Connection, connect
-from launchbay.cli.following import newest_job, print_log, progress_for_terminal, started_job, wait_for_job
+from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import inputs, parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, printable, show, show_one_of_many
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
-from launchbay.client import Operations
+from launchbay.client import NotFound, Operations
 from launchbay.client.core import Call
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
-_LAUNCH, _RECONFIGURE = "launch", "reconfigure"  # names of jobs
 
 
 @dataclass(frozen=True)
@@ -130,44 +130,54 @@ def waiting_options(*, always: bool = False) -> tuple[click.Parameter, ...]:
 
 
 def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    document = answer(connection, call)
+    document, job = _started(connection, call)
     for warning in document.get("warnings", ()):
         click.echo(printable(f"Warning: {warning}"), err=True)
     if options["wait"]:
-        instance = document["id"]
-        job = started_job(connection.client, instance, _LAUNCH, after=None)
-        _wait(connection, instance, job, options["timeout"], after=0)
+        follow(connection, document["id"], job, options["timeout"], after=0)
     else:
         show(document, connection.output)
 
 
 def _run(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    """Run a workflow, or reconfigure: the response doesn't name the job, so look for it among the newest ones."""
-    if not options["wait"]:
-        show(answer(connection, call), connection.output)
-        return
-    client, (instance, *workflow) = connection.client, call.path
-    before = newest_job(client, instance)
-    answer(connection, call)
-    job = started_job(client, instance, workflow[0] if workflow else _RECONFIGURE, after=before)
-    _wait(connection, instance, job, options["timeout"])
-
-
-def _resume(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    document = answer(connection, call)
+    """Make a call that begins a job on the instance of its path."""
+    document, job = _started(connection, call)
     if options["wait"]:
-        _wait(connection, call.path[0], document["id"], options["timeout"])
+        follow(connection, call.path[0], job, options["timeout"])
     else:
         show(document, connection.output)
 
 
-def _wait(
+def _schedule(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    if options["wait"] and str(call.body.get("interval")) != "0":
+        raise click.UsageError("--wait needs the interval 0: a later run has no job yet.")
+    _run(connection, call, options)
+
+
+def _delete(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    """Delete an instance. The job that destroys a forced one goes with it."""
+    document, job = _started(connection, call)
+    if options["wait"] and job:
+        with suppress(NotFound):
+            wait_for_job(connection.client, call.path[0], job, options["timeout"], progress_for_terminal(), after=None)
+    show(document, connection.output)
+
+
+def _started(connection: Connection, call: Call[Any]) -> tuple[Any, str]:
+    """Return the response of a call as plain data, and the ID of its job."""
+    client = connection.client
+    return client.perform(client.core.started(call if call.returns is type(None) else call.with_returns(Any)))
+
+
+def follow(
     connection: Connection, instance: str, job: str, timeout_s: float | None, *, after: int | None = None
 ) -> None:
+    """Wait until the job has succeeded; show the instance and the job's results."""
     ended = wait_for_job(connection.client, instance, job, timeout_s, progress_for_terminal(), after=after)
     document = connection.client.send(Operations.read_instance.call(instance).with_returns(Any))
     if connection.output == "table":
         document = {name: document[name] for name in ("id", "name", "status", "returnValues")}
+    document["job"] = job
     if ended.results:
         document["results"] = ended.results
     show(document, connection.output)
@@ -228,7 +238,9 @@ EXTENSIONS: Mapping[str, Extension] = {
     "launch_application": Extension(_launch, waiting_options()),
     "run_workflow": Extension(_run, waiting_options()),
     "reconfigure_instance": Extension(_run, waiting_options()),
-    "resume_job": Extension(_resume, waiting_options()),
+    "resume_job": Extension(_run, waiting_options()),
+    "schedule_workflow": Extension(_schedule, waiting_options()),
+    "delete_instance": Extension(_delete, waiting_options()),
     "read_log": Extension(
         _log,
         [
@@ -247,6 +259,7 @@ EXTENSIONS: Mapping[str, Extension] = {
 # Verbs that combine several operations.
 ADDED: Mapping[str, Mapping[str, str]] = {
     "instance": {"list": "launchbay.cli.instances:list_all", "wait": "launchbay.cli.instances:wait"},
+    "job": {"wait": "launchbay.cli.instances:wait_for_one_job"},
     "token": {"create": "launchbay.cli.tokens:create"},
 }
 

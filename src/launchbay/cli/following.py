@@ -13,15 +13,13 @@ import click
 
 from launchbay.cli.connection import Connection
 from launchbay.cli.lazy import load
-from launchbay.cli.output import CommandFailed, ExitCode, ObjectNotFound, printable, show_one_of_many
+from launchbay.cli.output import CommandFailed, ExitCode, printable, show_one_of_many
 from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
 from launchbay.client.types import InstanceDocument, JobDetail
 
 _LAST_EVENTS_S = 1.0
-_POLL_FIRST_S = 0.2
-_POLL_LONGEST_S = 5.0
-_NEWEST_JOBS = 50  # between listing an instance's jobs and listing them again, no one starts more
+_ASK_S = 10  # how long one request waits for the end of a job: less than the time limit of a read
 _ENDS = {"Running", "Failed", "Destroyed"}
 _STEP_ENDS = {"Succeeded", "Failed"}
 
@@ -68,43 +66,26 @@ def progress_for_terminal() -> Progress:
     return LineProgress()
 
 
-def newest_job(client: Client, instance: str) -> str | None:
-    return next((job.id for job in client.list_jobs(instance, limit=1)), None)
-
-
-def started_job(client: Client, instance: str, name: str, *, after: str | None) -> str:
-    """Return the id of the first job with this name that is newer than the job `after`.
-
-    No newer job exists if the call repeated an idempotency key: then it is the newest job with this name.
-    """
-    jobs = client.list_jobs(instance, limit=_NEWEST_JOBS)
-    newer = next((place for place, job in enumerate(jobs) if job.id == after), len(jobs))
-    named = [job.id for job in jobs[:newer] if job.name == name] or [job.id for job in jobs if job.name == name][:1]
-    if not named:
-        raise ObjectNotFound(f"Job '{name}' not found. List the jobs with: launchbay job list {instance}")
-    return named[-1]
-
-
 def wait_for_job(
     client: Client, instance: str, job: str, timeout_s: float | None, progress: Progress, *, after: int | None
 ) -> JobDetail:
     """Wait until a job has succeeded, showing its steps, and return it.
 
     `after` is the number of the last event to skip: 0 shows all, None shows those from now on. Raises CommandFailed if
-    the job failed, WaitTimedOut, and what calls raise.
+    the job failed, WaitTimedOut, and what calls raise: NotFound if its instance was deleted.
     """
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     with _watch(client, instance, progress, after) as watcher:
-        pause_s, has_ended = _POLL_FIRST_S, False
-        while (found := client.read_job(instance, job)).status == "Executing":
-            left_s = pause_s if deadline_s is None else deadline_s - time.monotonic()
+        while True:
+            left_s = _ASK_S if deadline_s is None else deadline_s - time.monotonic()
+            found = client.read_job(instance, job, wait=int(min(max(left_s, 0), _ASK_S)))
+            if found.status != "Executing":
+                break
             if left_s <= 0:
                 raise WaitTimedOut(f"Job '{found.name}' is still running after {timeout_s:g} s.", found.status)
-            has_ended = watcher.ended.wait(min(pause_s, left_s))
-            watcher.ended.clear()  # it may have been another job that ended
-            pause_s = min(2 * pause_s, _POLL_LONGEST_S)
-        if not has_ended:
-            watcher.ended.wait(_LAST_EVENTS_S)
+            if left_s < 1:  # the server waits for whole seconds
+                time.sleep(left_s)
+        watcher.ended.wait(_LAST_EVENTS_S)
         watcher.silence()
         for step in found.steps:  # a short job may end before the first event arrives
             if step.status in _STEP_ENDS and "/" in step.path:

@@ -362,7 +362,8 @@ def _formed(form: Callable[[Any], Any], given: Any, *_: Any) -> Any:
 
 
 def _job(given: str, connection: Connection, before: Mapping[str, Any]) -> str:
-    return connection.names.job(given, before["instance_id"])
+    instance = before.get("instance_id")
+    return given if instance is None else connection.names.job(given, instance)
 
 
 def _revision(given: str | None, connection: Connection, before: Mapping[str, Any]) -> str | None:

@@ -1,10 +1,10 @@
-"""Commands about instances that make several calls: `instance list` and `instance wait`."""
+"""Commands that make several calls: `instance list`, `instance wait` and `job wait`."""
 
 from typing import Any
 
 import click
 
-from launchbay.cli.commands import connected, sharing_options, waiting_options
+from launchbay.cli.commands import connected, follow, sharing_options, waiting_options
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import RemoteCommand, show
@@ -86,5 +86,21 @@ wait = RemoteCommand(
         *waiting_options(always=True),
         *sharing_options(),
     ],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _wait_for_job(job: str, timeout: float | None, **given: Any) -> None:
+    connection = connected(given)
+    found = connection.client.find_job(job)
+    follow(connection, found.instance_id, job, timeout)
+
+
+wait_for_one_job = RemoteCommand(
+    "wait",
+    callback=_wait_for_job,
+    short_help="Wait for a job and show its steps.",
+    help="Wait until a job has ended and show its steps and results. Exit with 1 if it failed.",
+    params=[click.Argument(["job"], metavar="JOB"), *waiting_options(always=True), *sharing_options()],
     context_settings=HELP_OPTIONS,
 )

@@ -119,7 +119,7 @@ class Client(_Methods, SyncDriver):
 
     def send(self, call: Call[T]) -> T:
         """Make a call that was made as data: `client.send(Operations.read_instance.call(id))`."""
-        return self.run(self.core.answer(call))
+        return self.perform(self.core.answer(call))
 
     def close(self) -> None:
         self._http.close()
@@ -150,7 +150,7 @@ class AsyncClient(_Methods, AsyncDriver):
         super().__init__(core, httpx.AsyncClient(verify=verify, transport=transport))
 
     async def send(self, call: Call[T]) -> T:
-        return await self.run(self.core.answer(call))
+        return await self.perform(self.core.answer(call))
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -378,6 +378,11 @@ class Core:
         """Make a call and return what it answers. Raises ApiError, ConnectionFailed and UnreadableAnswer."""
         return call.value_of((yield from self.response(call)))
 
+    def started(self, call: Call[T]) -> Steps[tuple[T, str]]:
+        """Return the answer of a call, and the id of the job that it began."""
+        response = yield from self.response(call)
+        return call.value_of(response), response.headers.get("launchbay-job", "")
+
     def response(
         self,
         call: Call[Any],

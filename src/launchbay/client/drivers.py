@@ -20,7 +20,7 @@ class SyncDriver:
         self.core = core
         self._http = http
 
-    def run(self, steps: Steps[T], /) -> T:
+    def perform(self, steps: Steps[T], /) -> T:
         with contextlib.closing(self.iterate(_emitted(steps))) as found:
             return next(found)
 
@@ -61,7 +61,7 @@ class AsyncDriver:
         self.core = core
         self._http = http
 
-    async def run(self, steps: Steps[T], /) -> T:
+    async def perform(self, steps: Steps[T], /) -> T:
         async with contextlib.aclosing(self.iterate(_emitted(steps))) as found:
             return await anext(found)
 

@@ -97,7 +97,9 @@ class Operation(_Declared[P, T]):
     def __get__(self, caller: Any, owner: type) -> Any:
         if caller is None:
             return self
-        return self._method(caller, lambda *args, **kwargs: caller.run(caller.core.answer(self.call(*args, **kwargs))))
+        return self._method(
+            caller, lambda *args, **kwargs: caller.perform(caller.core.answer(self.call(*args, **kwargs)))
+        )
 
 
 class BoundList(Generic[P, Whole, Each]):
@@ -110,7 +112,7 @@ class BoundList(Generic[P, Whole, Each]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Whole:
         """Return the list, or a page of it with `limit`."""
-        found: Whole = self._caller.run(self._caller.core.answer(self._listing.call(*args, **kwargs)))
+        found: Whole = self._caller.perform(self._caller.core.answer(self._listing.call(*args, **kwargs)))
         return found
 
     def each(self, *args: P.args, **kwargs: P.kwargs) -> Each:
@@ -167,7 +169,7 @@ class Routine(Generic[P, T]):
     def __get__(self, caller: Any, owner: type) -> Any:
         if caller is None:
             return self
-        return lambda *args, **kwargs: caller.run(self.function(caller.core, *args, **kwargs))
+        return lambda *args, **kwargs: caller.perform(self.function(caller.core, *args, **kwargs))
 
 
 def operation(spec: OperationSpec) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Operation[P, T]]:

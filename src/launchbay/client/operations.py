@@ -833,13 +833,23 @@ class Operations:
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/jobs/{jobId}"))
-    def read_job(self, instance_id: str, job_id: str) -> Call[types.JobDetail]:
-        """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked. Permission: Read."""
+    def read_job(self, instance_id: str, job_id: str, *, wait: int | None = None) -> Call[types.JobDetail]:
+        """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked. Permission: Read.
+
+        `wait`: Respond as soon as the job has ended, or after this many seconds.
+        """
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}/jobs/{jobId}"))
     def cancel_job(self, instance_id: str, job_id: str) -> Call[None]:
         """Cancel a running job. Interrupts its steps; the job ends as failed. Permission: RunInstanceWorkflow;
         EditInstance for destroy.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/jobs/{jobId}"))
+    def find_job(self, job_id: str, *, wait: int | None = None) -> Call[types.JobDetail]:
+        """Show a job by its ID alone, with all its steps. With wait, respond when it has ended. Permission: Read.
+
+        `wait`: Respond as soon as the job has ended, or after this many seconds.
         """
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/jobs/{jobId}/resume", media_type=JSON, keyed=True))

@@ -586,6 +586,7 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A job. `parameters` and `results` are those of a command; `resumes` is the failed job that this one continues."""
 
     id: str
+    instance_id: str
     name: str
     status: str
     owner_id: str

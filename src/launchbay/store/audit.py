@@ -37,6 +37,7 @@ class IdempotencyKeyRow(NamedTuple):
 
     fingerprint: str
     answer: bytes
+    headers: str | None
 
 
 insert_idempotency_key = _sql.value("insert_idempotency_key", bool)

@@ -77,6 +77,7 @@ write_journal = _sql.value("write_journal", str)
 end = _sql.row("end", EndRow)
 end_and_delete_instance = _sql.value("end_and_delete_instance", str)
 get_status = _sql.row("get_status", JobStatusRow)
+get_instance_id = _sql.value("get_instance_id", str)
 list_held = _sql.value("list_held", list)
 
 
@@ -175,6 +176,7 @@ class JobView(NamedTuple):
     """A job in detail. `steps` are the planned ones; `journal` records them and the steps inside them."""
 
     id: str
+    instance_id: str
     name: str
     status: str
     owner_id: str

@@ -23,11 +23,21 @@ _KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _PURPOSE = "idempotency key"
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """Body and headers of a response. Only the body may hold secrets."""
+
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """An answer, and whether it is that of an earlier request."""
 
-    answer: bytes
+    answer: Answer
     is_repeated: bool
+
+
+_read_headers = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
 
 
 class Idempotency:
@@ -39,7 +49,7 @@ class Idempotency:
         self._secret = secret
         self._turns: dict[tuple[str, str], asyncio.Lock] = {}
 
-    async def once(self, actor: Actor, key: str, request: bytes, work: Callable[[], Awaitable[bytes]]) -> Outcome:
+    async def once(self, actor: Actor, key: str, request: bytes, work: Callable[[], Awaitable[Answer]]) -> Outcome:
         """Do the work of a request and keep its answer, or return the answer that the same request got before.
 
         `request` is what makes it the same: method, path and body. Work that raises leaves the key free, for nothing
@@ -60,11 +70,16 @@ class Idempotency:
                 return Outcome(await self._earlier(connection, actor, key, request), is_repeated=True)
             with self._database.joined(connection):
                 answer = await work()
-            sealed = self._secret.seal(answer, answer_purpose(actor.user_id, key))
-            await store.set_idempotent_answer(connection, user_id=actor.user_id, key=key, answer=sealed)
+            await store.set_idempotent_answer(
+                connection,
+                user_id=actor.user_id,
+                key=key,
+                answer=self._secret.seal(answer.body, answer_purpose(actor.user_id, key)),
+                headers=msgspec.json.encode(answer.headers).decode() if answer.headers else None,
+            )
         return Outcome(answer, is_repeated=False)
 
-    async def _earlier(self, connection: Connection, actor: Actor, key: str, request: bytes) -> bytes:
+    async def _earlier(self, connection: Connection, actor: Actor, key: str, request: bytes) -> Answer:
         stored = await store.get_idempotency_key(connection, user_id=actor.user_id, key=key)
         assert stored is not None, "the key is taken, and nobody removes one so young"
         if not self._secret.is_fingerprint(stored.fingerprint, request, _PURPOSE):
@@ -73,7 +88,8 @@ class Idempotency:
                 "Send a new key with a new request, and the same one only with the same request.",
                 code="IdempotencyKeyReused",
             )
-        return self._secret.open(stored.answer, answer_purpose(actor.user_id, key))
+        body = self._secret.open(stored.answer, answer_purpose(actor.user_id, key))
+        return Answer(body, () if stored.headers is None else _read_headers(stored.headers))
 
     @asynccontextmanager
     async def _turn(self, owner: tuple[str, str]) -> AsyncIterator[None]:

@@ -18,14 +18,14 @@ from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.job import JobStatus, read_plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import REDACTED
-from launchbay.planning import accept, available_workflows, plan_deletion
+from launchbay.planning import StartedJob, accept, available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
 from launchbay.usecases.context import Context, Work
 
 _BUSY = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING})
-_LOOKS = Backoff(0.05, 1.0)  # at an instance whose job another process may run
+LOOKS = Backoff(0.05, 1.0)  # at an instance whose job another process may run
 
 
 class InstanceView(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ async def read_instance(ctx: Context, instance_id: str, *, wait_s: float = 0) ->
     if not wait_s:
         return await _read_instance(ctx, instance_id)
     until_s = ctx.app.clock.monotonic_s() + wait_s
-    delays = _LOOKS.delays()
+    delays = LOOKS.delays()
     with ctx.app.dispatch.watch_ends(instance_id) as waiter:
         while True:
             view = await _read_instance(ctx, instance_id)
@@ -84,16 +84,17 @@ async def put_user_data(ctx: Context, instance_id: str, data: Mapping[str, Any])
         await work.audit("put_user_data", record, before, work.fingerprints(data))
 
 
-async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> None:
+async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> StartedJob | None:
     """Delete a destroyed instance; with `force` also an active one, which is destroyed first.
 
-    Raises BadRequest when it is active and `force` is not given, and for a submodule.
+    Returns the job that destroys it, if one does. Raises BadRequest when it is active and `force` is not given, and
+    for a submodule.
     """
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.DELETE_INSTANCE)
         locked = await store.lock(work.connection, instance_id=record.id)
         if locked is None:
-            return  # somebody else has just deleted it
+            return None  # somebody else has just deleted it
         status = InstanceStatus(locked.status)
         if record.parent_id is not None:
             raise BadRequest(
@@ -102,20 +103,23 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Non
             )
         if not is_active(status, may_hold_something=locked.may_hold_something):
             await store.delete(work.connection, instance_id=record.id)
+            job_id = None
         elif not force:
             raise BadRequest(
                 f"Can't delete an instance in status {status}. Destroy it first, or force the deletion.",
                 code="InstanceActive",
             )
         elif locked.plan is None or not read_plan(locked.plan).deletes_instance:
-            await _destroy_and_delete(work, record, status, locked.job_id)
+            job_id = await _destroy_and_delete(work, record, status, locked.job_id)
         else:
-            return  # the deletion is under way; to begin it anew for everyone who asks would keep it from its end
+            # The deletion is under way; to begin it anew for everyone who asks would keep it from its end.
+            return None if locked.job_id is None else StartedJob(record.id, locked.job_id)
         before = {"name": record.name, "status": locked.status, "force": force}
         await work.audit("delete_instance", record, before)
+    return None if job_id is None else StartedJob(record.id, job_id)
 
 
-async def _destroy_and_delete(work: Work, record: InstanceRecord, status: InstanceStatus, job_id: str | None) -> None:
+async def _destroy_and_delete(work: Work, record: InstanceRecord, status: InstanceStatus, job_id: str | None) -> str:
     if job_id is not None:
         # The job under way ends as failed, here and now: its worker is fenced out and interrupted.
         status = InstanceStatus.FAILED
@@ -133,6 +137,7 @@ async def _destroy_and_delete(work: Work, record: InstanceRecord, status: Instan
     )
     if accepted is None:
         raise Conflict("The instance was changed by another request. Retry.")
+    return accepted
 
 
 InstanceLists = {

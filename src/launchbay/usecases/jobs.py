@@ -16,12 +16,13 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, Plan, read_plan
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY, accept, may_accept, plan_resumed, plan_run
+from launchbay.planning import DESTROY, StartedJob, accept, may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
 from launchbay.store.jobs import ControlRow, JobView
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
+from launchbay.usecases.instances import LOOKS
 
 
 class JobDetails(msgspec.Struct, frozen=True):
@@ -58,8 +59,22 @@ async def list_jobs(
         after, left = rows[-1].id, left - len(rows)
 
 
-async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
-    """Return a job with everything that its steps have left."""
+async def find_job(ctx: Context, job_id: str, *, wait_s: float = 0) -> JobDetails:
+    """Return a job by its id alone; with `wait_s`, wait that long for its end."""
+    async with ctx.read() as work:
+        instance_id = await store.get_instance_id(work.connection, job_id=job_id)
+        if instance_id is None:
+            await work.lookup.caller(by_token=True)
+            raise NotFound(f"There is no job {job_id!r}.", "List the jobs of its instance.")
+    return await read_job(ctx, instance_id, job_id, wait_s=wait_s)
+
+
+async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float = 0) -> JobDetails:
+    """Return a job with its steps; with `wait_s`, wait that long for its end."""
+    if wait_s:
+        async with ctx.read() as work:
+            await work.lookup.instance(instance_id, Permission.READ)
+        await _wait_for_end(ctx, instance_id, job_id, wait_s)
     async with ctx.read() as work:
         view = await store.get(
             work.connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
@@ -70,6 +85,23 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
     plan = read_plan(view.plan)
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
     return JobDetails(view, plan, Redactor(known))
+
+
+async def _wait_for_end(ctx: Context, instance_id: str, job_id: str, wait_s: float) -> None:
+    """Wait until the job has ended or is gone.
+
+    Holds no connection while it waits. The end of a job in this process is noticed at once, elsewhere by looking.
+    """
+    until_s = ctx.app.clock.monotonic_s() + wait_s
+    delays = LOOKS.delays()
+    with ctx.app.dispatch.watch_ends(instance_id) as waiter:
+        while not ctx.app.feed.closing.is_set():
+            async with ctx.read() as work:
+                found = await store.get_status(work.connection, job_id=job_id)
+            left_s = until_s - ctx.app.clock.monotonic_s()
+            if found is None or found.status != JobStatus.EXECUTING or left_s <= 0:
+                return
+            await waiter.wait(min(left_s, next(delays)))
 
 
 async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
@@ -93,8 +125,8 @@ async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
         await work.audit("cancel_job", record, before={"job": job.id}, at=at)
 
 
-async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Mapping[str, Any]) -> str:
-    """Run a failed job again from where it failed, and return the new job's id.
+async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Mapping[str, Any]) -> StartedJob:
+    """Run a failed job again from where it failed, and return the new job.
 
     What the failed job has recorded as done is not done again. `parameters` replace some of the job's: arguments of a
     command, parameters of the instance for a launch. Raises Conflict when a job is under way, and BadRequest when the
@@ -137,7 +169,7 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
         after = {"job": resumed_id, "parameters": work.fingerprints(parameters)}
         at = permissions.workflow(record.application_id, record.id, job.name)
         await work.audit("resume_job", record, {"job": job.id}, after, at=at)
-    return resumed_id
+    return StartedJob(record.id, resumed_id)
 
 
 async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[InstanceRecord, ControlRow]:

@@ -30,7 +30,7 @@ from launchbay.manifest.v1 import ACTIONS, RESULT
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
 from launchbay.model.types import PinKind
-from launchbay.planning import environment_view
+from launchbay.planning import StartedJob, environment_view
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import PublishesSignals, ServiceType
 from launchbay.store import applications, environments, instances
@@ -56,8 +56,8 @@ class PlannedLaunch:
     view: EnvironmentView
 
 
-async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> str:
-    """Launch an application and return the id of the new instance. The commit accepts the launch (promises 1 and 2).
+async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> StartedJob:
+    """Launch an application and return the new instance and its job. The commit accepts the launch (promises 1 and 2).
 
     What the body leaves open comes from its revision, if it names one.
 
@@ -69,12 +69,12 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
             return await _launch(work, application_id, body)
 
 
-async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> str:
+async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> StartedJob:
     planned = await plan_launch_tree(work, application_id, body)
     application, request, root = planned.application, planned.request, planned.root
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
-    write_launch(work, root, planned.environment, planned.view, destroy_after_ms)
+    started = write_launch(work, root, planned.environment, planned.view, destroy_after_ms)
     await work.audit(
         "launch_application",
         application,
@@ -89,7 +89,7 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> s
         },
         at=permissions.instance(application.id, root.instance_id),
     )
-    return root.instance_id
+    return started
 
 
 async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:

@@ -21,7 +21,7 @@ from launchbay.manifest.v1 import inner_name
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_link
 from launchbay.model.types import PinKind
-from launchbay.planning import job_columns, plan_launch
+from launchbay.planning import StartedJob, job_columns, plan_launch
 from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import Environment
@@ -273,10 +273,10 @@ async def former_of(
 
 def write_launch(
     work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView, destroy_after_ms: int | None
-) -> None:
+) -> StartedJob:
     """Write the root with its job and expiry, and its submodules, which the jobs of their parents launch.
 
-    A tree of any size takes three statements, which go with the commit.
+    Returns the root's job. A tree of any size takes three statements, which go with the commit.
     """
     job_id = new_id()
     jobs.accept_launch.later(
@@ -301,6 +301,7 @@ def write_launch(
     )
     write_children(work, root, environment, view)
     write_links(work, root.walk())
+    return StartedJob(root.instance_id, job_id)
 
 
 def write_children(work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView) -> None:

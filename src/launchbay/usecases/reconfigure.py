@@ -14,7 +14,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
-from launchbay.planning import accept, environment_view, may_accept, plan_reconfigure
+from launchbay.planning import StartedJob, accept, environment_view, may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
@@ -54,8 +54,8 @@ class _Target:
     submodules: Mapping[str, Any]
 
 
-async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> None:
-    """Accept a new configuration; it takes effect some time after the answer.
+async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> StartedJob:
+    """Accept a new configuration and return the job with which it takes effect.
 
     Raises BadRequest for what makes no sense, NotAllowed for a submodule, and Conflict when a job is under way.
     """
@@ -76,11 +76,13 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
             raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
         new_instances = sum(node.former is None for node in root.walk() if node is not root)
         await work.admit_job(record.organization_id, new_instances=new_instances)
-        is_busy = record.job_id is not None or not may_accept(plan)
+        if record.job_id is not None or not may_accept(plan):
+            raise _busy()
         dispatch, user_id = ctx.app.dispatch, ctx.actor.user_id
-        if is_busy or not await accept(
+        job_id = await accept(
             work.connection, dispatch, record.organization_id, record.id, user_id, plan, root.manifest
-        ):
+        )
+        if job_id is None:
             raise _busy()
         await _write(work, planned)
         await work.audit(
@@ -94,6 +96,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
                 "parameters": work.fingerprints(root.parameters),
             },
         )
+    return StartedJob(record.id, job_id)
 
 
 async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, Any]) -> PlannedConfiguration:

@@ -14,7 +14,7 @@ from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import DESTROY, accept, may_accept, plan_run
+from launchbay.planning import DESTROY, StartedJob, accept, may_accept, plan_run
 from launchbay.quotas import Quota
 from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
@@ -24,30 +24,30 @@ from launchbay.usecases.context import Context, Work
 _DIGITS = re.compile(r"[0-9]{1,15}")
 
 
-async def run_workflow(ctx: Context, instance_id: str, workflow: str, parameters: Mapping[str, Any]) -> str:
-    """Run a workflow on an instance and return the instance's id.
+async def run_workflow(ctx: Context, instance_id: str, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
+    """Run a workflow on an instance and return its job.
 
     Raises BadRequest for an unknown workflow or parameter and Conflict when a job is under way.
     """
     async with ctx.begin() as work:
         record = await _for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
-        await _run(work, record, workflow, parameters)
+        job_id = await _run(work, record, workflow, parameters)
         await work.audit("run_workflow", record, after=_given(work, parameters), at=_at(record, workflow))
-    return record.id
+    return StartedJob(record.id, job_id)
 
 
 async def schedule_workflow(
     ctx: Context, instance_id: str, workflow: str, interval: Any, parameters: Mapping[str, Any]
-) -> str | None:
-    """Schedule a workflow after `interval` milliseconds and return the schedule's id; None when 0 ran it at once."""
+) -> str | StartedJob:
+    """Schedule a workflow after `interval` milliseconds; return the schedule's id, or the job that 0 began."""
     async with ctx.begin() as work:
         record = await _for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = validate_interval(interval)
         if interval_ms == 0:
-            await _run(work, record, workflow, parameters)
+            job_id = await _run(work, record, workflow, parameters)
             after = _given(work, parameters, interval_ms)
             await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow))
-            return None
+            return StartedJob(record.id, job_id)
         if record.status is InstanceStatus.DESTROYED:
             raise _gone(record)
         manifest = await work.manifest(record.application_id, record.version)
@@ -142,7 +142,7 @@ async def _for_running(work: Work, instance_id: str, workflow: str, permission: 
     return record
 
 
-async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> None:
+async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> str:
     manifest = await work.manifest(record.application_id, record.version)
     plan = plan_run(manifest, workflow, parameters, record.status)
     if record.status is InstanceStatus.DESTROYED:
@@ -156,6 +156,7 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
     )
     if accepted is None:
         raise _busy()
+    return accepted
 
 
 def _at(record: InstanceRecord, workflow: str) -> Resource:

@@ -20,7 +20,7 @@ from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooMany
 from launchbay.ids import is_id
 from launchbay.quotas import CHUNK_TURN_S, Turns
 from launchbay.telemetry import metrics
-from launchbay.usecases.idempotency import Idempotency
+from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.web import responses
 from launchbay.web.middleware import AcceptedHosts, AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
@@ -70,13 +70,12 @@ _REPEATED = (("Idempotency-Replayed", "true"),)
 async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Request[Any, Any]) -> RawJSONResponse:
     """Return the handler's response, or the first response to the same request with the same key."""
 
-    async def work() -> bytes:
+    async def work() -> Answer:
         response = response_of(await endpoint.handler(call))
         assert not isinstance(response, JSONStream | EventStreamResponse), "a stream can't be stored"
         media_type, data = responses.encode_buffered(response)
         assert media_type == JSON, f"{endpoint.operation_id} returns {media_type}"
-        assert not response.headers, f"{endpoint.operation_id} returns headers, which are not stored"
-        return data
+        return Answer(data, response.headers)
 
     # The decoded body: with different whitespace or a different order of names it is still the same request.
     length = call.headers.get("content-length", "")
@@ -85,7 +84,7 @@ async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Reque
     body = encode() if is_short else await asyncio.to_thread(encode)
     request = b"\0".join([endpoint.method.encode(), call.target.encode(), body])
     outcome = await idempotency.once(call.actor, call.headers[HEADER], request, work)
-    return RawJSONResponse(outcome.answer, _REPEATED if outcome.is_repeated else ())
+    return RawJSONResponse(outcome.answer.body, outcome.answer.headers + (_REPEATED if outcome.is_repeated else ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,10 @@ _HEADERS_OF_STATUS: dict[int, dict[str, Schema]] = {
     429: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
     503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
 }
+_JOB: Schema = {
+    "Location": {"schema": {"type": "string"}, "description": "The path of the job that the request began or queued."},
+    "Launchbay-Job": {"schema": _ID, "description": "The ID of that job."},
+}
 _REQUEST_ID: Schema = {
     "X-Request-Id": {"schema": {"type": "string"}, "description": "The ID of this request in the log."}
 }
@@ -288,7 +292,8 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
         content = {"schema": _EMPTY if returns.type is None else schemas.of(returns.type)}
     if returns.example is not None:
         content["example"] = returns.example
-    return {"description": returns.description, "headers": _REQUEST_ID, "content": {returns.media_type: content}}
+    headers = {**_REQUEST_ID, **_JOB} if endpoint.starts_job else _REQUEST_ID
+    return {"description": returns.description, "headers": headers, "content": {returns.media_type: content}}
 
 
 def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:

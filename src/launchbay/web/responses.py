@@ -17,6 +17,7 @@ from starlette.types import Receive, Send
 from launchbay.clock import to_ms
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
+from launchbay.planning import StartedJob
 from launchbay.web.requests import JSON, YAML, Request
 
 HTML = "text/html; charset=utf-8"
@@ -95,6 +96,12 @@ def response_of(returned: Any) -> Response:
     if isinstance(returned, Response):
         return returned
     return EmptyResponse() if returned is None else JSONResponse(returned)
+
+
+def job_headers(started: StartedJob) -> Headers:
+    """Return the headers that name the job which a request began or queued."""
+    location = f"/api/1/instances/{started.instance_id}/jobs/{started.job_id}"
+    return (("Location", location), ("Launchbay-Job", started.job_id))
 
 
 class Paging(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ class Endpoint:
     statuses: tuple[int, ...] = ()  # in addition to those that `all_statuses` derives
     extension: bool = False  # not in the established API reference
     idempotency_key: bool = False  # accepts Idempotency-Key ("Wire" 8)
-    starts_job: bool = False  # waits for its turn while jobs queue for their start
+    starts_job: bool = False  # waits for its turn while jobs queue for their start; the response names the job
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
     unlimited: bool = False  # no rate limits: for monitoring
 

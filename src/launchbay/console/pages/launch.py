@@ -63,8 +63,8 @@ async def launch(request: PageRequest) -> Response:
             draft.preview = await preview_launch(request.ctx, draft.application.id, body)
             draft.place_errors(draft.preview.errors)
         else:
-            created = await usecases_launch.launch(request.ctx, draft.application.id, body)
-            return request.redirect(f"{HOME}/instances/{created}", "Launch started.")
+            started = await usecases_launch.launch(request.ctx, draft.application.id, body)
+            return request.redirect(f"{HOME}/instances/{started.instance_id}", "Launch started.")
     except BadRequest as error:
         draft.place_errors(error.messages)
         problem = error

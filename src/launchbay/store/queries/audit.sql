@@ -44,15 +44,15 @@ ORDER BY id LIMIT %(limit)s;
 -- name: insert_idempotency_key
 -- Takes a key for a request; waits for whoever is taking it at this moment. No row: it is taken, and not too long ago.
 INSERT INTO idempotency_keys (user_id, key, fingerprint) VALUES (%(user_id)s, %(key)s, %(fingerprint)s)
-ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, answer = NULL, created_at = excluded.created_at
+ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, answer = NULL, headers = NULL, created_at = excluded.created_at
     WHERE idempotency_keys.created_at <= now() - %(hours)s * interval '1 hour'
 RETURNING true;
 
 -- name: set_idempotent_answer
-UPDATE idempotency_keys SET answer = %(answer)s WHERE user_id = %(user_id)s AND key = %(key)s;
+UPDATE idempotency_keys SET answer = %(answer)s, headers = %(headers)s WHERE user_id = %(user_id)s AND key = %(key)s;
 
 -- name: get_idempotency_key
-SELECT fingerprint, answer FROM idempotency_keys WHERE user_id = %(user_id)s AND key = %(key)s;
+SELECT fingerprint, answer, headers FROM idempotency_keys WHERE user_id = %(user_id)s AND key = %(key)s;
 
 -- name: delete_idempotency_keys
 -- So many of those that nobody may rely on any more.

@@ -149,6 +149,9 @@ RETURNING instances.id;
 -- Whether the end of a job was written, for a COMMIT whose answer was lost.
 SELECT status, fence FROM jobs WHERE id = %(job_id)s;
 
+-- name: get_instance_id
+SELECT instance_id FROM jobs WHERE id = %(job_id)s;
+
 -- name: list_held
 -- Which of these jobs are still held by the claims with these fences.
 SELECT array_agg(ARRAY[jobs.id, jobs.fence::text]) FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
@@ -298,7 +301,7 @@ WHERE bytes_before < %(bytes)s;
 
 -- name: get
 -- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first.
-SELECT jobs.id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.results, jobs.plan, jobs.steps, jobs.created_at,
+SELECT jobs.id, jobs.instance_id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.results, jobs.plan, jobs.steps, jobs.created_at,
        jobs.started_at, jobs.finished_at, instances.parameters, instances.environment_view, (
     SELECT coalesce(json_agg(json_build_array(
         path, name, status, launchbay_percent(status, percent, started_at, ends_at), attempt, error_message,

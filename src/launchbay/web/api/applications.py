@@ -8,7 +8,7 @@ from launchbay.clock import to_ms
 from launchbay.usecases import applications
 from launchbay.usecases.launch import launch
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Created, NameBody, Named, Paging, Response, list_response
+from launchbay.web.responses import Created, JSONResponse, NameBody, Named, Paging, Response, job_headers, list_response
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Applications")
@@ -112,10 +112,11 @@ async def delete_application(request: Request[None, None]) -> None:
     body=JsonBody(
         required=False, media_optional=True, example={"instanceName": "demo", "parameters": {"input.size": 2}}
     ),
-    returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}),
+    returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}, type=Created),
     idempotency_key=True,
     starts_job=True,
 )
-async def launch_application(request: Request[LaunchBody, None]) -> Created:
+async def launch_application(request: Request[LaunchBody, None]) -> Response:
     """Launch an application into a new instance."""
-    return Created(await launch(request.ctx, request.path["appId"], request.body))
+    started = await launch(request.ctx, request.path["appId"], request.body)
+    return JSONResponse(Created(started.instance_id), job_headers(started))

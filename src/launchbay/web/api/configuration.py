@@ -7,6 +7,7 @@ import msgspec
 from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
 from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import EmptyResponse, job_headers
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes()
@@ -60,11 +61,11 @@ ConfigurationBody = Annotated[
     statuses=(409,),
     starts_job=True,
 )
-async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> None:
+async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> EmptyResponse:
     """Reconfigure an instance. Replaces all parameters: an omitted one gets its default.
     The change takes effect after the response.
     """
-    await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)
+    return EmptyResponse(job_headers(await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)))
 
 
 @routes.post(

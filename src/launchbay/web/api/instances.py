@@ -14,11 +14,13 @@ from launchbay.usecases import instances
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import (
+    EmptyResponse,
     JSONResponse,
     Paging,
     RawJSONResponse,
     Response,
     encode_buffered,
+    job_headers,
     list_of_chunks,
     optional_ms,
 )
@@ -231,10 +233,11 @@ async def put_user_data(request: Request[dict[str, Any], None]) -> None:
     await instances.put_user_data(request.ctx, request.path["id"], request.body)
 
 
-@routes.delete("/instances/{id}", permission="DeleteInstance", statuses=(409,))
-async def delete_instance(request: Request[None, ForceQuery]) -> None:
+@routes.delete("/instances/{id}", permission="DeleteInstance", statuses=(409,), starts_job=True)
+async def delete_instance(request: Request[None, ForceQuery]) -> EmptyResponse:
     """Delete a destroyed instance. With force, destroy an active instance and then delete it."""
-    await instances.delete_instance(request.ctx, request.path["id"], force=request.query.force == 1)
+    started = await instances.delete_instance(request.ctx, request.path["id"], force=request.query.force == 1)
+    return EmptyResponse(() if started is None else job_headers(started))
 
 
 async def _list(request: Request[None, InstanceQuery], kind: str, of_id: str) -> Response:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.limits import LONGEST_WAIT_S
 from launchbay.model.job import StepStatus, raise_percent
 from launchbay.model.redaction import Redactor
 from launchbay.store.instances import JobRow
@@ -15,7 +16,15 @@ from launchbay.usecases import jobs
 from launchbay.usecases.jobs import JobDetails
 from launchbay.web.api.instances import JobDocument, job_document
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Created, Paging, Response, list_of_chunks, optional_ms
+from launchbay.web.responses import (
+    Created,
+    JSONResponse,
+    Paging,
+    Response,
+    job_headers,
+    list_of_chunks,
+    optional_ms,
+)
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Jobs", extension=True)
@@ -43,6 +52,7 @@ class JobDetail(msgspec.Struct, kw_only=True):
     """A job. `parameters` and `results` are those of a command; `resumes` is the failed job that this one continues."""
 
     id: str
+    instanceId: str
     name: str
     status: str
     ownerId: str
@@ -72,6 +82,7 @@ def job_detail(job: JobDetails) -> JobDetail:
     view, plan, redactor = job.view, job.plan, job.redactor
     return JobDetail(
         id=view.id,
+        instanceId=view.instance_id,
         name=view.name,
         status=view.status,
         ownerId=view.owner_id,
@@ -151,15 +162,35 @@ async def list_jobs(request: Request[None, Paging]) -> Response:
     )
 
 
-@routes.get(
-    "/instances/{id}/jobs/{jobId}",
-    permission="Read",
-    returns=Returns("The job; its planned steps in order, each followed by the steps inside it."),
-)
-async def read_job(request: Request[None, None]) -> JobDetail:
+class JobQuery(msgspec.Struct, frozen=True):
+    """How long to wait for the end of the job."""
+
+    wait: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=LONGEST_WAIT_S,
+            description="Respond as soon as the job has ended, or after this many seconds.",
+        ),
+    ] = 0
+
+
+_SHOWN = Returns("The job; its planned steps in order, each followed by the steps inside it.")
+
+
+@routes.get("/instances/{id}/jobs/{jobId}", permission="Read", returns=_SHOWN)
+async def read_job(request: Request[None, JobQuery]) -> JobDetail:
     """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked."""
-    job = await jobs.read_job(request.ctx, request.path["id"], request.path["jobId"])
+    path = request.path
+    job = await jobs.read_job(request.ctx, path["id"], path["jobId"], wait_s=request.query.wait)
     # Masking secrets in large outputs takes a while; other requests must not wait for it.
+    return await asyncio.to_thread(job_detail, job)
+
+
+@routes.get("/jobs/{jobId}", permission="Read", returns=_SHOWN)
+async def find_job(request: Request[None, JobQuery]) -> JobDetail:
+    """Show a job by its ID alone, with all its steps. With wait, respond when it has ended."""
+    job = await jobs.find_job(request.ctx, request.path["jobId"], wait_s=request.query.wait)
     return await asyncio.to_thread(job_detail, job)
 
 
@@ -175,14 +206,14 @@ async def cancel_job(request: Request[None, None]) -> None:
     "/instances/{id}/jobs/{jobId}/resume",
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(media_optional=True, example={"parameters": {"input.size": "3"}}),
-    returns=Returns("The ID of the new job.", {"id": EXAMPLE_ID}),
+    returns=Returns("The ID of the new job.", {"id": EXAMPLE_ID}, type=Created),
     statuses=(409,),
     idempotency_key=True,
     starts_job=True,
 )
-async def resume_job(request: Request[ResumeBody, None]) -> Created:
+async def resume_job(request: Request[ResumeBody, None]) -> Response:
     """Resume the newest job from the step that failed. Completed steps don't run again."""
     resumed = await jobs.resume_job(
         request.ctx, request.path["id"], request.path["jobId"], request.body.parameters or {}
     )
-    return Created(resumed)
+    return JSONResponse(Created(resumed.job_id), job_headers(resumed))

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.planning import StartedJob
 from launchbay.usecases import workflows
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Created, EmptyResponse, JSONResponse, Response
+from launchbay.web.responses import Created, EmptyResponse, JSONResponse, Response, job_headers
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Workflows")
@@ -46,15 +47,15 @@ class Schedules(msgspec.Struct):
     "/instances/{id}/{workflow}",
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}),
-    returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}),
+    returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}, type=Created),
     statuses=(409,),
     idempotency_key=True,
     starts_job=True,
 )
-async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
+async def run_workflow(request: Request[dict[str, Any], None]) -> Response:
     """Run a workflow on an instance."""
-    ran_on = await workflows.run_workflow(request.ctx, request.path["id"], request.path["workflow"], request.body)
-    return Created(ran_on)
+    started = await workflows.run_workflow(request.ctx, request.path["id"], request.path["workflow"], request.body)
+    return JSONResponse(Created(started.instance_id), job_headers(started))
 
 
 @routes.post(
@@ -70,15 +71,16 @@ async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
 )
 async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     """Schedule a workflow. Interval 0 runs it immediately."""
-    return _scheduled(
-        await workflows.schedule_workflow(
-            request.ctx,
-            request.path["id"],
-            request.path["workflow"],
-            request.body.interval,
-            request.body.parameters or {},
-        )
+    scheduled = await workflows.schedule_workflow(
+        request.ctx,
+        request.path["id"],
+        request.path["workflow"],
+        request.body.interval,
+        request.body.parameters or {},
     )
+    if isinstance(scheduled, StartedJob):
+        return EmptyResponse(job_headers(scheduled))
+    return JSONResponse(Scheduled(scheduled))
 
 
 @routes.post(
@@ -89,11 +91,10 @@ async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
 )
 async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule."""
-    return _scheduled(
-        await workflows.reschedule_workflow(
-            request.ctx, request.path["id"], request.path["workflow"], request.body.interval, request.body.parameters
-        )
+    schedule_id = await workflows.reschedule_workflow(
+        request.ctx, request.path["id"], request.path["workflow"], request.body.interval, request.body.parameters
     )
+    return EmptyResponse() if schedule_id is None else JSONResponse(Scheduled(schedule_id))
 
 
 @routes.get(
@@ -108,8 +109,3 @@ async def list_schedules(request: Request[None, None]) -> Schedules:
     """List the pending schedules of an instance."""
     rows = await workflows.list_schedules(request.ctx, request.path["id"])
     return Schedules([ScheduleEntry(row.id, row.workflow, to_ms(row.due_at)) for row in rows])
-
-
-def _scheduled(schedule_id: str | None) -> Response:
-    """Return an empty object if the workflow was started or the schedule cancelled (reference §4)."""
-    return EmptyResponse() if schedule_id is None else JSONResponse(Scheduled(schedule_id))
