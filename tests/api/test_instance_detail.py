@@ -10,6 +10,16 @@ from launchbay.ids import is_id
 from tests.support.manifests import FAILING_LATE, TYPED, WORKFLOWS
 from tests.support.service import ADDED_TO_INSTANCE, REFERENCE_INSTANCE, Api, accepted
 
+FRAGILE = """
+launch: {steps: []}
+break:
+  steps:
+    - call: {action: restcall, parameters: {command: "not a URL"}}
+shatter:
+  steps:
+    - call: {action: restcall, parameters: {command: "not a URL either"}}
+fine: {steps: []}
+"""
 JOB = {"name", "status", "ownerId", "steps"}
 STEP = {"name", "status", "percentComplete"}
 
@@ -111,7 +121,7 @@ async def test_the_end_of_a_job_and_what_it_returned_are_of_one_moment(api: Api,
         assert document["returnValues"]["shown"] == text
 
 
-async def test_a_failure_is_told_by_job_and_instance_and_forgotten_after_a_success(api: Api) -> None:
+async def test_a_failure_is_told_by_job_and_instance_and_stays_when_another_workflow_succeeds(api: Api) -> None:
     application = await api.application(FAILING_LATE + "fine: {steps: []}\ndestroy: {steps: []}\n")
     document = await api.settled(await api.launch(application))
     assert document["status"] == "Failed"
@@ -120,9 +130,34 @@ async def test_a_failure_is_told_by_job_and_instance_and_forgotten_after_a_succe
     assert job["steps"] == [{"name": "call", "status": "Failed", "percentComplete": 0}]
     assert "call" in document["errorMessage"]
     assert job["errorMessage"] == document["errorMessage"]
-    document = await api.run(document["id"], "destroy")
-    assert (document["status"], document["errorMessage"]) == ("Destroyed", None)
-    assert document["workflowHistory"][1]["errorMessage"] is not None
+    failure = document["lastFailure"]
+    assert failure == {
+        "jobId": job["id"],
+        "workflow": "launch",
+        "time": job["finishedAt"],
+        "message": document["errorMessage"],
+    }
+    for workflow, status in (("fine", "Failed"), ("destroy", "Destroyed")):
+        document = await api.run(document["id"], workflow)
+        assert (document["status"], document["lastFailure"]) == (status, failure)
+        assert document["errorMessage"] == failure["message"]
+    assert document["workflowHistory"][2]["errorMessage"] == failure["message"]
+
+
+async def test_a_failed_command_stays_told_until_a_reconfiguration_succeeds(api: Api) -> None:
+    instance = await api.running(FRAGILE)
+    document = await api.document(instance)
+    assert (document["errorMessage"], document["lastFailure"]) == (None, None)
+    first = (await api.run(instance, "break"))["lastFailure"]
+    second = (await api.run(instance, "shatter"))["lastFailure"]
+    assert (first["workflow"], second["workflow"]) == ("break", "shatter")
+    document = await api.run(instance, "fine")
+    assert (document["status"], document["lastFailure"]) == ("Running", second), "the newest failure is told"
+    assert document["errorMessage"] == second["message"]
+    assert document["workflowHistory"][1]["id"] == second["jobId"]
+    accepted(await api.put(f"instances/{instance}/configuration", {}))
+    document = await api.settled(instance)
+    assert (document["status"], document["errorMessage"], document["lastFailure"]) == ("Running", None, None)
 
 
 async def test_an_instance_without_a_failure_has_no_error_message(api: Api, instance: str) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from launchbay.cli.output import printable
 
-_TIME_FORMAT = re.compile(r"(At|^at|^timestamp|Since)$")
+_TIME_FORMAT = re.compile(r"(At|^at|^time|^timestamp|Since)$")
 _LEAST_MS = 10**11  # 1973: smaller numbers aren't times
 _CELL_CHARS = 60
 _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}

@@ -15,7 +15,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_percent
 from launchbay.model.redaction import Redactor
 from launchbay.store.approvals import ApprovalRow
-from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
+from launchbay.store.instances import FailureRow, InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.store.jobs import StepView
 from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_family, read_instance_record
@@ -97,6 +97,7 @@ class InstanceView:
     parameters: Mapping[str, Any]
     return_values: Mapping[str, Any]
     error: str
+    failure: FailureRow | None  # the job behind `error`
     jobs: list[JobLine]
     family: list[RelativeRow]
     pending: list[ApprovalRow]
@@ -168,7 +169,8 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
         is_dry_run=view.is_dry_run,
         parameters=redactor.value(msgspec.json.decode(record.parameters)),
         return_values=redactor.value(msgspec.json.decode(record.return_values)),
-        error=redactor.text(record.error_message or ""),
+        error=redactor.text(view.detail.error_message or ""),
+        failure=view.detail.failure,
         jobs=jobs,
         family=await read_family(request.ctx, instance_id),
         pending=await _pending(request, record),

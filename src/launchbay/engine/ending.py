@@ -206,7 +206,7 @@ class JobCompletion:
                 job_status=JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
                 steps=self.journal.summary(msgspec.json.decode(self.claim.steps)),
                 error_message=outcome.error,
-                keeps_error=succeeded and status is InstanceStatus.FAILED,
+                clears_error=succeeded and self.plan.kind in {"launch", "reconfigure"},
                 status=status,
                 state=state,
                 state_version=STATE_VERSION,

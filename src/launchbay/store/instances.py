@@ -35,10 +35,31 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     user_data: str
     environment_view: str
     error_message: str | None
+    last_failure: str | None
     destroy_at: datetime | None
     created_at: datetime
     history: str
     waits: str | None
+
+    @property
+    def failure(self) -> "FailureRow | None":
+        """The job behind `error_message`; None without one, and if an older server wrote the message."""
+        if self.last_failure is None:
+            return None
+        found = read_failure(self.last_failure)
+        return found if found.message == self.error_message else None
+
+
+class FailureRow(msgspec.Struct, frozen=True, rename="camel"):
+    """The last failure of an instance; `time` is in milliseconds since the Unix epoch."""
+
+    job_id: str
+    workflow: str
+    time: int
+    message: str
+
+
+read_failure = msgspec.json.Decoder(FailureRow).decode
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,10 @@ SELECT id FROM job;
 WITH ended AS (
     UPDATE jobs SET status = %(job_status)s, error_message = %(error_message)s, finished_at = now(), fence = fence + 1
     WHERE id = %(job_id)s AND status = 'Executing'
-    RETURNING instance_id
+    RETURNING id, name, instance_id
 ), freed AS (
-    UPDATE instances SET job_id = NULL, status = %(status)s, error_message = %(error_message)s
+    UPDATE instances SET job_id = NULL, status = %(status)s, error_message = %(error_message)s,
+        last_failure = launchbay_failure(ended.id, ended.name, %(error_message)s)
     FROM ended WHERE instances.id = ended.instance_id
     RETURNING instances.id
 )
@@ -117,14 +118,16 @@ WITH held AS (
         finished_at = now(), worker_id = NULL
     FROM held
     WHERE jobs.id = %(job_id)s AND instance_id = held.id AND fence = %(fence)s AND status = 'Executing'
-    RETURNING jobs.id, instance_id
+    RETURNING jobs.id, jobs.name, instance_id
 ), freed AS (
     UPDATE instances
     SET status = %(status)s, job_id = NULL, state = coalesce(%(state)s, state),
         state_version = CASE WHEN %(state)s IS NULL THEN state_version ELSE %(state_version)s END,
         return_values = coalesce(%(return_values)s, return_values),
-        -- The success of a workflow that does not propagate its status leaves a failed instance with its reason.
-        error_message = CASE WHEN %(keeps_error)s THEN instances.error_message ELSE %(error_message)s END,
+        -- The last failure stays until a launch or a reconfiguration succeeds.
+        error_message = CASE WHEN %(clears_error)s THEN NULL ELSE coalesce(%(error_message)s, instances.error_message) END,
+        last_failure = CASE WHEN %(clears_error)s THEN NULL WHEN %(error_message)s::text IS NULL THEN instances.last_failure
+            ELSE launchbay_failure(ended.id, ended.name, %(error_message)s) END,
         destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END,
         before = CASE WHEN %(ends_reconfiguration)s THEN NULL ELSE before END
     FROM ended WHERE instances.id = ended.instance_id

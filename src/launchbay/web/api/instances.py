@@ -78,6 +78,15 @@ class ComponentDocument(TypedDict, total=False):
     instanceId: str
 
 
+class FailureDocument(TypedDict):
+    """The last failure of an instance; `time` is in milliseconds since the Unix epoch."""
+
+    jobId: str
+    workflow: str
+    time: int
+    message: str
+
+
 class _InstanceDocument(TypedDict):
     id: str
     name: str
@@ -91,6 +100,7 @@ class _InstanceDocument(TypedDict):
     environmentId: str
     components: list[ComponentDocument]
     errorMessage: str | None
+    lastFailure: FailureDocument | None
     availableWorkflows: list[str]
     destroyAt: int | None
     userData: dict[str, Any]
@@ -100,7 +110,8 @@ class _InstanceDocument(TypedDict):
 class InstanceDocument(_InstanceDocument, total=False):
     """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated.
 
-    `waitingFor` is set while its job waits: it describes for what.
+    `waitingFor` is set while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the last
+    failed job, until a launch or reconfiguration succeeds.
     """
 
     workflow: WorkflowDocument
@@ -125,6 +136,7 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
         "environmentId": detail.environment_id,
         "components": msgspec.Raw(detail.components.encode()),
         "errorMessage": detail.error_message,
+        "lastFailure": detail.failure,
         "availableWorkflows": view.available_workflows,
         "destroyAt": optional_ms(detail.destroy_at),
         "userData": msgspec.Raw(detail.user_data.encode()),
