@@ -127,9 +127,15 @@ async def test_a_wrong_manifest_is_refused_with_every_finding_at_its_place(api: 
     assert [set(finding) for finding in answer.json()["findings"]] == [{"message", "line", "column", "code"}] * 2
 
 
-async def test_warnings_do_not_refuse_a_manifest(api: Api) -> None:
+async def test_warnings_do_not_refuse_a_manifest_and_come_with_the_version(api: Api) -> None:
+    path = f"applications/{await api.application()}/manifest"
     text = "launch:\n  steps:\n    - one: {action: getInstanceContext, precedingPhases: [never]}\n"
-    accepted(await api.put_yaml(f"applications/{await api.application()}/manifest", text))
+    answer = accepted(await api.put_yaml(path, text))
+    [warning] = answer["warnings"]
+    assert (answer["version"], warning["code"], warning["line"]) == (2, "UnknownPhase", 3)
+    checked = await api.send("POST", "manifests/validate", text.encode(), content_type=YAML["Content-Type"])
+    assert accepted(checked)["warnings"] == [warning]
+    assert accepted(await api.put_yaml(path, "launch: {steps: []}")) == {"version": 3}
 
 
 @pytest.mark.parametrize(

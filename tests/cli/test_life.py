@@ -177,6 +177,35 @@ def test_an_instance_is_shown_within_100_columns_though_its_jobs_have_long_error
     assert max(len(line) for line in shown.splitlines() if error not in line) <= 100
 
 
+def test_the_last_failure_is_shown_with_its_job_and_time(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "failed", FAILING)
+    cli.bad(1, "launch", "failed", "--name", "broken", "--wait")
+    [job] = cli.document("job", "list", "broken")
+    document = cli.document("instance", "show", "broken")
+    assert document["lastFailure"] == {
+        "jobId": job["id"],
+        "workflow": "launch",
+        "time": job["finishedAt"],
+        "message": document["errorMessage"],
+    }
+    shown = cli.good("instance", "show", "broken")
+    assert re.search(r"^  time +\d{4}-\d\d-\d\d", shown, flags=re.MULTILINE)
+    assert re.search(rf"^  jobId +{job['id']}$", shown, flags=re.MULTILINE)
+
+
+def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path) -> None:
+    cli.good("application", "create", "warned")
+    file = tmp_path / "warned.yaml"
+    file.write_text("launch:\n  steps:\n    - one: {action: wait, parameters: {dealy: 1}}\n", "utf-8")
+    told = cli.run("manifest", "upload", "warned", str(file))
+    assert (told.exit_code, told.stdout.split()) == (0, ["version", "2"])
+    assert re.search(r"^Warning: line 3, column \d+: .*'dealy'.*\[UnknownStepParameter\]$", told.stderr, re.MULTILINE)
+    [missing, unknown] = sorted(
+        each["code"] for each in cli.document("manifest", "upload", "warned", str(file))["warnings"]
+    )
+    assert (missing, unknown) == ("MissingStepParameter", "UnknownStepParameter")
+
+
 def test_an_unknown_status_is_refused_with_the_valid_ones(cli: Shell) -> None:
     assert "'Running', 'Failed'" in cli.bad(2, "instance", "list", "--status", "Runing")
     assert cli.document("instance", "list", "--status", "Destroying") == []

@@ -183,6 +183,16 @@ def follow(
     show(document, connection.output)
 
 
+def _upload(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    document = answer(connection, call)
+    for found in document.get("warnings", ()):
+        place = f"line {found['line']}, column {found['column']}"
+        click.echo(printable(f"Warning: {place}: {found['message']} [{found['code']}]"), err=True)
+    if connection.output == "table":
+        document.pop("warnings", None)
+    show(document, connection.output)
+
+
 def _log(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     print_log(connection, call, follow=options["follow"])
 
@@ -236,6 +246,9 @@ EXTENSIONS: Mapping[str, Extension] = {
         [click.Argument(["file"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")],
     ),
     "launch_application": Extension(_launch, waiting_options()),
+    "replace_manifest": Extension(_upload),
+    "set_manifest_source": Extension(_upload),
+    "refresh_manifest": Extension(_upload),
     "run_workflow": Extension(_run, waiting_options()),
     "reconfigure_instance": Extension(_run, waiting_options()),
     "resume_job": Extension(_run, waiting_options()),

@@ -18,15 +18,23 @@ from launchbay.usecases.sealing import open_source_url, redact_source_url, seal_
 _ACCEPT = "application/x-yaml, application/yaml;q=0.9, text/yaml;q=0.9, text/plain;q=0.8, */*;q=0.1"
 
 
+class Stored(NamedTuple):
+    """A new version, and the warnings about its text."""
+
+    version: int
+    warnings: list[Finding]
+
+
 class Refreshed(NamedTuple):
-    """The newest version after a refresh, and whether the refresh made it."""
+    """The newest version after a refresh, whether the refresh made it, and then the warnings about its text."""
 
     version: int
     changed: bool
+    warnings: list[Finding]
 
 
-async def replace_manifest(ctx: Context, application_id: str, text: str) -> int:
-    """Store a manifest as the application's newest version and return the version's number.
+async def replace_manifest(ctx: Context, application_id: str, text: str) -> Stored:
+    """Store a manifest as the application's newest version and return the version.
 
     Raises InvalidManifest with every finding, or ManifestSourceLocked when the manifest comes from a URL.
     """
@@ -34,11 +42,11 @@ async def replace_manifest(ctx: Context, application_id: str, text: str) -> int:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         if application.source_url is not None:
             _refuse_upload()
-        await check_manifest(ctx.app, text)
+        warnings = await check_manifest(ctx.app, text)
         row = await _lock(work, application)
         if row.source_url is not None:
             _refuse_upload()
-        return await _append(work, application, row, text, "replace_manifest")
+        return Stored(await _append(work, application, row, text, "replace_manifest"), warnings)
 
 
 async def validate_manifest(ctx: Context, text: str) -> list[Finding]:
@@ -71,22 +79,23 @@ async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:
         return await store.list_manifests_by_application(work.connection, application_id=application.id)
 
 
-async def set_manifest_source(ctx: Context, application_id: str, url: str) -> int:
-    """Load the manifest from a URL from now on; what is there now becomes the newest version, whose number is returned.
+async def set_manifest_source(ctx: Context, application_id: str, url: str) -> Stored:
+    """Load the manifest from a URL from now on; what is there now becomes the newest version, which is returned.
 
     Raises BadRequest for a URL that cannot be used, OutgoingFailed when it gives nothing, and InvalidManifest.
     """
     async with ctx.read() as work:
         looked = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
     url = url.strip()
-    text = await _load(ctx.app, looked.organization_id, url)
+    text, warnings = await _load(ctx.app, looked.organization_id, url)
     async with ctx.begin() as work:
         # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(work, application)
         shown, sealed = redact_source_url(url), seal_source_url(ctx.app.secret_key, application.id, url)
         await store.set_source(work.connection, application_id=application.id, source_url=shown, sealed_source=sealed)
-        return await _append(work, application, row._replace(source_url=shown), text, "set_manifest_source")
+        version = await _append(work, application, row._replace(source_url=shown), text, "set_manifest_source")
+        return Stored(version, warnings)
 
 
 async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
@@ -104,7 +113,7 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
             "Set the source of the manifest first.",
             code="NoManifestSource",
         )
-    text = await _load(
+    text, warnings = await _load(
         ctx.app, application.organization_id, open_source_url(ctx.app.secret_key, application.id, sealed)
     )
     async with ctx.begin() as work:
@@ -114,13 +123,13 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
             raise Conflict("The manifest's source was changed by another request. Refresh again.")
         newest = await store.get_manifest(work.connection, application_id=application.id, version=row.latest_version)
         if newest == text:
-            return Refreshed(row.latest_version, changed=False)
+            return Refreshed(row.latest_version, changed=False, warnings=[])
         version = await _append(work, application, row, text, "refresh_manifest")
-        return Refreshed(version, changed=True)
+        return Refreshed(version, changed=True, warnings=warnings)
 
 
-async def _load(app: AppContext, organization_id: str, url: str) -> str:
-    """Return the checked manifest at a URL."""
+async def _load(app: AppContext, organization_id: str, url: str) -> tuple[str, list[Finding]]:
+    """Return the checked manifest at a URL, and the warnings about it."""
     try:
         has_credentials = bool(httpx.URL(url).userinfo)
     except (httpx.InvalidURL, ValueError):
@@ -140,15 +149,16 @@ async def _load(app: AppContext, organization_id: str, url: str) -> str:
         text = answer.body.decode()
     except UnicodeDecodeError:
         raise InvalidManifest([finding.to_document() for finding in app.check(answer.body)]) from None
-    await check_manifest(app, text)
-    return text
+    return text, await check_manifest(app, text)
 
 
-async def check_manifest(app: AppContext, text: str) -> None:
-    """Raise InvalidManifest for a text that cannot be launched."""
-    errors = [finding for finding in await off_loop_if_large(app.check, text) if finding.severity == "error"]
+async def check_manifest(app: AppContext, text: str) -> list[Finding]:
+    """Return the warnings about a text. Raises InvalidManifest for one that cannot be launched."""
+    findings = await off_loop_if_large(app.check, text)
+    errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise InvalidManifest([finding.to_document() for finding in errors])
+    return findings
 
 
 async def _lock(work: Work, application: Application) -> ChangeableRow:

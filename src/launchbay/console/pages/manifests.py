@@ -1,12 +1,14 @@
 """The manifest editor, and the source of a manifest."""
 
 import json
+from collections.abc import Sequence
 
 from starlette.responses import JSONResponse, Response
 
 from launchbay.console.forms import parse_number
 from launchbay.console.request import HOME, ConsoleDeps, PageRequest, Routes
 from launchbay.errors import InvalidManifest, LaunchbayError
+from launchbay.model.findings import Finding
 from launchbay.store.applications import Application
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application
@@ -73,11 +75,16 @@ async def save(request: PageRequest) -> Response:
     """Save the text as a new version. Errors appear at their lines."""
     application_id, text = request.path("id"), request.form.raw("text")
     try:
-        version = await manifests.replace_manifest(request.ctx, application_id, text)
+        stored = await manifests.replace_manifest(request.ctx, application_id, text)
     except LaunchbayError as error:
         application = await read_application(request.ctx, application_id)
         return await _editor(request, application, text, application.latest_version, error)
-    return request.redirect(f"{HOME}/applications/{application_id}", f"Version {version} saved.")
+    message = f"Version {stored.version} saved.{_warned(stored.warnings)}"
+    return request.redirect(f"{HOME}/applications/{application_id}", message)
+
+
+def _warned(warnings: Sequence[Finding]) -> str:
+    return f" Warnings: {len(warnings)}. The manifest's page shows them." if warnings else ""
 
 
 @routes.post("/console/manifests/check")
@@ -96,19 +103,21 @@ async def set_source(request: PageRequest) -> Response:
     """Load the manifest from a URL, now and later."""
     application_id = request.path("id")
     try:
-        version = await manifests.set_manifest_source(request.ctx, application_id, request.form.text("url"))
+        stored = await manifests.set_manifest_source(request.ctx, application_id, request.form.text("url"))
     except LaunchbayError as error:
         application = await read_application(request.ctx, application_id)
         text = await manifests.read_manifest(request.ctx, application_id, None)
         return await _editor(request, application, text, application.latest_version, error)
-    return request.redirect(f"{HOME}/applications/{application_id}", f"Version {version} loaded from the URL.")
+    message = f"Version {stored.version} loaded from the URL.{_warned(stored.warnings)}"
+    return request.redirect(f"{HOME}/applications/{application_id}", message)
 
 
 @routes.post("/console/applications/{id}/source/refresh")
 async def refresh(request: PageRequest) -> Response:
     application_id = request.path("id")
     found = await manifests.refresh_manifest(request.ctx, application_id)
-    message = f"Version {found.version} loaded." if found.changed else "The source hasn't changed."
+    loaded = f"Version {found.version} loaded.{_warned(found.warnings)}"
+    message = loaded if found.changed else "The source hasn't changed."
     return request.redirect(f"{HOME}/applications/{application_id}", message)
 
 

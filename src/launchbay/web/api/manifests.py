@@ -1,10 +1,12 @@
 """The manifests of applications: uploaded, or loaded from a URL (reference §4, Applications; conformance.md)."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.model.findings import Finding
 from launchbay.usecases import manifests
 from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
 from launchbay.web.responses import Response, YAMLResponse
@@ -15,12 +17,6 @@ routes = Routes("Manifests")
 _EXAMPLE = "launch:\n  steps: []\n"
 
 
-class ManifestVersion(msgspec.Struct):
-    """The number of a manifest version."""
-
-    version: int
-
-
 class FindingShape(msgspec.Struct):
     """One finding of the manifest checker."""
 
@@ -28,6 +24,13 @@ class FindingShape(msgspec.Struct):
     line: int
     column: int
     code: str
+
+
+class ManifestVersion(msgspec.Struct, omit_defaults=True):
+    """The number of a manifest version; `warnings` are those about its text, left out if there are none."""
+
+    version: int
+    warnings: list[FindingShape] = []
 
 
 class Findings(msgspec.Struct):
@@ -57,11 +60,16 @@ class SourceBody(msgspec.Struct):
     url: str
 
 
-class RefreshedVersion(msgspec.Struct):
-    """The newest version, and whether the refresh created it."""
+class RefreshedVersion(msgspec.Struct, omit_defaults=True):
+    """The newest version, and whether the refresh created it; `warnings` are about a new text."""
 
     version: int
     changed: bool
+    warnings: list[FindingShape] = []
+
+
+def _shapes(findings: Iterable[Finding]) -> list[FindingShape]:
+    return [FindingShape(each.message, each.line, each.column, each.code) for each in findings]
 
 
 @routes.put(
@@ -72,7 +80,8 @@ class RefreshedVersion(msgspec.Struct):
 )
 async def replace_manifest(request: Request[str, None]) -> ManifestVersion:
     """Upload a manifest as the newest version."""
-    return ManifestVersion(await manifests.replace_manifest(request.ctx, request.path["appId"], request.body))
+    stored = await manifests.replace_manifest(request.ctx, request.path["appId"], request.body)
+    return ManifestVersion(stored.version, _shapes(stored.warnings))
 
 
 @routes.post(
@@ -85,10 +94,8 @@ async def replace_manifest(request: Request[str, None]) -> ManifestVersion:
 async def validate_manifest(request: Request[str, None]) -> Findings:
     """Check a manifest and return its errors and warnings. Stores nothing."""
     found = await manifests.validate_manifest(request.ctx, request.body)
-    shapes: dict[str, list[FindingShape]] = {"error": [], "warning": []}
-    for each in found:
-        shapes[each.severity].append(FindingShape(each.message, each.line, each.column, each.code))
-    return Findings(shapes["error"], shapes["warning"])
+    errors = _shapes(each for each in found if each.severity == "error")
+    return Findings(errors, _shapes(each for each in found if each.severity == "warning"))
 
 
 @routes.get(
@@ -126,7 +133,8 @@ async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
 )
 async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVersion:
     """Set the URL to load the manifest from, and load it as the newest version."""
-    return ManifestVersion(await manifests.set_manifest_source(request.ctx, request.path["appId"], request.body.url))
+    stored = await manifests.set_manifest_source(request.ctx, request.path["appId"], request.body.url)
+    return ManifestVersion(stored.version, _shapes(stored.warnings))
 
 
 @routes.post(
@@ -139,4 +147,4 @@ async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVer
 async def refresh_manifest(request: Request[None, None]) -> RefreshedVersion:
     """Load the manifest from its URL again. Creates a version if it changed."""
     found = await manifests.refresh_manifest(request.ctx, request.path["appId"])
-    return RefreshedVersion(found.version, found.changed)
+    return RefreshedVersion(found.version, found.changed, _shapes(found.warnings))
