@@ -63,9 +63,9 @@ def test_enum_is_suggestions_and_the_name_is_the_label() -> None:
     assert (parameters["size"].label, parameters["kind"].label) == ("How many", "Kind")
 
 
-def test_what_launch_returns_is_shown_by_plain_names() -> None:
+def test_what_launch_and_commands_return_is_shown_by_plain_names() -> None:
     manifest = compiled(SHOP)
-    assert list(manifest.results) == ["url"]
+    assert list(manifest.results) == ["url", "ips"]
     assert str(manifest.results["url"].type) == "publish-signal(object)"
 
 
@@ -116,7 +116,6 @@ def test_variables_and_actions_are_checked_as_in_component_manifests() -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("launch: {}\ndestroy: {return: {url: {value: 1}}}\n", "ReturnWithoutPin"),
         ("launch: {steps: [{a: {action: wait, parameters: {x: '{$.'}}}]}\n", "MalformedExpression"),
         ("header: {services: {db: {size: configuration(int)}}}\nlaunch: {}\n", "UselessBinding"),
         ("header: {services: {db: {url: 'bind(a#b.c)'}}}\nlaunch: {}\n", "UnexpectedBind"),

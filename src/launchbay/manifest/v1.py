@@ -50,12 +50,8 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     own: dict[str, Mapping[str, PinSyntax]] = {
         **services,
         INPUT: {name: _input(parameter) for name, parameter in launch.parameters.items()} if launch else {},
-        RESULT: {name: _result(entry) for name, entry in launch.returns.items()} if launch else {},
-        ACTIONS: {
-            name: _command(workflow)
-            for name, workflow in workflows.items()
-            if name not in _NOT_COMMANDS and "." not in name
-        },
+        RESULT: _results(workflows),
+        ACTIONS: {name: _command(workflow) for name, workflow in workflows.items() if _is_command(name)},
     }
     line, column = document.line, document.column
     required = tuple(Named(name, line, column) for name in services)
@@ -83,6 +79,21 @@ def _input(parameter: ParameterSyntax) -> TypedPin:
     pin_type = PinType(PinKind.CONFIGURATION, parameter.type or OBJECT)
     label = parameter.label or parameter.description
     return TypedPin(parameter.name, pin_type, label, parameter.suggestions, parameter.line, parameter.column)
+
+
+def _is_command(name: str) -> bool:
+    return name not in _NOT_COMMANDS and "." not in name
+
+
+def _results(workflows: Mapping[str, WorkflowSyntax]) -> dict[str, PinSyntax]:
+    """Return a signal for each name that an exposed workflow returns, those of `launch` first."""
+    exposed = [name for name in workflows if name in _NOT_COMMANDS or _is_command(name)]
+    exposed.sort(key=lambda name: name != "launch")
+    found: dict[str, PinSyntax] = {}
+    for workflow in exposed:
+        for name, entry in workflows[workflow].returns.items():
+            found.setdefault(name, _result(entry))
+    return found
 
 
 def _result(entry: ReturnSyntax) -> TypedPin:
