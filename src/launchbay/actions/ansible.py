@@ -112,10 +112,12 @@ class Ansible(ActionDefaults):
         "playbook": ActionParameter("The playbook: a list of plays, YAML text, or a file of the archive in 'url'."),
         "role": ActionParameter("Instead of a playbook: a role of the archive, for all hosts.", type="string"),
         "url": ActionParameter("The URL of a tar.gz with playbooks, roles and collections.", type="string"),
-        "roles": ActionParameter("The roles whose machines are the hosts. Default: all roles.", type="list<string>"),
-        "onServer": ActionParameter("true: the only host is this server.", type="bool"),
-        "variables": ActionParameter("Extra variables by name.", type="map<string,object>"),
-        "tags": ActionParameter("Run only tasks with these tags.", type="list<string>"),
+        "roles": ActionParameter(
+            "The roles whose machines are the hosts. Default: all roles.", type="list<string>", needs_value=True
+        ),
+        "onServer": ActionParameter("true: the only host is this server.", type="bool", needs_value=True),
+        "variables": ActionParameter("Extra variables by name.", type="map<string,object>", needs_value=True),
+        "tags": ActionParameter("Run only tasks with these tags.", type="list<string>", needs_value=True),
         "isSudo": ActionParameter("Become the superuser on the hosts.", type="bool"),
         "timeout": ActionParameter(
             'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.',

@@ -29,15 +29,19 @@ class Approval(ActionDefaults):
         "text": ActionParameter("The question for people.", type="string", required=True),
         "message": ActionParameter("Another name for text.", type="string"),
         "who": ActionParameter(
-            "A permission or role that is required in addition to ApproveInstanceWorkflow.", type="string"
+            "A permission or role that is required in addition to ApproveInstanceWorkflow.",
+            type="string",
+            needs_value=True,
         ),
-        "approvals": ActionParameter("The number of people who must approve. Default: 1.", type="int"),
+        "approvals": ActionParameter(
+            "The number of people who must approve. Default: 1.", type="int", needs_value=True
+        ),
         "timeout": ActionParameter(
             'The maximum time to wait, in seconds or as a string such as "2 days". Default: 7 days.',
             check=parse_duration_s,
         ),
         "notByRequester": ActionParameter(
-            "true: the requester of the launch or workflow isn't allowed to approve.", type="bool"
+            "true: the requester of the launch or workflow isn't allowed to approve.", type="bool", needs_value=True
         ),
     }
     outputs: Mapping[str, str] = {

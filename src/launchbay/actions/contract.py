@@ -31,6 +31,7 @@ class ActionParameter:
     type: str | None = None  # a type of the manifest language, such as `map<string,string>`; None accepts any
     required: bool = False
     check: Callable[[Any], object] | None = None  # raises ValueError for a wrong value, beyond the type
+    needs_value: bool = False  # an expression without a value fails the step, because the default does something else
 
 
 class SignalsView(Protocol):

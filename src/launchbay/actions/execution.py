@@ -27,7 +27,7 @@ from launchbay.errors import ActionFailed
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, RemoteCommand, shell_line
 
 T = TypeVar("T")
-_ROLES = ActionParameter("The roles of the machines. Default: all roles.", type="list<string>")
+_ROLES = ActionParameter("The roles of the machines. Default: all roles.", type="list<string>", needs_value=True)
 
 
 async def gather_on_machines(
@@ -56,9 +56,9 @@ class Chef(ActionDefaults):
     parameters: Mapping[str, ActionParameter] = {
         "roles": _ROLES,
         "runList": ActionParameter("Recipes and roles of Chef.", type="list<string>", required=True),
-        "recipeUrl": ActionParameter("The URL of the archive of cookbooks.", type="string"),
-        "jattrs": ActionParameter("Attributes of the node.", type="map<string,object>"),
-        "version": ActionParameter("The version of Chef.", type="string"),
+        "recipeUrl": ActionParameter("The URL of the archive of cookbooks.", type="string", needs_value=True),
+        "jattrs": ActionParameter("Attributes of the node.", type="map<string,object>", needs_value=True),
+        "version": ActionParameter("The version of Chef.", type="string", needs_value=True),
         "isSolo": ActionParameter("Run without a Chef server. Default: true.", type="bool"),
         "isSudo": ActionParameter("Run as the superuser. Default: true.", type="bool"),
     }
@@ -181,8 +181,10 @@ class ContainerRun(ActionDefaults):
         "command": ActionParameter(
             "The program and its arguments; a single string is a program. Default: the command of the image."
         ),
-        "environment": ActionParameter("Environment variables of the command.", type="map<string,string>"),
-        "directory": ActionParameter("The working directory in the image.", type="string"),
+        "environment": ActionParameter(
+            "Environment variables of the command.", type="map<string,string>", needs_value=True
+        ),
+        "directory": ActionParameter("The working directory in the image.", type="string", needs_value=True),
         "size": ActionParameter("Processors and memory, such as 0.5x256m. Default: the limit in the settings."),
         "network": ActionParameter("One of the networks in the settings.", type="string"),
         "timeout": ActionParameter(

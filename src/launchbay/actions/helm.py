@@ -94,13 +94,21 @@ class Helm(ActionDefaults):
     parameters: Mapping[str, ActionParameter] = {
         "cluster": ActionParameter("A kubeconfig, or a map with server, token and ca."),
         "release": ActionParameter("The release's name.", type="string", required=True),
-        "operation": ActionParameter("install (or upgrade), or uninstall. Default: install.", type="string"),
+        "operation": ActionParameter(
+            "install (or upgrade), or uninstall. Default: install.", type="string", needs_value=True
+        ),
         "chart": ActionParameter("The URL of a chart (tgz), or its name in the repository.", type="string"),
-        "repository": ActionParameter("The URL of a chart repository, which has an index.yaml.", type="string"),
-        "version": ActionParameter("The chart's version in the repository. Default: the newest.", type="string"),
-        "namespace": ActionParameter("The namespace of the release. Default: default.", type="string"),
+        "repository": ActionParameter(
+            "The URL of a chart repository, which has an index.yaml.", type="string", needs_value=True
+        ),
+        "version": ActionParameter(
+            "The chart's version in the repository. Default: the newest.", type="string", needs_value=True
+        ),
+        "namespace": ActionParameter(
+            "The namespace of the release. Default: default.", type="string", needs_value=True
+        ),
         "createNamespace": ActionParameter("true: create the namespace if it doesn't exist.", type="bool"),
-        "values": ActionParameter("Values for the chart.", type="map<string,object>"),
+        "values": ActionParameter("Values for the chart.", type="map<string,object>", needs_value=True),
         "wait": ActionParameter("false: do not wait until the objects are ready.", type="bool"),
         "timeout": ActionParameter(
             'The maximum duration, in seconds or as a string such as "5 minutes". Default: 10 minutes.',

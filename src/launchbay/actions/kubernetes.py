@@ -146,10 +146,18 @@ class KubernetesApply(ActionDefaults):
         "cluster": ActionParameter("A kubeconfig, or a map with server, token and ca.", required=True),
         "documents": ActionParameter("The objects: a list of them, or YAML text with any number of documents."),
         "url": ActionParameter("Instead of documents: the URL of the YAML text.", type="string"),
-        "namespace": ActionParameter("The namespace of objects that name none. Default: default.", type="string"),
-        "name": ActionParameter("The name of the set of objects in the component. Default: default.", type="string"),
-        "prune": ActionParameter("false: keep objects that were applied before and are missing now.", type="bool"),
-        "force": ActionParameter("false: the step fails if another manager owns a field.", type="bool"),
+        "namespace": ActionParameter(
+            "The namespace of objects that name none. Default: default.", type="string", needs_value=True
+        ),
+        "name": ActionParameter(
+            "The name of the set of objects in the component. Default: default.", type="string", needs_value=True
+        ),
+        "prune": ActionParameter(
+            "false: keep objects that were applied before and are missing now.", type="bool", needs_value=True
+        ),
+        "force": ActionParameter(
+            "false: the step fails if another manager owns a field.", type="bool", needs_value=True
+        ),
         "wait": ActionParameter("false: do not wait until the objects are ready.", type="bool"),
         "timeout": ActionParameter(
             'The maximum time to wait, in seconds or as a string such as "5 minutes". Default: 10 minutes.',

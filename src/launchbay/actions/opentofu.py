@@ -263,13 +263,17 @@ class OpenTofu(ActionDefaults):
 
     name = "opentofu"
     parameters: Mapping[str, ActionParameter] = {
-        "operation": ActionParameter("apply, plan or destroy. Default: apply.", type="string"),
+        "operation": ActionParameter("apply, plan or destroy. Default: apply.", type="string", needs_value=True),
         "module": ActionParameter("The text of main.tf, or a map from file names to texts."),
         "url": ActionParameter("Instead of a module: the URL of a tar.gz that contains it.", type="string"),
-        "directory": ActionParameter("The directory of the module in the archive.", type="string"),
-        "name": ActionParameter("The name of the state in the component. Default: default.", type="string"),
-        "variables": ActionParameter("The module's variables by name.", type="map<string,object>"),
-        "environment": ActionParameter("Environment variables, such as credentials.", type="map<string,string>"),
+        "directory": ActionParameter("The directory of the module in the archive.", type="string", needs_value=True),
+        "name": ActionParameter(
+            "The name of the state in the component. Default: default.", type="string", needs_value=True
+        ),
+        "variables": ActionParameter("The module's variables by name.", type="map<string,object>", needs_value=True),
+        "environment": ActionParameter(
+            "Environment variables, such as credentials.", type="map<string,string>", needs_value=True
+        ),
         "timeout": ActionParameter(
             'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.',
             check=parse_duration_s,

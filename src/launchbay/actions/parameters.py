@@ -6,7 +6,7 @@ All raise `ActionFailed` with `retryable=False`, because a retry has the same pa
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from launchbay import limits
@@ -94,11 +94,25 @@ def refuse_null(call: ActionCall, *names: str) -> None:
     """
     for name in names:
         if name in call.parameters and call.parameters[name] in (None, "", [], ()):
-            written = f": {call.expressions[name]}" if name in call.expressions else ""
-            raise ActionFailed(
-                f"{name} is given, but has no value{written}. Give it a value, or remove the parameter.",
-                retryable=False,
-            )
+            raise without_value(name, call.expressions.get(name, ""))
+
+
+def refuse_lost(call: ActionCall, names: Iterable[str]) -> None:
+    """Raise if one of these parameters is an expression without a value.
+
+    Unlike `refuse_null`, a null or an empty string that the author wrote means the default.
+    """
+    for name in names:
+        if name in call.expressions and call.parameters.get(name) is None:
+            raise without_value(name, call.expressions[name])
+
+
+def without_value(name: str, expression: str) -> ActionFailed:
+    """Return the error for a parameter that is written, but has no value."""
+    written = f": {expression}" if expression else ""
+    return ActionFailed(
+        f"{name} is given, but has no value{written}. Give it a value, or remove the parameter.", retryable=False
+    )
 
 
 def require_one(parameters: Mapping[str, Any], name: str, other: str) -> None:

@@ -7,7 +7,14 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Roles
-from launchbay.actions.parameters import optional_text, optional_texts, refuse_null, whole_number
+from launchbay.actions.parameters import (
+    optional_text,
+    optional_texts,
+    refuse_lost,
+    refuse_null,
+    whole_number,
+    without_value,
+)
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines
 
@@ -21,6 +28,7 @@ _SPEC = {
     "jcloudsNodeNamePrefix": "name_prefix",
     "publicKeyId": "key_name",
 }
+_WITHOUT_EFFECT = frozenset(("vmIdentity", "jcloudsNodeNamePrefix", "jcloudsNodeNameTemplate"))  # on what is created
 _OWN = frozenset(("roleName", "staticIps", "targetQuantity", "quantity", *_SPEC))
 
 
@@ -55,6 +63,8 @@ class Provision(ActionDefaults):
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         machines, parameters = call.context.machines, call.parameters
         refuse_null(call, "roleName", "staticIps", "targetQuantity", "quantity", "ec2SecurityGroup")
+        refuse_lost(call, [name for name in parameters if name not in _WITHOUT_EFFECT])
+        _refuse_lost_settings(parameters)
         role = optional_text(parameters, "roleName", "the name of a role") or DEFAULT_ROLE
         addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
         spec = _spec(parameters)
@@ -74,6 +84,13 @@ class Provision(ActionDefaults):
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         roles.add(msgspec.convert(outputs["machines"], list[Machine]))
+
+
+def _refuse_lost_settings(parameters: Mapping[str, Any]) -> None:
+    settings = parameters.get("providerSettings")
+    for name, value in settings.items() if isinstance(settings, Mapping) else ():
+        if value is None:
+            raise without_value(f"providerSettings.{name}", "")
 
 
 def _missing(call: ActionCall, role: str, present: int) -> int:

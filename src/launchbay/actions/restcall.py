@@ -39,7 +39,7 @@ class RestCall(ActionDefaults):
     name = "restcall"
     parameters: Mapping[str, ActionParameter] = {
         "command": ActionParameter("The URL.", type="string", required=True),
-        "method": ActionParameter("The HTTP method. Default: GET.", type="string"),
+        "method": ActionParameter("The HTTP method. Default: GET.", type="string", needs_value=True),
         "contentType": ActionParameter("The media type of the body.", type="string"),
         "headers": ActionParameter("Headers by name.", type="map<string,string>"),
         "body": ActionParameter("A string is sent unchanged; a map or list as JSON, or as a form if contentType is."),

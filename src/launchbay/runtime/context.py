@@ -16,7 +16,7 @@ from launchbay.actions.contract import (
     SignalsView,
     idempotency_key,
 )
-from launchbay.actions.parameters import parse_duration_s
+from launchbay.actions.parameters import parse_duration_s, refuse_lost
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
@@ -202,11 +202,13 @@ class StepRun:
         """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
         self._is_pure = action.pure
         try:
+            call = ActionCall(parameters, self, expressions)
+            refuse_lost(call, (name for name, each in action.parameters.items() if each.needs_value))
             simulated = self._simulate(action, parameters)
             if simulated is not None:
                 return simulated
             with staying() if action.pure else nullcontext():  # one with an effect is counted as such
-                return await action.run(ActionCall(parameters, self, expressions))
+                return await action.run(call)
         except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:

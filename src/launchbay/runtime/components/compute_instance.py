@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from launchbay.actions.output import LiveLog
-from launchbay.actions.parameters import parse_duration_s
+from launchbay.actions.parameters import parse_duration_s, without_value
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.job import step_path, workflow_path
@@ -69,6 +69,10 @@ class ComputeInstance:
 
 async def _provision(job: JobRun, component: Component, path: str) -> Mapping[str, Any]:
     configured = job.configuration.get(component.path, {})
+    for key, pin in component.pins.items():
+        is_written = key in component.configuration or key in configured
+        if pin.type.kind is PinKind.CONFIGURATION and is_written and configured.get(key) is None:
+            raise without_value(key, "")
     spec = MachineSpec(
         hardware=str(configured.get(f"{_CONFIGURATION}.hardwareId") or ""),
         image=str(configured.get(f"{_CONFIGURATION}.imageId") or ""),

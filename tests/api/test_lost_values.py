@@ -1,0 +1,73 @@
+"""A parameter whose expression has no value: where a default would make something else, the step fails instead."""
+
+import pytest
+
+from tests.support.service import Api
+
+MACHINE = """
+application:
+  components:
+    host:
+      type: compute.Instance
+      configuration: {configuration.hardwareId: SIZE, configuration.imageId: debian-12, configuration.login: ops}
+"""
+
+
+@pytest.mark.parametrize(
+    ("action", "parameters", "lost"),
+    [
+        ("provisionVms", "roleName: web", 'staticIps: "{$.props.vms.ips}"'),
+        ("provisionVms", "imageId: debian-12", 'hardwareId: "{$.sizes.small}"'),
+        ("provisionVms", "hardwareId: small", 'imageId: "{$.images.debian}"'),
+        ("provisionVms", "hardwareId: small", 'jcloudsRegions: "{$.region}"'),
+        ("provisionVms", "hardwareId: small", 'jcloudsIdentity: "{$.account}"'),
+        ("provisionVms", "hardwareId: small", 'subnetId: "{$.subnet}"'),
+        ("provisionVms", "hardwareId: small", 'providerSettings: "{$.settings}"'),
+        ("execrun", "command: [reboot]", 'roles: "{$.role}"'),
+        ("chefrun", 'runList: ["recipe[web]"]', 'jattrs: "{$.attributes}"'),
+        ("chefrun", 'runList: ["recipe[web]"]', 'roles: "{$.role}"'),
+        ("container.run", "image: debian", 'environment: "{$.variables}"'),
+        ("container.run", "image: debian", 'network: "{$.net}"'),
+        ("restcall", "command: 'http://shop.example'", 'method: "{$.verb}"'),
+        ("helm", "release: shop, cluster: {server: 'https://k8s.example'}", 'namespace: "{$.stage}"'),
+        ("kubernetes.apply", "cluster: {server: 'https://k8s.example'}, documents: []", 'namespace: "{$.stage}"'),
+        ("opentofu", "module: ''", 'operation: "{$.what}"'),
+        ("ansible", "playbook: []", 'tags: "{$.tags}"'),
+        ("approval", "text: Really?", 'who: "{$.role}"'),
+    ],
+)
+async def test_a_step_fails_instead_of_making_something_else(dry: Api, action: str, parameters: str, lost: str) -> None:
+    name, _, expression = lost.partition(": ")
+    text = f"launch:\n  steps:\n    - make: {{action: {action}, parameters: {{{parameters}, {lost}}}}}\n"
+    document = await dry.settled(await dry.launch(await dry.application(text)))
+    assert document["status"] == "Failed"
+    assert f"{name} is given, but has no value: {expression.strip(chr(34))}." in document["errorMessage"]
+
+
+async def test_a_lost_setting_of_the_provider_creates_no_machine(dry: Api) -> None:
+    text = """
+launch:
+  steps:
+    - make: {action: provisionVms, parameters: {providerSettings: {network: "{$.net}"}}}
+"""
+    document = await dry.settled(await dry.launch(await dry.application(text)))
+    assert "providerSettings.network is given, but has no value." in document["errorMessage"]
+
+
+async def test_a_null_or_empty_text_that_is_written_means_the_default(dry: Api) -> None:
+    text = """
+launch:
+  steps:
+    - make: {action: provisionVms, parameters: {hardwareId: "", imageId: , vmIdentity: "{$.login}"}, output: {ips: ips}}
+  return: {ips: {value: "{$.ips}"}}
+"""
+    document = await dry.settled(await dry.launch(await dry.application(text)))
+    assert document["status"] == "Running", document["errorMessage"]
+    assert len(document["returnValues"]["ips"]) == 1
+
+
+async def test_a_machine_whose_configuration_has_a_null_is_not_created(dry: Api) -> None:
+    document = await dry.settled(await dry.launch(await dry.application(MACHINE.replace("SIZE", "null"))))
+    assert document["status"] == "Failed"
+    assert "configuration.hardwareId is given, but has no value." in document["errorMessage"]
+    await dry.running(MACHINE.replace("SIZE", "small"))
