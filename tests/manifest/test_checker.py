@@ -57,8 +57,10 @@ def test_a_required_interface_that_nothing_is_bound_to_is_a_warning() -> None:
     assert warnings(REQUIRED) == [("UnboundInterface", 6)]
 
 
-def test_a_required_interface_may_be_a_need_of_the_application() -> None:
-    assert warnings(REQUIRED.replace("interfaces: {}", "interfaces: {db: {host: bind(w#db.host)}}")) == []
+def test_a_required_interface_that_is_only_exposed_needs_a_parent() -> None:
+    assert warnings(REQUIRED.replace("interfaces: {}", "interfaces: {db: {host: bind(w#db.host)}}")) == [
+        ("NeedsParent", 6)
+    ]
 
 
 def test_a_required_interface_without_needs_waits_for_nothing() -> None:

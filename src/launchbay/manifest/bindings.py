@@ -1,10 +1,19 @@
 """Which interfaces each binding connects, and the launch order that follows (manifest-language §3, "Bindings")."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from launchbay.manifest.graph import HTTP_ENDPOINT, ApplicationPin, CompiledManifest, Peer, Target, is_workflow_service
+from launchbay.manifest.graph import (
+    EXECUTOR_PINS,
+    HTTP_ENDPOINT,
+    ApplicationPin,
+    CompiledManifest,
+    Component,
+    Peer,
+    Target,
+    is_workflow_service,
+)
 from launchbay.manifest.layout import Layout, PublicPins, absolute
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax, Endpoint
 from launchbay.model.findings import Findings, shorten_names
@@ -308,3 +317,50 @@ def required_needs(manifest: CompiledManifest) -> frozenset[str]:
             target.pin.partition(".")[0] in manifest.components[target.component].required for target in need.targets
         )
     )
+
+
+def unbound_requirements(manifest: CompiledManifest, provided: Collection[str]) -> list[str]:
+    """Return a message for each required interface that nothing is bound to (language §3, `required`).
+
+    `provided` are the application's needs, `interface.pin`, that its parent fills.
+    """
+    exposed: dict[tuple[str, str], list[str]] = {}
+    for need in manifest.needs.values():
+        for target in need.targets:
+            exposed.setdefault((target.component, target.pin.partition(".")[0]), []).append(need.key)
+    problems: list[str] = []
+    for path, component in manifest.components.items():
+        for interface in component.required:
+            pins = [pin.name for pin in component.pins.values() if pin.interface == interface and pin.type.kind.is_need]
+            if not pins or component.peers.get(interface) or EXECUTOR_PINS.issuperset(pins):
+                continue
+            keys = exposed.get((path, interface), [])
+            if any(key in provided for key in keys):
+                continue
+            fix = "Bind a component to it."
+            if keys:
+                outer = ", ".join(dict.fromkeys(key.partition(".")[0] for key in keys))
+                fix = f"Launch the application as a submodule whose parent binds {outer!r}, or bind a component to it."
+            problems.append(
+                f"Component {path!r} requires the interface {interface!r} ({shorten_names(pins)}), but nothing is "
+                f"bound to it. {fix}"
+            )
+    return problems
+
+
+def provided_needs(manifest: CompiledManifest, submodule: Component, provided: Collection[str]) -> frozenset[str]:
+    """Return the needs of a submodule, `interface.pin`, that the application around it fills.
+
+    Either a component of the application is bound to them, or they are among its own needs that are `provided` to it.
+    """
+    bound = {
+        f"{interface}.{pin}" for interface, peers in submodule.peers.items() for peer in peers for pin in peer.pins
+    }
+    passed = {
+        target.pin
+        for need in manifest.needs.values()
+        if need.key in provided
+        for target in need.targets
+        if target.component == submodule.path
+    }
+    return frozenset(bound | passed)

@@ -91,8 +91,15 @@ class ComponentChecker:
                 self._at(leaf).warning("UnknownInterface", f"{message}{hint}", name)
                 continue
             needs = [pin for pin, there in pins.items() if there.type.kind.is_need]
-            exposed = any((leaf.syntax.path, f"{name.text}.{pin}") in exposed_needs for pin in needs)
-            if needs and not exposed and name.text not in peers and not is_workflow_service(SERVICE, pins):
+            if not needs or name.text in peers or is_workflow_service(SERVICE, pins):
+                continue
+            if any((leaf.syntax.path, f"{name.text}.{pin}") in exposed_needs for pin in needs):
+                message = (
+                    f"Required interface '{name.text}' is exposed, but nothing inside is bound to it. A parent must "
+                    "provide it: the application can't be launched alone."
+                )
+                self._at(leaf).warning("NeedsParent", message, name)
+            else:
                 message = f"Required interface '{name.text}' is unbound. Add a binding."
                 self._at(leaf).warning("UnboundInterface", message, name)
 

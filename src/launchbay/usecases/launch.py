@@ -13,8 +13,10 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import new_id
+from launchbay.manifest.bindings import provided_needs, unbound_requirements
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import SCALER, SERVICE, SUBMODULE, CompiledManifest
+from launchbay.manifest.scaling import component_at
 from launchbay.manifest.services import (
     OfferedPin,
     ServiceMatch,
@@ -234,11 +236,11 @@ async def bind_services(work: Work, environment: Environment, root: LaunchNode) 
 
     Returns the conflicts: needs of required interfaces that nothing meets, and choices that nothing decides.
     """
+    unmet = _unbound(root, frozenset())
     needing = [(node, shapes) for node in root.walk() if (shapes := _shapes(node.manifest))]
     if not needing:
-        return {}
+        return unmet
     offered = await _offers(work, environment, root)
-    unmet: UnmetServices = {}
     for node, shapes in needing:
         required = required_providers(node.manifest)
         for path, shape in shapes.items():
@@ -251,6 +253,23 @@ async def bind_services(work: Work, environment: Environment, root: LaunchNode) 
                 unmet.setdefault(node.path, []).append(chosen)
     if not unmet:
         await _lock_services(work, [node for node, _ in needing])
+    return unmet
+
+
+def _unbound(node: LaunchNode, provided: Collection[str]) -> UnmetServices:
+    """Return the required interfaces in a tree that nothing is bound to. `provided` are needs that the parent fills.
+
+    An instance that already runs this version stays as it is.
+    """
+    unmet: UnmetServices = {}
+    if node.former is None or node.former.version != node.version:
+        problems = unbound_requirements(node.manifest, provided)
+        if problems:
+            unmet[node.path] = problems
+    for path, child in node.children.items():
+        component = component_at(node.manifest, path)
+        assert component is not None  # the planner made the child of it
+        unmet |= _unbound(child, provided_needs(node.manifest, component, provided))
     return unmet
 
 
