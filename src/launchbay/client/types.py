@@ -264,12 +264,6 @@ class ApplicationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     created_at: int
 
 
-class ManifestVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The number of a manifest version."""
-
-    version: int
-
-
 class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One finding of the manifest checker."""
 
@@ -277,6 +271,13 @@ class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     line: int
     column: int
     code: str
+
+
+class ManifestVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The number of a manifest version; `warnings` are those about its text, left out if there are none."""
+
+    version: int
+    warnings: list[FindingShape] = []
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -295,10 +296,11 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RefreshedVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The newest version, and whether the refresh created it."""
+    """The newest version, and whether the refresh created it; `warnings` are about a new text."""
 
     version: int
     changed: bool
+    warnings: list[FindingShape] = []
 
 
 class RevisionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -443,6 +445,15 @@ class ComponentDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     name: str | None = None
 
 
+class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The last failure of an instance; `time` is in milliseconds since the Unix epoch."""
+
+    job_id: str
+    message: str
+    time: int
+    workflow: str
+
+
 class StepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A step in brief."""
 
@@ -475,7 +486,8 @@ class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated. `waitingFor` is set
-    while its job waits: it describes for what.
+    while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the last failed job,
+    until a launch or reconfiguration succeeds.
     """
 
     application_id: str
@@ -487,6 +499,7 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     environment_id: str
     error_message: str | None
     id: str
+    last_failure: FailureDocument | None
     name: str
     owner_id: str
     parameters: dict[str, Any]
