@@ -86,8 +86,7 @@ async def warnings(api: Api, manifest: str) -> list[Any]:
 async def test_a_launch_is_refused_when_nothing_is_bound_to_a_required_interface(api: Api) -> None:
     told = await refusal(api, WEB)
     assert told == (
-        "Component 'web' requires the interface 'db' (host, port), but nothing is bound to it. "
-        "Bind a component to it."
+        "Component 'web' requires the interface 'db' (host, port), but nothing is bound to it. Bind a component to it."
     )
     assert [code for code, _ in await warnings(api, WEB)] == ["UnboundInterface"]
 

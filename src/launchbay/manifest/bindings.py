@@ -320,7 +320,7 @@ def required_needs(manifest: CompiledManifest) -> frozenset[str]:
 
 
 def unbound_requirements(manifest: CompiledManifest, provided: Collection[str]) -> list[str]:
-    """Return a message for each required interface that nothing is bound to (language §3, `required`).
+    """Return a message for each required interface without a binding (language §3).
 
     `provided` are the application's needs, `interface.pin`, that its parent fills.
     """
@@ -349,7 +349,7 @@ def unbound_requirements(manifest: CompiledManifest, provided: Collection[str]) 
 
 
 def provided_needs(manifest: CompiledManifest, submodule: Component, provided: Collection[str]) -> frozenset[str]:
-    """Return the needs of a submodule, `interface.pin`, that the application around it fills.
+    """Return the needs of a submodule, `interface.pin`, that its parent fills.
 
     Either a component of the application is bound to them, or they are among its own needs that are `provided` to it.
     """

@@ -86,7 +86,7 @@ def _is_command(name: str) -> bool:
 
 
 def _results(workflows: Mapping[str, WorkflowSyntax]) -> dict[str, PinSyntax]:
-    """Return a signal for each name that an exposed workflow returns, those of `launch` first."""
+    """Return a signal for each name that exposed workflows return, `launch` first."""
     exposed = [name for name in workflows if name in _NOT_COMMANDS or _is_command(name)]
     exposed.sort(key=lambda name: name != "launch")
     found: dict[str, PinSyntax] = {}

@@ -43,7 +43,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
 
     @property
     def failure(self) -> "FailureRow | None":
-        """The job behind `error_message`; None without one, and if an older server wrote the message."""
+        """The job behind `error_message`; None if an older server wrote it."""
         if self.last_failure is None:
             return None
         found = read_failure(self.last_failure)
@@ -51,7 +51,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
 
 
 class FailureRow(msgspec.Struct, frozen=True, rename="camel"):
-    """The last failure of an instance; `time` is in milliseconds since the Unix epoch."""
+    """The last failure; `time` is in milliseconds since the epoch."""
 
     job_id: str
     workflow: str

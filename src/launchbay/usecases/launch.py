@@ -257,9 +257,9 @@ async def bind_services(work: Work, environment: Environment, root: LaunchNode) 
 
 
 def _unbound(node: LaunchNode, provided: Collection[str]) -> UnmetServices:
-    """Return the required interfaces in a tree that nothing is bound to. `provided` are needs that the parent fills.
+    """Return the required interfaces in a tree without a binding.
 
-    An instance that already runs this version stays as it is.
+    `provided` are needs that the parent fills. An instance that already runs this version stays as it is.
     """
     unmet: UnmetServices = {}
     if node.former is None or node.former.version != node.version:

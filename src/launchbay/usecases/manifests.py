@@ -26,7 +26,7 @@ class Stored(NamedTuple):
 
 
 class Refreshed(NamedTuple):
-    """The newest version after a refresh, whether the refresh made it, and then the warnings about its text."""
+    """The newest version after a refresh, and whether the refresh made it."""
 
     version: int
     changed: bool
@@ -80,7 +80,7 @@ async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:
 
 
 async def set_manifest_source(ctx: Context, application_id: str, url: str) -> Stored:
-    """Load the manifest from a URL from now on; what is there now becomes the newest version, which is returned.
+    """Load the manifest from a URL from now on, and return the newest version.
 
     Raises BadRequest for a URL that cannot be used, OutgoingFailed when it gives nothing, and InvalidManifest.
     """

@@ -1,4 +1,4 @@
--- Which job failed last, beside its message: the document that the API shows as `lastFailure`. Programs that do not know the column
+-- Which job failed last, next to its message: the document that the API shows as `lastFailure`. Programs that do not know the column
 -- leave an old failure here, whose message then is not the instance's.
 ALTER TABLE instances ADD COLUMN last_failure text;
 

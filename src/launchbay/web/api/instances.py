@@ -79,7 +79,7 @@ class ComponentDocument(TypedDict, total=False):
 
 
 class FailureDocument(TypedDict):
-    """The last failure of an instance; `time` is in milliseconds since the Unix epoch."""
+    """The last failure; `time` is in milliseconds since the epoch."""
 
     jobId: str
     workflow: str
@@ -110,8 +110,8 @@ class _InstanceDocument(TypedDict):
 class InstanceDocument(_InstanceDocument, total=False):
     """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated.
 
-    `waitingFor` is set while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the last
-    failed job, until a launch or reconfiguration succeeds.
+    `waitingFor` is set while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the
+    last failed job, until a launch or reconfiguration succeeds.
     """
 
     workflow: WorkflowDocument

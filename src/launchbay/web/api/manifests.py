@@ -27,7 +27,7 @@ class FindingShape(msgspec.Struct):
 
 
 class ManifestVersion(msgspec.Struct, omit_defaults=True):
-    """The number of a manifest version; `warnings` are those about its text, left out if there are none."""
+    """A manifest version, with `warnings` about its text if there are any."""
 
     version: int
     warnings: list[FindingShape] = []
@@ -61,7 +61,7 @@ class SourceBody(msgspec.Struct):
 
 
 class RefreshedVersion(msgspec.Struct, omit_defaults=True):
-    """The newest version, and whether the refresh created it; `warnings` are about a new text."""
+    """The newest version; `changed` if the refresh created it, with its warnings."""
 
     version: int
     changed: bool
