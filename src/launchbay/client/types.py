@@ -274,7 +274,7 @@ class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ManifestVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The number of a manifest version; `warnings` are those about its text, left out if there are none."""
+    """A manifest version, with `warnings` about its text if there are any."""
 
     version: int
     warnings: list[FindingShape] = []
@@ -296,7 +296,7 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RefreshedVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The newest version, and whether the refresh created it; `warnings` are about a new text."""
+    """The newest version; `changed` if the refresh created it, with its warnings."""
 
     version: int
     changed: bool
@@ -446,7 +446,7 @@ class ComponentDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The last failure of an instance; `time` is in milliseconds since the Unix epoch."""
+    """The last failure; `time` is in milliseconds since the epoch."""
 
     job_id: str
     message: str
