@@ -49,7 +49,8 @@ async def test_steps_of_a_submodule_run_on_a_machine_of_the_application_around_i
 
 
 async def test_a_machine_of_nobody_leaves_its_role_empty(dry: Api) -> None:
-    application = await dry.application(CHILD)
+    # A child that requires the machine is refused without a parent.
+    application = await dry.application(CHILD.replace("[compute]\n", "[]\n", 1))
     document = await dry.settled(await dry.launch(application))
     assert document["status"] == "Running"
     log = accepted(await dry.get(f"instances/{document['id']}/log"))
