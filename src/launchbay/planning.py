@@ -145,6 +145,42 @@ def plan_call(
     return msgspec.structs.replace(plan, arguments=called, resumes=list(resumes))
 
 
+def plan_passed(
+    manifest: CompiledManifest,
+    component: str,
+    need: str,
+    arguments: Mapping[str, Any],
+    prior_status: InstanceStatus,
+    resumes: Sequence[str] = (),
+) -> Plan:
+    """Return the plan of a command that a submodule passes up (manifest-language §7).
+
+    Raises WorkflowFailed if the component doesn't have the pin, `interface.pin`.
+    """
+    found = component_at(manifest, component)
+    pin = None if found is None else found.pins.get(need)
+    if found is None or pin is None:
+        raise WorkflowFailed(f"the submodule {component!r} of the parent has no pin {need!r}. Declare it.")
+    receivers = [peer.pins[pin.name] for peer in found.peers.get(pin.interface, ()) if pin.name in peer.pins]
+    plan = Plan(
+        kind="command",
+        workflow=need,
+        prior_status=prior_status,
+        propagates=any(
+            target.pin.partition(".")[2] in manifest.components[target.component].propagate_status
+            for target in receivers
+        ),
+        component=component,
+        interface=pin.interface,
+        component_workflow=pin.name,
+        arguments=dict(arguments),
+        resumes=list(resumes),
+    )
+    if not may_accept(plan):
+        raise WorkflowFailed(f"can't run {need!r} on the parent in status {prior_status}.")
+    return plan
+
+
 def plan_resumed(plan: Plan, job_id: str, arguments: Mapping[str, Any], prior_status: InstanceStatus) -> Plan:
     """Return the plan of a job that continues the failed job `job_id`, whose plan is given."""
     return msgspec.structs.replace(

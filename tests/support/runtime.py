@@ -188,6 +188,9 @@ class MemoryJournal:
             self._write_late()
             self._late = (path, record)
 
+    async def flush(self) -> None:
+        self._write_late()
+
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         self._write_late()
         known = self._disk.steps[path]
@@ -414,6 +417,11 @@ class NoOthers:
         is_replay: bool = False,
     ) -> Mapping[str, Any]:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
+
+    async def call_parent(
+        self, child: JobRun, need: str, arguments: Mapping[str, Any], path: str, *, is_replay: bool = False
+    ) -> list[Mapping[str, Any]]:
+        return []
 
 
 @dataclass

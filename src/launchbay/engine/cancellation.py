@@ -20,12 +20,13 @@ from launchbay.engine.child_jobs import child_job_id
 from launchbay.engine.journal import PostgresJournal, run_until_available
 from launchbay.errors import Fenced, WorkflowFailed
 from launchbay.model.instance import Link
-from launchbay.model.job import StepStatus, read_plan
+from launchbay.model.job import StepStatus, passed_path, read_plan
 from launchbay.runtime.contract import (
     JobRun,
     Journal,
     LinkedInstance,
     LinkedInstances,
+    PassedCommands,
     ReplayJournal,
     StepBudget,
     StepRecord,
@@ -89,6 +90,7 @@ async def replay_superseded(
         # It only reads records: fence 0 belongs to no claim.
         journal=PostgresJournal(database, job.deps.clock, superseded_id, 0, records, on_fenced=lambda: None),
         budget=StepBudget(),
+        passed=PassedCommands(),
     )
     try:
         await replay_cancelled(superseded, cancel_child)
@@ -184,6 +186,24 @@ class _CancellingInstances:
         try:
             await self._cancel_child(child_job_id(parent.job_id, path))
             return await self._linked_instances.run(parent, link, workflow, arguments, path, is_replay=True)
+        finally:
+            self._activity.children_in_flight -= 1
+            self._activity.count += 1
+
+    async def call_parent(
+        self,
+        child: JobRun,
+        need: str,
+        arguments: Mapping[str, Any],
+        path: str,
+        *,
+        is_replay: bool = False,  # noqa: ARG002 - the contract's; everything is a replay here
+    ) -> list[Mapping[str, Any]]:
+        """Do the same with a job on the parent instance."""
+        self._activity.children_in_flight += 1
+        try:
+            await self._cancel_child(child_job_id(child.job_id, passed_path(path, need)))
+            return await self._linked_instances.call_parent(child, need, arguments, path, is_replay=True)
         finally:
             self._activity.children_in_flight -= 1
             self._activity.count += 1

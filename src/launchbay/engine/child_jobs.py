@@ -8,7 +8,8 @@ the place in its plan. A parent that is repeated after a crash finds the child j
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -23,9 +24,19 @@ from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
-from launchbay.model.job import JobStatus, Plan
-from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE, CompiledManifests, accepting_event, job_columns, plan_call
-from launchbay.runtime.contract import JobRun, LinkedInstance
+from launchbay.model.job import JobStatus, Plan, passed_path
+from launchbay.planning import (
+    DESTROY,
+    LAUNCH,
+    RECONFIGURE,
+    CompiledManifests,
+    accepting_event,
+    job_columns,
+    plan_call,
+    plan_passed,
+)
+from launchbay.runtime.commands import refuse_deadlock, replay_passed
+from launchbay.runtime.contract import Caller, JobRun, LinkedInstance
 from launchbay.runtime.slot import leaving, slot_released, staying
 from launchbay.store import jobs
 from launchbay.store.database import Database
@@ -37,6 +48,7 @@ TOO_LONG = "The caller stopped waiting for this job."
 ORPHANED = "The parent job ended before this one."
 
 RunJob = Callable[[str], Coroutine[Any, Any, None]]
+PlanJob = Callable[[CompiledManifest, str, InstanceStatus], Plan]  # of an instance with this name, in this status
 
 
 class ChildJobs:
@@ -58,7 +70,7 @@ class ChildJobs:
         self._manifests = manifests
         self._services = services
         self._run_job = run_job
-        self._awaited: set[str] = set()  # jobs that this process waits for
+        self._callers: dict[str, Caller] = {}  # of the jobs that this process waits for
         self._orphans: dict[str, float] = {}  # when each was first seen, monotonic
 
     async def get(self, link: Link) -> LinkedInstance:
@@ -114,19 +126,69 @@ class ChildJobs:
         if not link.is_instance:
             return await self._services.run(parent, link, workflow, arguments, path, is_replay=is_replay)
         with staying():
+            refuse_deadlock(link.instance_id, workflow)
             return await self._run_on_instance(parent, link, workflow, arguments, path, is_replay=is_replay)
 
+    async def call_parent(
+        self, child: JobRun, need: str, arguments: Mapping[str, Any], path: str, *, is_replay: bool = False
+    ) -> list[Mapping[str, Any]]:
+        with staying():
+            found = await run_until_available(self._database, jobs.get_place_in_parent, instance_id=child.instance_id)
+            if found is None:
+                return []
+            refuse_deadlock(found.instance_id, need)
+            link = Link(found.instance_id, LinkKind.OWN)
+            path = passed_path(path, need)
+            results = await self._run_on_instance(
+                child, link, need, arguments, path, is_replay=is_replay, component=found.component
+            )
+            return [results]
+
+    def caller_of(self, job_id: str) -> Caller | None:
+        """Return the job in this process that waits for a child job."""
+        return self._callers.get(job_id)
+
     async def _run_on_instance(
-        self, parent: JobRun, link: Link, workflow: str, arguments: Mapping[str, Any], path: str, *, is_replay: bool
+        self,
+        parent: JobRun,
+        link: Link,
+        workflow: str,
+        arguments: Mapping[str, Any],
+        path: str,
+        *,
+        is_replay: bool,
+        component: str | None = None,
     ) -> Mapping[str, Any]:
+        """Run a workflow, or a command that the submodule `component` passes up."""
         job_id = child_job_id(parent.job_id, path)
         earlier = await self._earlier_calls(parent, path)
         for call in earlier:
             if call.status == JobStatus.SUCCEEDED:
                 return _results(call, parent)
         resumes = [failed.id for failed in earlier]
-        begin = partial(self._begin, parent, link, workflow, arguments, job_id, resumes)
+        sealed = parent.secrets.sealed(arguments)
+
+        def plan(manifest: CompiledManifest, name: str, status: InstanceStatus) -> Plan:
+            if component is not None:
+                return plan_passed(manifest, component, workflow, sealed, status, resumes)
+            return plan_call(manifest, name, workflow, sealed, status, resumes)
+
+        begin = partial(self._begin, parent, link, plan, job_id, resumes, is_destroy=workflow == DESTROY)
         delays = _busy_delays(workflow)
+        with self._calling(Caller(parent, path), job_id):
+            return await self._run_to_end(parent, workflow, path, job_id, begin, delays, is_replay=is_replay)
+
+    async def _run_to_end(
+        self,
+        parent: JobRun,
+        workflow: str,
+        path: str,
+        job_id: str,
+        begin: Callable[[], Awaitable[bool]],
+        delays: Iterator[float],
+        *,
+        is_replay: bool,
+    ) -> Mapping[str, Any]:
         while True:
             outcome = await self._outcome(job_id)
             if outcome is None:
@@ -145,8 +207,12 @@ class ChildJobs:
                     await self._cancel(job_id)
                 await self._resume(parent, job_id)
             elif outcome.status == JobStatus.SUCCEEDED:
+                await replay_passed(parent, path)
                 return _results(outcome, parent)
             else:
+                await replay_passed(parent, path)
+                if parent.passed.outcomes:
+                    await self.cancel_abandoned(parent)  # what they had started, if they were interrupted
                 raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
 
     async def cancel_abandoned(self, parent: JobRun) -> None:
@@ -157,9 +223,10 @@ class ChildJobs:
         with staying():
             listed = jobs.list_running_children
             for job_id in await run_until_available(self._database, listed, parent_job_id=parent.job_id):
-                if job_id not in self._awaited:
+                if job_id not in self._callers:
                     await self._cancel(job_id)
-                    await self._resume(parent, job_id)
+                    with self._calling(Caller(parent, parent.passed.calls.get(job_id, "")), job_id):
+                        await self._resume(parent, job_id)
 
     async def _has_begun(self, parent: JobRun, path: str) -> bool:
         return await self._outcome(child_job_id(parent.job_id, path)) is not None
@@ -171,12 +238,18 @@ class ChildJobs:
         if not held:
             # This worker must not take the child job from the one that continues both (guarantee 7).
             raise Fenced("Another worker has taken the parent job over.")
-        self._awaited.add(job_id)
+        with leaving():
+            await self._run_job(job_id)
+
+    @contextmanager
+    def _calling(self, caller: Caller, job_id: str) -> Iterator[None]:
+        """Let a child job know its caller during the block."""
+        self._callers[job_id] = caller
+        caller.job.passed.calls[job_id] = caller.path
         try:
-            with leaving():
-                await self._run_job(job_id)
+            yield
         finally:
-            self._awaited.discard(job_id)
+            self._callers.pop(job_id, None)
 
     async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
         """Ask a job to end; return False if it was asked before or has ended."""
@@ -197,7 +270,7 @@ class ChildJobs:
                 await self._run_job(orphan_id)
 
     async def _begin(
-        self, parent: JobRun, link: Link, workflow: str, arguments: Mapping[str, Any], job_id: str, resumes: list[str]
+        self, parent: JobRun, link: Link, plan_job: PlanJob, job_id: str, resumes: list[str], *, is_destroy: bool
     ) -> bool:
         """Accept the child job; return False if the instance is busy. Raises WorkflowFailed if it can't run."""
         async with self._database.transaction() as connection:
@@ -206,9 +279,9 @@ class ChildJobs:
             status = InstanceStatus(target.status)
             if target.job_id is not None:
                 return False
-            if workflow == DESTROY and status is InstanceStatus.DESTROYED:
+            if is_destroy and status is InstanceStatus.DESTROYED:
                 raise _AlreadyDestroyed
-            plan = plan_call(manifest, target.name, workflow, parent.secrets.sealed(arguments), status, resumes)
+            plan = plan_job(manifest, target.name, status)
             begun = await jobs.begin_child(
                 connection,
                 instance_id=link.instance_id,

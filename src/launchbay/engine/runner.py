@@ -255,6 +255,7 @@ class Runner:
             parent_signals=secrets.opened(msgspec.json.decode(claim.fed_signals)),
             secrets=secrets,
             before=await self._former_configuration(claim, state),
+            caller=self._child_jobs.caller_of(job_id),
         )
 
     async def _former_configuration(self, claim: ClaimRow, state: InstanceState) -> Configured | None:

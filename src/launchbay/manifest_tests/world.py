@@ -6,7 +6,7 @@ when an act advances the time.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,8 +20,9 @@ from launchbay.manifest_tests.launch_tree import Fixtures, LaunchTree, ModulePat
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, status_after_job, transition
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning import DESTROY, accepting_event, plan_call, plan_destroy, plan_trigger
-from launchbay.runtime.contract import JobRun, LinkedInstance, NullJournal, RuntimeDeps
+from launchbay.planning import DESTROY, accepting_event, plan_call, plan_destroy, plan_passed, plan_trigger
+from launchbay.runtime.commands import refuse_deadlock
+from launchbay.runtime.contract import Caller, JobRun, LinkedInstance, NullJournal, RuntimeDeps
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import linked_signals, return_values, submodule_signals
 from launchbay.runtime.state import Graph, InstanceState, existing_quantities
@@ -108,14 +109,14 @@ class Simulation:
                 links[path] = Link(self.create(child).id, LinkKind.OWN)
         instance.tree, instance.links = tree, links
 
-    async def run(self, instance: LiveInstance, plan: Plan) -> Mapping[str, Any]:
+    async def run(self, instance: LiveInstance, plan: Plan, caller: Caller | None = None) -> Mapping[str, Any]:
         """Run a job to its end and return its results. Raises WorkflowFailed with the instance's error message."""
         self.jobs.append((instance.tree.path, plan.workflow))
         is_first = instance.status is InstanceStatus.REQUESTED and plan.kind == "launch"
         event = InstanceEvent.LAUNCH_STARTED if is_first else accepting_event(plan)
         instance.status = transition(instance.status, event)
         state = InstanceState.from_text(instance.state)
-        job = self._job(instance, plan, state)
+        job = replace(self._job(instance, plan, state), caller=caller)
         error, propagates = "The job was aborted.", True
         results: Mapping[str, Any] = {}
         succeeded = False
@@ -336,11 +337,11 @@ class SimulatedInstances:
 
     async def run(
         self,
-        parent: JobRun,  # noqa: ARG002 - contract
+        parent: JobRun,
         link: Link,
         workflow: str,
         arguments: Mapping[str, Any],
-        path: str,  # noqa: ARG002 - contract
+        path: str,
         *,
         is_replay: bool = False,  # noqa: ARG002 - contract; tests have no replay
     ) -> Mapping[str, Any]:
@@ -349,11 +350,31 @@ class SimulatedInstances:
             results: Mapping[str, Any] = self._world.fixtures.service_value(workflow) or {}
             return results
         live = self._live(link)
+        refuse_deadlock(live.id, workflow)
         async with live.turn:
             if workflow == DESTROY and live.status is InstanceStatus.DESTROYED:
                 return {}
             plan = plan_call(live.tree.manifest, _name(live), workflow, arguments, live.status)
-            return await self._world.run(live, plan)
+            return await self._world.run(live, plan, Caller(parent, path))
+
+    async def call_parent(
+        self,
+        child: JobRun,
+        need: str,
+        arguments: Mapping[str, Any],
+        path: str,
+        *,
+        is_replay: bool = False,  # noqa: ARG002 - contract; tests have no replay
+    ) -> list[Mapping[str, Any]]:
+        """Run a command of the parent, which no job of it waits for."""
+        for parent in self._world.instances.values():
+            for component, link in parent.links.items():
+                if link.kind is LinkKind.OWN and link.instance_id == child.instance_id:
+                    refuse_deadlock(parent.id, need)
+                    async with parent.turn:
+                        plan = plan_passed(parent.tree.manifest, component, need, arguments, parent.status)
+                        return [await self._world.run(parent, plan, Caller(child, path))]
+        return []
 
     def _live(self, link: Link) -> LiveInstance:
         return self._world.instances[link.instance_id]

@@ -193,6 +193,7 @@ _version_decoder = msgspec.json.Decoder(_Versioned)
 #     web#launch/deploy/copy                  a step of the macro that `deploy` calls
 #     web#launch/ask>db#actions.grow/grow     a step of the workflow of the command `actions.grow` at the peer `db`
 #     web#launch/deploy~2/copy                the second path, in the second attempt of `deploy`
+#     db#launch>server%23launch%2Fask         a command that the submodule `db`, while it launches, sends to its parent
 #
 # Different steps have different paths for any names in a manifest: these separators are escaped in names.
 
@@ -218,6 +219,14 @@ def step_path(workflow: str, step: str) -> str:
 def command_path(step: str, component: str, pin: str) -> str:
     """Return the path of the workflow that a step's command runs at the pin `interface.pin` of another component."""
     return _bounded(f"{step}>{segment(component)}#{segment(pin)}")
+
+
+def passed_path(call: str, path: str) -> str:
+    """Return the path of a command that a called job passes up.
+
+    `call` is the path of the call, and `path` the place of the command in the called job's own plan.
+    """
+    return _bounded(f"{call}>{segment(path)}")
 
 
 def attempt_path(step: str, attempt: int) -> str:

@@ -1,8 +1,9 @@
 """What a running step can do: the runtime's side of `actions.contract.StepContext`, and calls to others."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -21,11 +22,12 @@ from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
 from launchbay.machines.contract import ProviderContext
-from launchbay.manifest.graph import Component, Peer, Workflow
-from launchbay.model.job import Question, Verdict, attempt_path, command_path
+from launchbay.manifest.graph import Component, Workflow
+from launchbay.model.job import Question, Verdict, attempt_path
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
-from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
+from launchbay.runtime.commands import SentCommand, cancel_abandoned, collect_results, send, unbound
+from launchbay.runtime.contract import DocumentKey, JobRun
 from launchbay.runtime.machines import (
     ComponentMachines,
     image_runner,
@@ -37,6 +39,10 @@ from launchbay.runtime.slot import Rest, interruptible, leaving, resting, slot_r
 from launchbay.runtime.state import WorkflowScope
 
 CALL_TIMEOUT = "commandCallTimeout"
+
+
+# Takes the percentage of the step that this code runs in, or of the whole call in which it runs.
+report_percent: ContextVar[Callable[[int], None]] = ContextVar("report of a percentage", default=lambda _: None)
 
 
 class WorkflowContext(Protocol):
@@ -93,9 +99,9 @@ async def call_commands(
     path: str,
     timeout_s: float | None,
 ) -> Mapping[str, Any]:
-    """Send a command to every peer of an interface and return its results.
+    """Send a command to every receiver of an interface and return its results.
 
-    One peer returns its results by name; several return, by name, a list in binding order. The parameter
+    One receiver returns its results by name; several return, by name, a list in binding order. The parameter
     `commandCallTimeout` (seconds, or "5 minutes") limits the call unless `timeout_s` does.
     Raises ActionFailed or WorkflowFailed.
     """
@@ -105,33 +111,30 @@ async def call_commands(
             f"Component {context.component.path!r} has no send-command pin {interface}.{command}. Declare it.",
             retryable=False,
         )
-    component = context.job.manifest.components.get(context.component.path, context.component)
-    peers = [peer for peer in component.peers.get(interface, ()) if command in peer.pins]
-    if not peers:
-        raise ActionFailed(
-            f"Command {command!r} has no receiver: interface {interface!r} of component {context.component.path!r} "
-            "is unbound. Add a binding.",
-            retryable=False,
-        )
     arguments = dict(parameters)
     own_timeout_s = _timeout_s(arguments.pop(CALL_TIMEOUT, None))
     bound_s = own_timeout_s if timeout_s is None else timeout_s
+    sent = SentCommand(
+        sender=context.component.path,
+        interface=interface,
+        command=command,
+        arguments=arguments,
+        path=path,
+        depth=context.depth + 1,
+        is_replay=context.is_replay,
+    )
     try:
         # A limit counts from the call in this process.
         with nullcontext() if bound_s is None else staying():
             async with asyncio.timeout(bound_s):
-                results = await _send_to_all(context, peers, command, arguments, path)
+                results = await send(context.job, sent)
     except TimeoutError:
-        await context.job.linked_instances.cancel_abandoned(context.job)
+        await cancel_abandoned(context.job)
         raise ActionFailed(f"The command {interface}.{command} exceeded its timeout of {bound_s:g} s.") from None
+    if not results:
+        raise ActionFailed(unbound(sent), retryable=False)
     named = [_named(pin.type.signature, result) for result in results]
     return named[0] if len(named) == 1 else collect_results(named)
-
-
-def collect_results(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Merge the results of several peers: by name, the list of their values."""
-    names = dict.fromkeys(name for result in results for name in result)
-    return {name: [result.get(name) for result in results] for name in names}
 
 
 def _timeout_s(value: Any) -> float | None:
@@ -141,34 +144,6 @@ def _timeout_s(value: Any) -> float | None:
         return parse_duration_s(value)
     except ValueError as error:
         raise ActionFailed(f"{CALL_TIMEOUT}: {error}", retryable=False) from error
-
-
-async def _send_to_all(
-    context: WorkflowContext, peers: list[Peer], command: str, arguments: Mapping[str, Any], path: str
-) -> list[Mapping[str, Any]]:
-    async def send(peer: Peer) -> Mapping[str, Any]:
-        target = peer.pins[command]
-        component = context.job.component(target.component)
-        target_interface, _, target_command = target.pin.partition(".")
-        call = CommandCall(
-            sender=context.component.path,
-            interface=target_interface,
-            command=target_command,
-            arguments=arguments,
-            path=command_path(path, peer.component, f"{peer.interface}.{command}"),
-            depth=context.depth + 1,
-            is_replay=context.is_replay,
-        )
-        return await context.job.component_type(component).command(context.job, component, call)
-
-    if len(peers) == 1:
-        return [await send(peers[0])]
-    answers = await asyncio.gather(*(send(peer) for peer in peers), return_exceptions=True)
-    # All peers have finished; report the first failure in binding order.
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
-    return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
 def _named(signature: Signature | None, results: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -292,6 +267,7 @@ class StepRun:
     async def progress(self, percent: int) -> None:
         if not self._workflow.is_replay:
             self._job.journal.progress(self.step_path, int(percent))
+            report_percent.get()(int(percent))
 
     async def sleep(self, seconds: float) -> None:
         """Wait; releases the job's slot unless the wait is short."""

@@ -78,6 +78,9 @@ class Journal(Protocol):
     def log(self, path: str | None, level: str, text: str) -> None:
         """Add a line to the instance's log; path None is the job itself."""
 
+    async def flush(self) -> None:
+        """Return when everything so far is durable."""
+
 
 class NullJournal:
     """Has no records and records nothing."""
@@ -104,6 +107,9 @@ class NullJournal:
         """Do nothing."""
 
     def log(self, path: str | None, level: str, text: str) -> None:
+        """Do nothing."""
+
+    async def flush(self) -> None:
         """Do nothing."""
 
 
@@ -205,6 +211,15 @@ class LinkedInstances(Protocol):
         """Run a workflow and return its results by name; `path` is the call's place in the parent's plan.
 
         `is_replay` only reads how an earlier run ended. Raises WorkflowFailed.
+        """
+
+    async def call_parent(
+        self, child: "JobRun", need: str, arguments: Mapping[str, Any], path: str, *, is_replay: bool = False
+    ) -> list[Mapping[str, Any]]:
+        """Run a command that the application needs in a job of the parent instance.
+
+        Returns the results, or nothing if the instance has no parent. `path` is the call's place in the child's plan.
+        Raises WorkflowFailed.
         """
 
 
@@ -310,6 +325,27 @@ class RuntimeDeps:
     programs: Programs = field(default_factory=Programs)
 
 
+class Caller(NamedTuple):
+    """The job that waits for this one; `path` is the place of its call."""
+
+    job: "JobRun"
+    path: str
+
+
+@dataclass(slots=True)
+class PassedCommands:
+    """The commands that submodules have passed up to one job (`runtime/commands.py`).
+
+    `outcomes` are those of the present claim, by path in the job's plan: the results of the receivers, or the failure.
+    `recorded` are requests of earlier claims by the path of the call; None until they are first needed. `calls` are the
+    paths of the job's calls by child job.
+    """
+
+    outcomes: dict[str, "list[Mapping[str, Any]] | WorkflowFailed"] = field(default_factory=dict)
+    recorded: dict[str, list[tuple[str, Mapping[str, Any]]]] | None = None
+    calls: dict[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
     """One job. `graph` has the components and the values of their configuration pins."""
@@ -333,6 +369,8 @@ class JobRun:
     secrets: Secrets = field(default_factory=Secrets)
     before: Configured | None = None  # the configuration before a reconfiguration
     budget: StepBudget = field(default_factory=StepBudget)
+    caller: Caller | None = None
+    passed: PassedCommands = field(default_factory=PassedCommands)
     # Set before the job stops here to continue in its next claim: what it started elsewhere stays.
     handed_over: asyncio.Event = field(default_factory=asyncio.Event)
 

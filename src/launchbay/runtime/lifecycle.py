@@ -17,8 +17,10 @@ from launchbay.manifest.graph import Component, Workflow
 from launchbay.manifest.scaling import template_path
 from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus, component_of, segment, step_path, workflow_path
+from launchbay.model.types import PinKind
 from launchbay.planning import DESTROY, LAUNCH
-from launchbay.runtime.context import StepRun, collect_results
+from launchbay.runtime.commands import SentCommand, collect_results, send, unbound
+from launchbay.runtime.context import StepRun
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
 from launchbay.runtime.machines import release_all, release_component
 from launchbay.runtime.signals import missing_for_launch, refresh_linked_signals, required_components
@@ -73,6 +75,9 @@ async def _run_command(job: JobRun) -> Mapping[str, Any]:
 
 async def _command(job: JobRun, path: str, name: str) -> Mapping[str, Any]:
     component = job.component(path)
+    pin = component.pins.get(f"{job.plan.interface}.{name}")
+    if pin is not None and pin.type.kind is PinKind.SEND_COMMAND:
+        return await _command_of_child(job, path, name)
     call = CommandCall(
         sender=None,
         interface=job.plan.interface,
@@ -85,6 +90,25 @@ async def _command(job: JobRun, path: str, name: str) -> Mapping[str, Any]:
         return await job.component_type(component).command(job, component, call)
     except WorkflowFailed as failure:
         raise WorkflowFailed(f"Component {path!r}: {failure}") from failure
+
+
+async def _command_of_child(job: JobRun, path: str, name: str) -> Mapping[str, Any]:
+    """Send a command that the instance of a submodule has passed up."""
+    sent = SentCommand(
+        sender=path,
+        interface=job.plan.interface,
+        command=name,
+        arguments=job.plan.arguments,
+        path=workflow_path(path, name),
+        depth=0,
+    )
+    try:
+        results = await send(job, sent)
+    except ActionFailed as failure:
+        raise WorkflowFailed(str(failure)) from failure
+    if not results:
+        raise WorkflowFailed(unbound(sent))
+    return results[0] if len(results) == 1 else collect_results(results)
 
 
 async def _run_triggered(job: JobRun) -> None:

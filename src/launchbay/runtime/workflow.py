@@ -20,10 +20,13 @@ from launchbay.errors import ExpressionError, WorkflowFailed
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
 from launchbay.model.job import StepStatus, step_path, workflow_path
 from launchbay.model.types import PinKind
+from launchbay.runtime.context import report_percent
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.signals import ConsumedSignals, coerce_or_warn, mark_seen, signal_triggers
 from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.step import StepFailed, run_step
+
+_UNFINISHED = 99  # percent, of what still runs
 
 
 def ready_steps(waiting: Iterable[Step], running: Iterable[Step]) -> list[Step]:
@@ -155,6 +158,10 @@ class _Steps:
         self._failures: dict[str, str] = {}
         self._set_by: dict[str, Step] = {}
         self._rounds: dict[str, int] = {}
+        self._percents: dict[str, int] = {}
+        self._report_percent = (
+            report_percent.get()
+        )  # of the step that called this workflow, here or in another instance
         records = {step.name: run.job.journal.find(step_path(run.path, step.name)) for step in self._steps}
         self._begun_before = {name for name, record in records.items() if record is not None}
         self._failed_before = {
@@ -185,11 +192,27 @@ class _Steps:
         for step in ready_steps(self._waiting.values(), self._running.values()):
             if starts_new or step.name in self._begun_before:
                 del self._waiting[step.name]
-                self._running[asyncio.create_task(run_step(self._run, step))] = step
+                self._running[asyncio.create_task(self._run_step(step))] = step
+
+    async def _run_step(self, step: Step) -> Mapping[str, Any]:
+        report_percent.set(partial(self._show_percent, step))  # in this task only
+        return await run_step(self._run, step)
+
+    def _show_percent(self, step: Step, percent: int) -> None:
+        if not self._run.is_replay:
+            self._run.job.journal.progress(step_path(self._run.path, step.name), percent)
+            self._report(step, percent)
+
+    def _report(self, step: Step, percent: int) -> None:
+        """Report how far the whole workflow is to the step that called it."""
+        self._percents[step.name] = max(percent, self._percents.get(step.name, 0))
+        self._report_percent(min(_UNFINISHED, sum(self._percents.values()) // len(self._steps)))
 
     def _finish(self, step: Step, task: asyncio.Task[Mapping[str, Any]]) -> None:
         journal = self._run.job.journal
         path = step_path(self._run.path, step.name)
+        if not self._run.is_replay:
+            self._report(step, 100)
         self._failed_before.discard(step.name)
         if task.cancelled():  # by its own action: run() doesn't get here if the workflow is cancelled
             text = f"The action {step.action!r} cancelled its own step."

@@ -102,6 +102,13 @@ class TargetRow(NamedTuple):
     is_to_reconfigure: bool
 
 
+class PlaceRow(NamedTuple):
+    """A component that leads to an instance."""
+
+    instance_id: str
+    component: str
+
+
 begin_child = _sql.value("begin_child", str)
 get_child_outcome = _sql.row("get_child_outcome", ChildOutcomeRow)
 list_child_outcomes = _sql.rows("list_child_outcomes", ChildOutcomeRow)
@@ -109,6 +116,7 @@ get_child_target = _sql.row("get_child_target", TargetRow)
 push_signals = _sql.change("push_signals")
 list_orphans = _sql.column("list_orphans", str)
 list_running_children = _sql.column("list_running_children", str)
+get_place_in_parent = _sql.row("get_place_in_parent", PlaceRow)
 is_held = _sql.value("is_held", bool)
 list_orphaned_instances = _sql.column("list_orphaned_instances", str)
 

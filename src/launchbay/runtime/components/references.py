@@ -17,6 +17,7 @@ from launchbay.model.job import workflow_path
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
 from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE
+from launchbay.runtime.commands import refuse_deadlock
 from launchbay.runtime.contract import CommandCall, JobRun, LinkedInstance
 from launchbay.runtime.signals import link_of, publish_linked, required_components, submodule_signals
 from launchbay.runtime.slot import interruptible_sleep, staying
@@ -219,6 +220,9 @@ class Submodule:
         """Run the command and publish the signals that it changed. Raises WorkflowFailed."""
         link = _link(job, component)
         pin = f"{call.interface}.{call.command}"
+        refuse_deadlock(link.instance_id, pin)
+        if not call.is_replay:  # otherwise its own journal says what became of the call
+            await wait_for_launch(job, component, call)
         results = await job.linked_instances.run(job, link, pin, call.arguments, call.path, is_replay=call.is_replay)
         publish_linked(job, component, link, await job.linked_instances.get(link))
         return results

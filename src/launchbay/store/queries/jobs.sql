@@ -186,6 +186,12 @@ SELECT id, status, error_message, results FROM jobs WHERE id = ANY(%(job_ids)s) 
 SELECT status, job_id, application_id, version, return_values, name, before IS NOT NULL AS is_to_reconfigure
 FROM instances WHERE id = %(instance_id)s;
 
+-- name: get_place_in_parent
+-- The parent of a submodule's instance, and the component there that leads to it.
+SELECT link.instance_id, link.component
+FROM instances JOIN instance_links link ON link.instance_id = instances.parent_id AND link.target_id = instances.id
+WHERE instances.id = %(instance_id)s AND link.kind = 'own';
+
 -- name: is_held
 SELECT true FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing';
 
