@@ -17,13 +17,22 @@ import msgspec
 from launchbay.errors import BadRequest, Conflict, WorkflowFailed
 from launchbay.ids import new_id
 from launchbay.limits import KIB
-from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.graph import (
+    COMPUTE,
+    SCALER,
+    SERVICE,
+    SUBMODULE,
+    WORKFLOW_INSTANCE,
+    CompiledManifest,
+    Component,
+    Target,
+)
 from launchbay.manifest.scaling import component_at
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.instance import InstanceEvent, InstanceStatus, sources, transition
+from launchbay.model.instance import InstanceEvent, InstanceStatus, remembered_in, sources, transition
 from launchbay.model.job import JobStatus, Plan, step_path, workflow_path
-from launchbay.model.types import Type
+from launchbay.model.types import UNIT, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import applications, jobs
 from launchbay.store.database import Connection
@@ -33,6 +42,7 @@ from launchbay.telemetry.tracing import trace_parent
 
 LAUNCH = "launch"
 DESTROY = "destroy"
+FORCE = "force"  # parameter of `destroy`: destroy an instance although others use it
 RECONFIGURE = "reconfigure"  # the job's name in the history; no workflow of a manifest runs under it
 _NAMES_SHOWN = 20
 
@@ -237,6 +247,55 @@ def _arguments(
     return arguments
 
 
+# Component types whose required arguments are known, with their optional ones. Other types check arguments themselves.
+_OPTIONAL_ARGUMENTS: Mapping[str, frozenset[str]] = {
+    WORKFLOW_INSTANCE: frozenset(),
+    SCALER: frozenset(),
+    COMPUTE: frozenset({"timeout"}),
+    SUBMODULE: frozenset(),
+    SERVICE: frozenset(),
+}
+
+
+def required_arguments(
+    manifest: CompiledManifest, workflow: str, state: str, parameters: Mapping[str, Any]
+) -> dict[str, Type | None]:
+    """Return the arguments that a command's caller must provide, with their types.
+
+    The workflow has no default for them, its component no configuration pin with this name and, in the instance's
+    `state`, no earlier return value. `parameters` are those that the instance was given. For a component that is linked
+    to an instance, these are all arguments: what the instance has is not known here.
+    """
+    target = command_target(manifest, workflow)
+    if target is None:
+        return {}
+    component = manifest.components[target.component]
+    optional = _OPTIONAL_ARGUMENTS.get(component.type)
+    if optional is None or component.scaler is not None:  # each member of a Scaler has its own values
+        return {}
+    known = set(optional)
+    if component.type == WORKFLOW_INSTANCE:
+        known |= remembered_in(state, component.path)
+        known |= {
+            key.rpartition(".")[2]
+            for key, pin in manifest.configuration_pins.get(component.path, {}).items()
+            if pin.has_default or pin.parameter is not None
+        }
+        if not manifest.is_component_manifest:
+            known |= set(parameters)  # undeclared ones are variables
+        called = component.workflows.get(target.pin.partition(".")[2])
+        if called is not None:
+            known |= {name for name, parameter in called.parameters.items() if parameter.has_default}
+    types = _declared_types(component, target.pin)
+    return {name: wanted for name, wanted in types.items() if name not in known and wanted != UNIT}
+
+
+def command_target(manifest: CompiledManifest, workflow: str) -> Target | None:
+    """Return the pin that runs a command of the application, or None."""
+    pin = manifest.commands.get(workflow)
+    return None if pin is None else pin.targets[0]
+
+
 def _shown(names: list[str]) -> str:
     """Return names that a caller sent, clipped in number and length."""
     shown = [name if len(name) <= 100 else f"{name[:100]}…" for name in names[:_NAMES_SHOWN]]
@@ -254,6 +313,20 @@ def _declared_types(component: Component, pin: str) -> dict[str, Type | None]:
     if signature is not None:
         types.update(signature.arguments)
     return types
+
+
+def is_forced(parameters: Mapping[str, Any]) -> bool:
+    """Return whether parameters of `destroy` force it; older clients send strings."""
+    return parameters.get(FORCE) in (True, "true", "1")
+
+
+def in_use(name: str, users: Sequence[str]) -> str:
+    """Return why an instance isn't destroyed; `users` describe the instances that use it."""
+    more = f" and {len(users) - _NAMES_SHOWN} more" if len(users) > _NAMES_SHOWN else ""
+    return (
+        f"Other instances use {name!r}: {', '.join(users[:_NAMES_SHOWN])}{more}. Destroy or reconfigure them first, or "
+        "force the destruction."
+    )
 
 
 def accepting_event(plan: Plan) -> InstanceEvent:

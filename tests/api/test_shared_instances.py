@@ -51,6 +51,25 @@ async def test_entries_are_added_replaced_and_removed_by_commands(api: Api) -> N
     assert await entries_of(api, service) == {}
 
 
+@pytest.mark.parametrize("command", ["strategy.get-shared-instance", "get-shared-instance"])
+async def test_the_instance_of_a_revision_is_found_as_older_clients_ask_for_it(api: Api, command: str) -> None:
+    revision, instance = await shareable(api)
+    service = await catalog(api, {revision: instance})
+    asked = await api.post(f"services/{service}/{command}", {"arguments": {"revision": revision}})
+    assert accepted(asked) == [{"instance": instance}]
+    for arguments, message in (
+        ({"revision": UNKNOWN}, f"The catalog has no instance for the revision '{UNKNOWN}'."),
+        ({}, "This argument is required."),
+    ):
+        answer = await api.post(f"services/{service}/{command}", {"arguments": arguments})
+        assert (answer.status_code, answer.json()) == (400, {"revision": [message]})
+    answer = await api.post(f"services/{service}/shared-instances.get-shared-instance", {"arguments": {}})
+    assert answer.status_code == 400
+    assert list(answer.json()) == ["commandname"]
+    listed = accepted(await api.post(f"services/{service}/shared-instances.list"))
+    assert listed == [{"instances": {revision: instance}}]
+
+
 async def test_entries_are_replaced_as_a_whole_by_an_update(api: Api) -> None:
     pairs = [await shareable(api) for _ in range(2)]
     service = await catalog(api, dict(pairs))

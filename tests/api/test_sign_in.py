@@ -17,7 +17,19 @@ from tests.support.clock import HandClock
 from tests.support.databases import Databases
 from tests.support.manifests import WORKFLOWS
 from tests.support.pages import browser, send
-from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, basic, fresh_name, refused, running_api
+from tests.support.second_factors import protect
+from tests.support.service import (
+    EMAIL,
+    PASSWORD,
+    Api,
+    Caller,
+    accepted,
+    basic,
+    fresh_name,
+    person,
+    refused,
+    running_api,
+)
 from tests.support.service import PASSWORD as ADMINISTRATORS
 
 
@@ -233,3 +245,54 @@ async def test_health_is_never_refused(limited: tuple[Api, HandClock]) -> None:
         for path in ("/health/live", "/health/ready"):
             answers = [(await client.get(path)).status_code for _ in range(30)]
             assert set(answers) == {200}
+
+
+async def form_sign_in(api: Api, email: str, password: str, **headers: str) -> httpx.Response:
+    async with browser(api) as client:
+        return await client.post("/signIn", data={"email": email, "password": password}, headers=headers)
+
+
+async def test_the_form_of_older_clients_opens_a_session_under_both_names(api: Api) -> None:
+    _, email, _ = await account(api, "secret")
+    answer = await form_sign_in(api, f" {email} ", "secret")
+    assert accepted(answer) == {}
+    cookies = {name: answer.cookies[name] for name in ("PLAY_SESSION", "launchbay_session")}
+    assert len(set(cookies.values())) == 1
+    for line in answer.headers.get_list("set-cookie"):
+        assert "; Path=/; Max-Age=" in line
+        assert line.endswith("; HttpOnly; SameSite=Lax")
+    async with browser(api) as client:
+        client.cookies.set("launchbay_session", cookies["launchbay_session"])
+        assert (await client.get("/console/account")).status_code == 200
+    async with browser(api) as client:
+        client.cookies.set("PLAY_SESSION", cookies["PLAY_SESSION"])
+        assert (await client.get("/console/account")).status_code == 303, "only our own name counts"
+        refused(await client.get("/api/1/organizations"), 401)
+
+
+@pytest.mark.parametrize(("known", "password"), [(True, "wrong"), (True, ""), (False, "secret")])
+async def test_the_form_refuses_wrong_credentials_with_401_and_no_cookie(api: Api, known: bool, password: str) -> None:
+    _, email, _ = await account(api, "secret")
+    answer = await form_sign_in(api, email if known else "nobody@example.org", password)
+    refused(answer, 401)
+    assert "set-cookie" not in answer.headers
+
+
+async def test_the_form_refuses_a_password_that_alone_is_not_enough_with_401(api: Api) -> None:
+    someone = await person(api)
+    await protect(api, someone)
+    answer = await form_sign_in(api, someone.email, someone.password)
+    refused(answer, 401, "SecondFactorRequired")
+    assert "set-cookie" not in answer.headers
+
+
+async def test_the_form_of_another_site_opens_no_session(api: Api) -> None:
+    answer = await form_sign_in(api, EMAIL, PASSWORD, origin="https://evil.example")
+    refused(answer, 403, "CrossOrigin")
+    assert "set-cookie" not in answer.headers
+
+
+async def test_the_form_must_be_a_form(api: Api) -> None:
+    async with browser(api) as client:
+        refused(await client.post("/signIn", json={"email": EMAIL, "password": PASSWORD}), 400)
+        refused(await client.post("/signIn", data={"email": EMAIL}), 400)

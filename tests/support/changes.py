@@ -25,6 +25,7 @@ MANIFEST = "launch:\n  steps: []\ngreet:\n  steps: []\ndestroy:\n  steps: []\n"
 CHANGES_NOTHING = {
     "validate_manifest": "looks at a text and stores nothing",
     "preview_launch": "tells what would happen",
+    "preview_destroy": "tells what would happen",
     "preview_configuration": "tells what would happen",
     "generate_token_with_second_factor": "it uses its code up whatever comes of it: a test of its own in test_audit.py",
 }
@@ -218,6 +219,16 @@ async def generate_token(stage: Stage) -> Call:
         async with browser(stage.api) as visitor:
             fields = {"email": who.email, "password": PERSON_PASSWORD}
             return await visitor.post("/refreshToken", data=fields, headers={"Origin": ORIGIN})
+
+    return call
+
+
+async def sign_in_with_form(stage: Stage) -> Call:
+    who = await person(stage.api)
+
+    async def call() -> httpx.Response:
+        async with browser(stage.api) as visitor:
+            return await visitor.post("/signIn", data={"email": who.email, "password": PERSON_PASSWORD})
 
     return call
 
@@ -490,7 +501,8 @@ SCENARIOS: dict[str, Scenario] = {
         create_service_account, update_service_account, delete_service_account,
         create_access_token, revoke_access_token,
         create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
-        change_password, generate_token, exchange_token, revoke_token, sign_out_everywhere, accept_invitation,
+        change_password, generate_token, sign_in_with_form, exchange_token, revoke_token, sign_out_everywhere,
+        accept_invitation,
         accept_membership, decline_membership, leave_organization,
         reset_second_factors, write_sign_in_policy,
         replace_group_roles, create_application, rename_application, delete_application,

@@ -288,6 +288,11 @@ async def _generate(stage: Stage, _: Actor) -> Sent:
     return Sent("POST", "/refreshToken", urlencode({"email": who.email, "password": PERSON_PASSWORD}).encode(), FORM)
 
 
+async def _sign_in(stage: Stage, _: Actor) -> Sent:
+    who = await person(stage.api)
+    return Sent("POST", "/signIn", urlencode({"email": who.email, "password": PERSON_PASSWORD}).encode(), FORM)
+
+
 async def _generate_with_second_factor(stage: Stage, _: Actor) -> Sent:
     who = await person(stage.api)
     codes = await protect(stage.api, who)
@@ -323,6 +328,7 @@ OWN_WAY: dict[str, BuildRequest] = {
     "sign_out_everywhere": _sign_out_everywhere,
     "exchange_token": _exchange,
     "generate_token": _generate,
+    "sign_in_with_form": _sign_in,
     "generate_token_with_second_factor": _generate_with_second_factor,
     "accept_invitation": _accept_invitation,
     "leave_organization": _leave,

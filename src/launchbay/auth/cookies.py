@@ -55,6 +55,16 @@ def session_cookie(token: str, seconds: int, *, secure: bool) -> str:
     return set_cookie(NAME, token, seconds, path=PATH, secure=secure)
 
 
+# What an older Python client looks for after it signed in. This server never reads it.
+_OLDER_NAME = "PLAY_SESSION"
+
+
+def session_cookies(token: str, seconds: int, *, secure: bool) -> tuple[str, str]:
+    """Return two Set-Cookie values: the session's, and one under the older name."""
+    common = f"Max-Age={seconds}; HttpOnly; SameSite=Lax" + ("; Secure" if secure else "")
+    return session_cookie(token, seconds, secure=secure), f"{_OLDER_NAME}={token}; Path={PATH}; {common}"
+
+
 def set_cookie(name: str, value: str, seconds: int, *, path: str, secure: bool) -> str:
     """Return the value of a Set-Cookie header.
 

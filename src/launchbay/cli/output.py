@@ -125,6 +125,7 @@ _CODES: tuple[tuple[type[ClientError], ExitCode], ...] = (
 _SIGN_IN = ("launchbay login", "token create")  # commands that ask for a password
 _REMEDIES_OF_CODES = {
     "InstanceActive": "To delete it anyway, add --force.",
+    "InstanceInUse": "To destroy it anyway, add --force.",
     "InstanceBusy": "Wait for the running job: launchbay instance wait INSTANCE",
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }

@@ -767,6 +767,13 @@ class Operations:
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         """
 
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/destroy/preview"))
+    def preview_destroy(self, instance_id: str, *, force: int | None = None) -> Call[types.Preview]:
+        """Preview the destruction of an instance without changing anything. Permission: EditInstance.
+
+        `force`: For `destroy`: destroy the instance although others use it.
+        """
+
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))
     def read_instance_environments(self, instance_id: str) -> Call[types.OfferedIn]:
         """List the environments that offer an instance as a service. Permission: Read."""
@@ -790,9 +797,13 @@ class Operations:
         workflow: str,
         parameters: Mapping[str, Any] | None = None,
         *,
+        force: int | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
-        """Run a workflow on an instance. Permission: RunInstanceWorkflow; EditInstance for destroy."""
+        """Run a workflow on an instance. Permission: RunInstanceWorkflow; EditInstance for destroy.
+
+        `force`: For `destroy`: destroy the instance although others use it.
+        """
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/schedule", media_type=JSON, keyed=True))
     def schedule_workflow(
@@ -802,10 +813,13 @@ class Operations:
         *,
         interval: int | str,
         parameters: Mapping[str, Any] | None = None,
+        force: int | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.Scheduled]:
         """Schedule a workflow. Interval 0 runs it immediately. Permission: ScheduleInstanceWorkflow; EditInstance
         for destroy.
+
+        `force`: For `destroy`: destroy the instance although others use it.
         """
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/reschedule", media_type=JSON))
@@ -818,7 +832,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/schedules"))
     def list_schedules(self, instance_id: str) -> Call[types.Schedules]:
-        """List the pending schedules of an instance. Permission: Read."""
+        """List the schedules of an instance. Permission: Read."""
 
     # Jobs
 
@@ -1090,6 +1104,10 @@ class Operations:
 
         `label`: Label of the token, such as the program that uses it.
         """
+
+    @operation(OperationSpec("POST", "/signIn", media_type="application/x-www-form-urlencoded", public=True))
+    def sign_in_with_form(self, *, email: str, password: str) -> Call[None]:
+        """Sign in with email address and password, as older Python clients do. The session is in a cookie."""
 
     @operation(
         OperationSpec(

@@ -565,15 +565,20 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ScheduleEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A pending schedule; `timestamp` is in milliseconds since the Unix epoch."""
+    """A schedule; times are in milliseconds since the Unix epoch. `component` has it in the manifest. Such a
+    schedule stays in the list when a user cancels it.
+    """
 
     id: str
     name: str
     timestamp: int
+    component: str | None = None
+    cancelled_at: int | None = None
+    cancelled_by: str | None = None
 
 
 class Schedules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The pending schedules of an instance."""
+    """The schedules of an instance."""
 
     schedules: list[ScheduleEntry]
 

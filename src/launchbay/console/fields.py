@@ -1,6 +1,6 @@
 """Form fields for parameters: created from a manifest, and read back into values (manifest-language §3)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -79,8 +79,11 @@ def launch_fields(manifest: CompiledManifest, given: Mapping[str, Any] | None = 
     return [_of_pin(manifest, name, pin, given) for name, pin in manifest.parameters.items()]
 
 
-def workflow_fields(manifest: CompiledManifest, workflow: str) -> list[Field]:
-    """Return the fields for the arguments of a command; launch and destroy have none."""
+def workflow_fields(manifest: CompiledManifest, workflow: str, required: Container[str] = ()) -> list[Field]:
+    """Return the fields for the arguments of a command; launch and destroy have none.
+
+    `required` are the names of the arguments without which the workflow doesn't run.
+    """
     pin = manifest.commands.get(workflow)
     if pin is None:
         return []
@@ -92,7 +95,7 @@ def workflow_fields(manifest: CompiledManifest, workflow: str) -> list[Field]:
         details = {} if found is None else found.parameters
     for name, parameter in details.items():
         declared.setdefault(name, parameter.type)
-    return [_of_argument(name, kind, details.get(name)) for name, kind in declared.items()]
+    return [_of_argument(name, kind, details.get(name), required=name in required) for name, kind in declared.items()]
 
 
 def fill_fields(fields: Iterable[Field], form: Form, prefix: str) -> list[Field]:
@@ -149,13 +152,14 @@ def _of_pin(manifest: CompiledManifest, name: str, pin: ApplicationPin, given: M
     )
 
 
-def _of_argument(name: str, declared: Type | None, detail: WorkflowParameter | None) -> Field:
+def _of_argument(name: str, declared: Type | None, detail: WorkflowParameter | None, *, required: bool) -> Field:
     if detail is None:
-        return Field(name=name, label=name, declared=declared)
+        return Field(name=name, label=name, declared=declared, required=required)
     return Field(
         name=name,
         label=name,
         declared=declared,
+        required=required,
         has_default=detail.has_default,
         default=detail.default,
         description=detail.description or "",

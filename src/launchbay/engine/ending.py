@@ -193,11 +193,16 @@ class JobCompletion:
         # A triggered workflow starts in the same transaction: no one sees the instance idle in between.
         may_follow_up = bool(outcome.follow_ups.pending) or self.plan.kind in {"trigger", "reconfigure"}
         removed = None if self.plan.kind == "reconfigure" else list(outcome.follow_ups.removed)
-        needs_transaction = may_follow_up or removed != []
+        resumes_schedules = (
+            self.plan.kind == "launch" and succeeded and self.plan.prior_status != InstanceStatus.REQUESTED
+        )
+        needs_transaction = may_follow_up or removed != [] or resumes_schedules
         async with self.database.transaction() if needs_transaction else self.database.connection() as connection:
             if removed != []:
                 # The statement that ends the job writes the schedules of a reconfigured manifest again.
                 await schedules.delete_own(connection, job_id=self.job_id, fence=self.claim.fence, components=removed)
+            if resumes_schedules:
+                await schedules.resume_cancelled(connection, job_id=self.job_id, fence=self.claim.fence)
             ended = await jobs.end(
                 connection,
                 job_id=self.job_id,

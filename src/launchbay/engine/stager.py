@@ -20,11 +20,22 @@ from launchbay.manifest.scaling import component_at, expanded, scalers
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning import CompiledManifests, Dispatch, accept, plan_destroy, plan_refused, plan_run, plan_trigger
+from launchbay.planning import (
+    DESTROY,
+    CompiledManifests,
+    Dispatch,
+    accept,
+    in_use,
+    is_forced,
+    plan_destroy,
+    plan_refused,
+    plan_run,
+    plan_trigger,
+)
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import linked_components, linked_signals, return_values
 from launchbay.runtime.state import STATE_VERSION, InstanceState
-from launchbay.store import schedules
+from launchbay.store import instances, schedules
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.schedules import DueRow, TargetRow
 from launchbay.telemetry import metrics
@@ -179,6 +190,7 @@ class Stager:
         if due_at is not None:
             await schedules.schedule_next(
                 connection,
+                schedule_id=schedule.id,
                 instance_id=schedule.instance_id,
                 workflow=schedule.workflow,
                 component=schedule.component,
@@ -199,7 +211,13 @@ class Stager:
                 return manifest, plan_destroy(prior)
             if schedule.kind in {"cron", "trigger"}:
                 return manifest, plan_trigger(manifest, schedule.component, schedule.workflow, prior)
-            return manifest, plan_run(manifest, schedule.workflow, msgspec.json.decode(schedule.parameters), prior)
+            parameters = msgspec.json.decode(schedule.parameters)
+            if schedule.workflow == DESTROY and not is_forced(parameters):
+                users = await instances.list_users(connection, instance_id=schedule.instance_id)
+                if users:
+                    refusal = in_use(schedule.instance_id, [f"{user.name!r} ({user.id})" for user in users])
+                    return manifest, plan_refused(schedule.workflow, refusal, prior)
+            return manifest, plan_run(manifest, schedule.workflow, parameters, prior)
         except BadRequest as error:
             refusal = str(error)
         except (Unavailable, DatabaseError):

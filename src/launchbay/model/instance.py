@@ -182,14 +182,21 @@ def effective_scale(scale: Scale | None, configured: int) -> Scale:
 
 def scales_in(state: str) -> Mapping[str, Scale]:
     """Return the scales by the path of the Scaler from the stored form of an instance's state."""
-    return {path: part.scale for path, part in _scale_decoder.decode(state).items() if part.scale is not None}
+    return {path: part.scale for path, part in _parts_decoder.decode(state).items() if part.scale is not None}
+
+
+def remembered_in(state: str, path: str) -> frozenset[str]:
+    """Return the names of what a component's workflows returned; `state` is stored text."""
+    part = _parts_decoder.decode(state).get(path)
+    return frozenset() if part is None else frozenset(part.variables)
 
 
 class _Part(msgspec.Struct):
     scale: Scale | None = None
+    variables: dict[str, msgspec.Raw] = {}
 
 
-_scale_decoder = msgspec.json.Decoder(dict[str, _Part])
+_parts_decoder = msgspec.json.Decoder(dict[str, _Part])
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True):

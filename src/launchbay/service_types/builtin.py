@@ -143,6 +143,13 @@ class SharedInstances:
         "list": ServiceCommand(
             _INTERFACE, "Lists the shared instances.", results={"instances": MapType(STRING, STRING)}, changes=False
         ),
+        "get-shared-instance": ServiceCommand(
+            "strategy",
+            "Returns the instance that is shared under a revision.",
+            arguments={"revision": CommandArgument(STRING, "The revision of the shared instance.", required=True)},
+            results={"instance": STRING},
+            changes=False,
+        ),
     }
     interfaces = command_pins(commands)
 
@@ -167,6 +174,8 @@ class SharedInstances:
             catalog: dict[str, str] = parameters.setdefault(CATALOG, {})
             if command == "list":
                 return {"instances": catalog}
+            if command == "get-shared-instance":
+                return {"instance": _shared(catalog, call.arguments["revision"])}
             revision = call.arguments["revisionId"]
             if command == "remove":
                 results: dict[str, Any] = {"removed": catalog.pop(revision, None) is not None}
@@ -178,6 +187,12 @@ class SharedInstances:
             text = msgspec.json.encode(parameters).decode()
             await services.set_parameters(connection, service_id=call.service_id, parameters=text)
             return results
+
+
+def _shared(catalog: Mapping[str, str], revision: str) -> str:
+    if revision not in catalog:
+        raise FieldErrors({"revision": [f"The catalog has no instance for the revision {revision[:40]!r}."]})
+    return catalog[revision]
 
 
 async def _check_entry(

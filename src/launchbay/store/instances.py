@@ -149,6 +149,15 @@ class LinkedRow(NamedTuple):
     binding: str | None
 
 
+class UserRow(NamedTuple):
+    """An instance that uses another one."""
+
+    id: str
+    name: str
+    application_id: str
+    environment_id: str
+
+
 class StatusRow(NamedTuple):
     """The state of an instance. `state`, `before` and `parameters` are JSON."""
 
@@ -173,6 +182,7 @@ get_state = _sql.value("get_state", str)
 insert_links = _sql.change("insert_links")
 list_shared_catalogs = _sql.column("list_shared_catalogs", str)
 list_linked = _sql.rows("list_linked", LinkedRow)
+list_users = _sql.rows("list_users", UserRow)
 get_status = _sql.row("get_status", StatusRow)
 change_configuration = _sql.change("change_configuration")
 

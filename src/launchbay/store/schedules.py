@@ -51,11 +51,21 @@ class ValuesRow(NamedTuple):
 
 
 class ScheduleRow(NamedTuple):
-    """A pending schedule in a list."""
+    """A schedule in a list. `component` is empty for what a caller scheduled.
+
+    A cancelled one would have run at `due_at`.
+    """
 
     id: str
     workflow: str
     due_at: datetime
+    component: str
+    cancelled_at: datetime | None
+    cancelled_by: str | None
+
+    @property
+    def is_of_manifest(self) -> bool:
+        return self.component != ""
 
 
 take_due = _sql.rows("take_due", DueRow)
@@ -71,6 +81,8 @@ insert = _sql.change("insert")
 list_by_instance = _sql.rows("list_by_instance", ScheduleRow)
 reschedule = _sql.value("reschedule", str)
 cancel = _sql.value("cancel", str)
+cancel_recurring = _sql.value("cancel_recurring", str)
+resume_cancelled = _sql.change("resume_cancelled")
 schedule_next = _sql.change("schedule_next")
 get_consumer = _sql.row("get_consumer", ConsumerRow)
 list_linked_values = _sql.rows("list_linked_values", ValuesRow)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import (
     Change,
@@ -29,12 +30,13 @@ from launchbay.model.instance import (
 )
 from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY, LAUNCH
+from launchbay.planning import DESTROY, LAUNCH, in_use
 from launchbay.store import instances
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
+from launchbay.usecases.workflows import describe_users
 
 
 class ParameterChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,20 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
         except BadRequest as error:
             return Preview(errors=list(error.messages))
         return await _preview(work, planned.root)
+
+
+async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Preview:
+    """Return what `destroy` would do. Users are errors, with `force` warnings."""
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        if record.status is InstanceStatus.DESTROYED:
+            return Preview(errors=[f"The instance {record.name!r} is destroyed."])
+        users = await describe_users(work, record)
+        messages = [in_use(record.name, users)] if users else []
+        if messages and not force:
+            return Preview(errors=messages)
+        components, workflows = await _below(work, Link(record.id, LinkKind.OWN), ())
+        return Preview(components=components, workflows=workflows, warnings=messages)
 
 
 async def _preview(work: Work, root: LaunchNode) -> Preview:

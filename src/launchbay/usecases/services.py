@@ -17,6 +17,7 @@ from launchbay.service_types.contract import (
     REDACTED,
     ParameterScope,
     ServiceCall,
+    ServiceCommand,
     ServiceParameters,
     ServiceType,
     changed_parameters,
@@ -293,21 +294,23 @@ async def run_command(
 ) -> list[Mapping[str, Any]]:
     """Carry out a command and return its results, the final one last; the intermediate ones only if asked for.
 
+    Its name may have its interface before it: `strategy.get-shared-instance`.
     Raises FieldErrors for an unknown command and for arguments that do not fit, by argument.
     """
     async with ctx.read() as work:
         service = await work.lookup.service(service_id, Permission.RUN_SERVICE_COMMAND)
         kind = ctx.app.service_types.find(service.type_id)
-        command = None if kind is None else kind.commands.get(command_name)
-        if kind is None or command is None:
+        found = None if kind is None else _find_command(kind, command_name)
+        if kind is None or found is None:
             known = ", ".join(kind.commands) if kind is not None and kind.commands else "none"
             raise FieldErrors(
                 {_COMMAND_FIELD: [f"This service has no command {command_name[:80]!r}. Commands: {known}."]}
             )
+        name, command = found
         checked = validate_arguments(command, arguments)
         secrets = await open_secrets(ctx.app.secret_key, work.connection, service.id)
     database = ctx.app.database
-    entry = _entry(ctx, service, command_name, checked)
+    entry = _entry(ctx, service, name, checked)
     reports: deque[Mapping[str, Any]] = deque(maxlen=COMMAND_REPORTS)
     call = ServiceCall(
         service_id=service.id,
@@ -319,11 +322,19 @@ async def run_command(
         seal=ServiceSeal(ctx.app.secret_key, service.id),
     )
     # A command is a transaction of its own, or several where it waits in between.
-    final = await kind.run(command_name, call)
+    final = await kind.run(name, call)
     if not include_intermediate:
         return [final]
     # With intermediate results there is more than one item (reference §4): a command that reports none has begun.
     return [*(reports or [{}]), final]
+
+
+def _find_command(kind: ServiceType, wanted: str) -> tuple[str, ServiceCommand] | None:
+    """Return a command with its name."""
+    for name, command in kind.commands.items():
+        if wanted in {name, f"{command.interface}.{name}"}:
+            return name, command
+    return None
 
 
 def _entry(

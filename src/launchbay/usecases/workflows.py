@@ -13,36 +13,66 @@ from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
-from launchbay.model.instance import InstanceStatus
-from launchbay.planning import DESTROY, StartedJob, accept, may_accept, plan_run
+from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
+from launchbay.manifest.v1 import inner_name
+from launchbay.model.instance import InstanceStatus, read_link
+from launchbay.model.types import Type
+from launchbay.planning import (
+    DESTROY,
+    FORCE,
+    StartedJob,
+    accept,
+    command_target,
+    in_use,
+    is_forced,
+    may_accept,
+    plan_run,
+    required_arguments,
+)
 from launchbay.quotas import Quota
+from launchbay.store import instances
 from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.context import Context, Work
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_CANCEL_ATTEMPTS = 3
 
 
-async def run_workflow(ctx: Context, instance_id: str, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
+async def run_workflow(
+    ctx: Context, instance_id: str, workflow: str, parameters: Mapping[str, Any], *, force: bool = False
+) -> StartedJob:
     """Run a workflow on an instance and return its job.
 
-    Raises BadRequest for an unknown workflow or parameter and Conflict when a job is under way.
+    With `force`, destroy it although others use it. Raises BadRequest for unknown names and bad parameters. Raises
+    Conflict when a job is under way or others use an instance that is to be destroyed.
     """
     async with ctx.begin() as work:
         record = await _for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
+        parameters = _with_force(workflow, parameters, force=force)
         job_id = await _run(work, record, workflow, parameters)
         await work.audit("run_workflow", record, after=_given(work, parameters), at=_at(record, workflow))
     return StartedJob(record.id, job_id)
 
 
 async def schedule_workflow(
-    ctx: Context, instance_id: str, workflow: str, interval: Any, parameters: Mapping[str, Any]
+    ctx: Context,
+    instance_id: str,
+    workflow: str,
+    interval: Any,
+    parameters: Mapping[str, Any],
+    *,
+    force: bool = False,
 ) -> str | StartedJob:
-    """Schedule a workflow after `interval` milliseconds; return the schedule's id, or the job that 0 began."""
+    """Schedule a workflow after `interval` milliseconds; return the schedule's id, or the job that 0 began.
+
+    The instances that use one are checked now, and again when its destruction is due.
+    """
     async with ctx.begin() as work:
         record = await _for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = validate_interval(interval)
+        parameters = _with_force(workflow, parameters, force=force)
         if interval_ms == 0:
             job_id = await _run(work, record, workflow, parameters)
             after = _given(work, parameters, interval_ms)
@@ -52,6 +82,8 @@ async def schedule_workflow(
             raise _gone(record)
         manifest = await work.manifest(record.application_id, record.version)
         plan_run(manifest, workflow, parameters, InstanceStatus.RUNNING)
+        await _check_required(work, record, manifest, workflow, parameters)
+        await _check_users(work, record, workflow, parameters)
         await work.admit(record.organization_id, {Quota.SCHEDULES: 1})
         schedule_id = new_id()
         await store.insert(
@@ -74,7 +106,8 @@ async def reschedule_workflow(
 ) -> str | None:
     """Move a schedule, named by its id or its workflow's name; 0 cancels it. Returns its id, None when cancelled.
 
-    Parameters that are not given stay. Raises BadRequest for an unknown or ambiguous schedule.
+    Parameters that are not given stay. One that the manifest made stays cancelled, and in the list, until it is moved
+    or the instance is launched or reconfigured. Raises BadRequest for an unknown or ambiguous schedule.
     """
     async with ctx.begin() as work:
         # The permission is for the workflow, whose name an id has yet to tell; nothing of it is said before `lookup`.
@@ -86,12 +119,19 @@ async def reschedule_workflow(
         interval_ms = validate_interval(interval)
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
-            await store.cancel(work.connection, schedule_id=found.id)
-            await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
+            if found.cancelled_at is None:
+                await _cancel(work, found)
+                await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
             return None
-        if parameters is not None:
+        if parameters and found.is_of_manifest:
+            raise BadRequest(
+                f"The manifest schedules {found.workflow!r}, without parameters. Leave them out.",
+                code="UnknownParameter",
+            )
+        if parameters is not None and not found.is_of_manifest:
             manifest = await work.manifest(record.application_id, record.version)
             plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
+            await _check_required(work, record, manifest, found.workflow, parameters)
         moved = await store.reschedule(
             work.connection,
             schedule_id=found.id,
@@ -99,14 +139,14 @@ async def reschedule_workflow(
             parameters=None if parameters is None else msgspec.json.encode(parameters).decode(),
         )
         if moved is None:
-            raise BadRequest(f"The schedule {found.id} has just fired.", code="UnknownSchedule")
+            raise _just_fired(found)
         after = {"schedule": found.id, **_given(work, parameters, interval_ms)}
         await work.audit("reschedule_workflow", record, before, after, at=_at(record, workflow))
     return found.id
 
 
 async def list_schedules(ctx: Context, instance_id: str) -> list[ScheduleRow]:
-    """Return the pending schedules of an instance, the next one first."""
+    """Return the schedules of an instance, the next one first, cancelled ones last."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         return await store.list_by_instance(work.connection, instance_id=record.id)
@@ -142,11 +182,116 @@ async def _for_running(work: Work, instance_id: str, workflow: str, permission: 
     return record
 
 
+async def read_required_arguments(ctx: Context, instance_id: str) -> dict[str, dict[str, Type | None]]:
+    """Return the arguments that callers must provide, by command, with their types."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        manifest = await work.manifest(record.application_id, record.version)
+        return {workflow: await required_by_command(work, record, manifest, workflow) for workflow in manifest.commands}
+
+
+async def required_by_command(
+    work: Work, record: InstanceRecord, manifest: CompiledManifest, workflow: str
+) -> dict[str, Type | None]:
+    """Return the arguments of a command that its caller must provide, with their types.
+
+    A command of a submodule or service is followed to the instance that runs it, which may have a value.
+    """
+    required = required_arguments(manifest, workflow, record.state, msgspec.json.decode(record.parameters))
+    instance_id = record.id
+    for _ in range(limits.SUBMODULE_LEVELS):
+        target = command_target(manifest, workflow)
+        if not required or target is None or manifest.components[target.component].type not in {SUBMODULE, SERVICE}:
+            break
+        rows = await instances.list_linked(work.connection, instance_id=instance_id)
+        links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
+        link = links.get(target.component)
+        name = None if link is None or not link.is_instance else link.key(target.pin)
+        linked = None if link is None else await instances.get_status(work.connection, instance_id=link.instance_id)
+        if link is None or linked is None or name is None:
+            return {}  # a service checks its arguments itself, and a missing instance fails the job
+        instance_id = link.instance_id
+        manifest = await work.manifest(linked.application_id, linked.version)
+        workflow = inner_name(manifest, name)
+        inner = required_arguments(manifest, workflow, linked.state, msgspec.json.decode(linked.parameters))
+        required = {name: wanted for name, wanted in required.items() if name in inner}
+    return required
+
+
+async def _check_required(
+    work: Work, record: InstanceRecord, manifest: CompiledManifest, workflow: str, given: Mapping[str, Any]
+) -> None:
+    """Raise BadRequest with a message for each missing argument."""
+    required = await required_by_command(work, record, manifest, workflow)
+    missing = {name: wanted for name, wanted in required.items() if name not in given}
+    if missing:
+        raise BadRequest(
+            *(
+                f"Workflow {workflow} requires the parameter '{name}'" + (f" ({wanted})." if wanted else ".")
+                for name, wanted in missing.items()
+            ),
+            code="MissingParameter",
+        )
+
+
+def _with_force(workflow: str, parameters: Mapping[str, Any], *, force: bool) -> Mapping[str, Any]:
+    return {**parameters, FORCE: True} if force and workflow == DESTROY else parameters
+
+
+async def _check_users(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> None:
+    """Raise Conflict for an unforced `destroy` of an instance that others use."""
+    if workflow == DESTROY and not is_forced(parameters):
+        users = await describe_users(work, record)
+        if users:
+            raise Conflict(in_use(record.name, users), code="InstanceInUse")
+
+
+async def list_users(ctx: Context, instance_id: str) -> list[str]:
+    """Return the description of `describe_users`."""
+    async with ctx.read() as work:
+        return await describe_users(work, await work.lookup.instance(instance_id, Permission.READ))
+
+
+async def describe_users(work: Work, record: InstanceRecord) -> list[str]:
+    """Describe the instances that use an instance or one of its submodules.
+
+    Those that the caller can't read are counted only.
+    """
+    rows = await instances.list_users(work.connection, instance_id=record.id)
+    shown = [
+        f"{row.name!r} ({row.id})"
+        for row in rows
+        if work.lookup.allows(
+            record.organization_id,
+            Permission.READ,
+            permissions.instance(row.application_id, row.id),
+            permissions.environment(row.environment_id),
+        )
+    ]
+    hidden = len(rows) - len(shown)
+    return shown + ([f"{hidden} that you can't read"] if hidden else [])
+
+
+async def _cancel(work: Work, found: ScheduleRow) -> None:
+    """Cancel a schedule. Raises BadRequest if it has just fired, never to run again."""
+    if not found.is_of_manifest:
+        if await store.cancel(work.connection, schedule_id=found.id) is None:
+            raise _just_fired(found)
+        return
+    # A run that fires at the same moment writes the schedule anew, which the next statement sees.
+    for _ in range(_CANCEL_ATTEMPTS):
+        if await store.cancel_recurring(work.connection, schedule_id=found.id, user_id=work.actor.user_id) is not None:
+            return
+    raise _just_fired(found)
+
+
 async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> str:
     manifest = await work.manifest(record.application_id, record.version)
     plan = plan_run(manifest, workflow, parameters, record.status)
     if record.status is InstanceStatus.DESTROYED:
         raise _gone(record)
+    await _check_required(work, record, manifest, workflow, parameters)
+    await _check_users(work, record, workflow, parameters)
     if record.job_id is not None or not may_accept(plan):
         raise _busy()
     if plan.kind != "destroy":  # which is what makes room
@@ -172,8 +317,13 @@ def _given(work: Work, parameters: Mapping[str, Any] | None, interval_ms: int | 
 
 
 def _fitting(pending: list[ScheduleRow], wanted: str) -> list[ScheduleRow]:
-    """Return the schedules that an id or a workflow's name means; an id wins (conformance.md, "States")."""
-    return [row for row in pending if row.id == wanted] or [row for row in pending if row.workflow == wanted]
+    """Return the schedules that an id or a workflow's name means (conformance.md, "States").
+
+    An id wins, and a schedule that isn't cancelled.
+    """
+    by_id = [row for row in pending if row.id == wanted]
+    named = [row for row in pending if row.workflow == wanted]
+    return by_id or [row for row in named if row.cancelled_at is None] or named
 
 
 def _only(fitting: list[ScheduleRow], wanted: str) -> ScheduleRow:
@@ -189,6 +339,10 @@ def _only(fitting: list[ScheduleRow], wanted: str) -> ScheduleRow:
             f"The name {wanted[:100]!r} fits several schedules: {ids}. Give the id of one.", code="AmbiguousSchedule"
         )
     return fitting[0]
+
+
+def _just_fired(schedule: ScheduleRow) -> BadRequest:
+    return BadRequest(f"The schedule {schedule.id} has just fired.", code="UnknownSchedule")
 
 
 def _busy() -> Conflict:

@@ -1,7 +1,7 @@
 """The list of instances, the page of one with its actions and live part, and the page of a job."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
@@ -24,6 +24,7 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.scaling import template_path
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
@@ -40,7 +41,7 @@ from launchbay.usecases.browsing import (
 from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import read_log, watch_instance
 from launchbay.usecases.sign_in import authenticate_session
-from launchbay.usecases.workflows import list_schedules
+from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
 ARGUMENT = "argument:"  # prefix of the names of a workflow's fields
 LOG_LINES = 200
@@ -70,12 +71,13 @@ class Offer(NamedTuple):
 
 
 class RecurringRun(NamedTuple):
-    """A schedule in the manifest."""
+    """A schedule in the manifest. `schedule` is its row, if the launch has ended."""
 
     component: str
     workflow: str
     expression: str
     next_runs: list[datetime]
+    schedule: ScheduleRow | None = None
 
 
 routes = Routes()
@@ -119,7 +121,8 @@ async def show(
     view = await view_instance(request, request.path("id"))
     record = view.record
     lines = await read_log_tail(ctx, record.id, None, LOG_LINES)
-    recurring = recurring_runs(view.manifest, request.now()) if not view.is_over else []
+    schedules = await list_schedules(ctx, record.id)
+    recurring = recurring_runs(view.manifest, request.now(), schedules) if not view.is_over else []
     permissions = await request.permissions(record.organization_id)
     return await request.page(
         "instance.html",
@@ -130,11 +133,11 @@ async def show(
         application=await read_application(ctx, record.application_id),
         environment=await read_environment(ctx, record.environment_id),
         people=await user_names(request, record.organization_id),
-        workflows=_workflows(view, permissions, refused),
+        workflows=_workflows(view, permissions, refused, await read_required_arguments(ctx, record.id)),
         offers=await _offers(request, view, permissions),
         user_data=redact(msgspec.json.decode(record.user_data)),
         user_data_text=request.form.raw("userData"),
-        schedules=[row for row in await list_schedules(ctx, record.id) if not _is_of_manifest(row, recurring)],
+        schedules=[row for row in schedules if not row.is_of_manifest],
         recurring=recurring,
         graph=family_graph(view.family),
         components=component_graph(view.manifest, view.children) if len(view.manifest.components) > 1 else "",
@@ -145,14 +148,20 @@ async def show(
     )
 
 
-def _workflows(view: InstanceView, permissions: UiPermissions, refused: Workflow | None) -> list[Workflow]:
+def _workflows(
+    view: InstanceView,
+    permissions: UiPermissions,
+    refused: Workflow | None,
+    required: Mapping[str, Container[str]],
+) -> list[Workflow]:
     """Return the workflows that the user can run or schedule; the refused one as it was sent."""
     found: list[Workflow] = []
     for name in view.workflows:
         can_run, can_schedule = permissions.run(view.record, name), permissions.schedule(view.record, name)
         if name != DESTROY and (can_run or can_schedule):
             is_refused = refused is not None and refused.name == name
-            fields = refused.fields if refused and is_refused else workflow_fields(view.manifest, name)
+            fields = workflow_fields(view.manifest, name, required.get(name, ()))
+            fields = refused.fields if refused and is_refused else fields
             found.append(Workflow(name, fields, can_run, can_schedule))
     return found
 
@@ -173,18 +182,24 @@ def live_values(view: InstanceView) -> dict[str, Any]:
     return {"view": view, "approvals": approvals, "statuses": statuses(view.family, view.component_statuses)}
 
 
-def recurring_runs(manifest: CompiledManifest, now: datetime) -> list[RecurringRun]:
-    """Return the schedules of the manifest with their next runs."""
-    return [
-        RecurringRun(path, workflow, expression, _next_runs(expression, now))
-        for path, component in manifest.components.items()
-        for workflow, expression in component.schedule.items()
-    ]
+def recurring_runs(manifest: CompiledManifest, now: datetime, rows: Sequence[ScheduleRow] = ()) -> list[RecurringRun]:
+    """Return the schedules of the manifest with their next runs and their rows.
 
-
-def _is_of_manifest(row: ScheduleRow, recurring: list[RecurringRun]) -> bool:
-    """Return whether a pending schedule is a run of a schedule in the manifest, which can't be moved."""
-    return any(each.workflow == row.workflow and row.due_at in each.next_runs for each in recurring)
+    A component in a Scaler has a row for each member.
+    """
+    found: list[RecurringRun] = []
+    for path, component in manifest.components.items():
+        for workflow, expression in component.schedule.items():
+            next_runs = _next_runs(expression, now)
+            own = [
+                row
+                for row in rows
+                if row.workflow == workflow and path in {row.component, template_path(row.component)}
+            ]
+            found += [RecurringRun(row.component, workflow, expression, next_runs, row) for row in own]
+            if not own:
+                found.append(RecurringRun(path, workflow, expression, next_runs))
+    return found
 
 
 def _next_runs(expression: str, now: datetime) -> list[datetime]:
@@ -199,7 +214,8 @@ def _next_runs(expression: str, now: datetime) -> list[datetime]:
 async def run(request: PageRequest) -> Response:
     instance_id, name = request.path("id"), request.form.text("workflow")
     _, manifest = await read_instance_record(request.ctx, instance_id)
-    fields = fill_fields(workflow_fields(manifest, name), request.form, f"{ARGUMENT}{name}:")
+    required = (await read_required_arguments(request.ctx, instance_id)).get(name, ())
+    fields = fill_fields(workflow_fields(manifest, name, required), request.form, f"{ARGUMENT}{name}:")
     problem: LaunchbayError | None = None
     try:
         if not any(field.error for field in fields):
@@ -251,8 +267,10 @@ async def put_user_data(request: PageRequest) -> Response:
 async def destroy_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the forms to extend, destroy or delete the instance."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
+    users = await workflows.list_users(request.ctx, record.id)
     return await request.page(
         "instance_end.html",
+        users=users,
         section="instances",
         organization_id=record.organization_id,
         problem=problem,
@@ -273,7 +291,7 @@ async def destroy(request: PageRequest) -> Response:
         await instances.delete_instance(request.ctx, record.id, force=forced)
         target = f"{HOME}/organizations/{record.organization_id}/instances"
         return request.redirect(target, f"Deleting {record.name}." if forced else f"{record.name} deleted.")
-    await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {})
+    await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {}, force=form.has("force"))
     return request.redirect(_path(request), "Destruction started.")
 
 

@@ -68,6 +68,20 @@ SELECT instance_links.component, instance_links.target_id, instance_links.kind, 
 FROM instance_links LEFT JOIN instances ON instances.id = instance_links.target_id
 WHERE instance_links.instance_id = %(instance_id)s;
 
+-- name: list_users
+-- The instances outside that use an instance, or one of its submodules: as a service, or as a shared instance. Those that are
+-- destroyed use nothing.
+WITH RECURSIVE family AS (
+    SELECT id FROM instances WHERE id = %(instance_id)s
+    UNION ALL
+    SELECT child.id FROM instances AS child JOIN family ON child.parent_id = family.id
+)
+SELECT DISTINCT consumer.id, consumer.name, consumer.application_id, consumer.environment_id
+FROM family JOIN instance_links AS link ON link.target_id = family.id AND link.kind IN ('service', 'shared')
+JOIN instances AS consumer ON consumer.id = link.instance_id
+WHERE consumer.status <> 'Destroyed' AND consumer.id NOT IN (SELECT id FROM family)
+ORDER BY consumer.id;
+
 -- name: get_status
 -- How far an instance is: its components, and what it comes from when a reconfiguration has not got its turn yet.
 SELECT state, before, status, application_id, version, parameters FROM instances WHERE id = %(instance_id)s;

@@ -59,22 +59,38 @@ VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', %(wor
         now() + %(interval_ms)s * interval '1 millisecond');
 
 -- name: list_by_instance
-SELECT id, workflow, due_at FROM schedules WHERE instance_id = %(instance_id)s AND kind IN ('workflow', 'cron') ORDER BY due_at, id;
+SELECT id, workflow, coalesce(was_due_at, due_at) AS due_at, CASE WHEN kind = 'cron' THEN component ELSE '' END AS component,
+       cancelled_at, cancelled_by
+FROM schedules WHERE instance_id = %(instance_id)s AND kind IN ('workflow', 'cron') ORDER BY schedules.due_at, id;
 
 -- name: reschedule
 UPDATE schedules
 SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = coalesce(%(parameters)s, parameters),
-    blocked = false
-WHERE id = %(schedule_id)s AND kind = 'workflow'
+    blocked = false, was_due_at = NULL, cancelled_at = NULL, cancelled_by = NULL
+WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
 RETURNING id;
 
 -- name: cancel
 DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id;
 
+-- name: cancel_recurring
+-- One of the manifest's own schedules. It stays, with a time that never comes, so that no launch of a member of a Scaler and no
+-- end of a job starts it again; a launch or a reconfiguration of the instance does.
+UPDATE schedules
+SET due_at = '9999-12-31T00:00:00Z', was_due_at = due_at, cancelled_at = now(), cancelled_by = %(user_id)s, blocked = false
+WHERE id = %(schedule_id)s AND kind = 'cron' AND cancelled_at IS NULL
+RETURNING id;
+
+-- name: resume_cancelled
+-- A repeated launch starts them again: the statement that ends it writes them.
+DELETE FROM schedules USING jobs
+WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executing'
+  AND schedules.instance_id = jobs.instance_id AND schedules.kind = 'cron' AND schedules.cancelled_at IS NOT NULL;
+
 -- name: schedule_next
--- The next time of one of the manifest's own schedules.
+-- The next time of one of the manifest's own schedules, which keeps its id.
 INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due_at)
-VALUES (launchbay_new_id(), %(instance_id)s, 'cron', %(workflow)s, %(component)s, %(owner_id)s, %(due_at)s)
+VALUES (%(schedule_id)s, %(instance_id)s, 'cron', %(workflow)s, %(component)s, %(owner_id)s, %(due_at)s)
 ON CONFLICT DO NOTHING;
 
 -- name: delete_own

@@ -6,6 +6,7 @@ import msgspec
 
 from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
+from launchbay.web.api.workflows import RunQuery
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import EmptyResponse, job_headers
 from launchbay.web.routing import Returns, Routes
@@ -79,6 +80,26 @@ async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> Emp
 async def preview_configuration(request: Request[dict[str, Any], None]) -> Preview:
     """Preview a reconfiguration without changing anything. An omitted parameter gets its default."""
     return await preview.preview_configuration(request.ctx, request.path["id"], request.body)
+
+
+@routes.post(
+    "/instances/{id}/destroy/preview",
+    tags=("Instances",),
+    permission="EditInstance",
+    returns=Returns(
+        "What would happen. `errors` name the instances that use this one.",
+        {
+            "components": [{"path": "web", "change": "stops", "parameters": []}],
+            "workflows": ["web#destroy"],
+            "errors": [],
+            "warnings": [],
+        },
+    ),
+    extension=True,
+)
+async def preview_destroy(request: Request[None, RunQuery]) -> Preview:
+    """Preview the destruction of an instance without changing anything."""
+    return await preview.preview_destroy(request.ctx, request.path["id"], force=request.query.force == 1)
 
 
 @routes.post(

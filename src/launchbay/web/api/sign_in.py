@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import msgspec
 
 from launchbay.auth.authentication import BasicCredentials
-from launchbay.auth.cookies import sent_cookie, session_cookie, set_cookie
+from launchbay.auth.cookies import sent_cookie, session_cookie, session_cookies, set_cookie
 from launchbay.auth.permissions import Actor
-from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated, NotFound
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S, REFRESH_TOKEN_LABEL_CHARS
 from launchbay.usecases import account, second_factors, sign_in
 from launchbay.usecases.context import Context
 from launchbay.usecases.sign_in import OpenIdSignIn
 from launchbay.web.html import page, require_same_origin
 from launchbay.web.requests import FormBody, Request
-from launchbay.web.responses import HTML, HTMLResponse, Response
+from launchbay.web.responses import HTML, EmptyResponse, HTMLResponse, Response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Pages", prefix="")
@@ -33,6 +33,13 @@ class SignInForm(msgspec.Struct):
     email: str
     password: str
     label: Annotated[str, msgspec.Meta(description="Label of the token, such as the program that uses it.")] = ""
+
+
+class PasswordSignIn(msgspec.Struct):
+    """Email address and password."""
+
+    email: str
+    password: str
 
 
 class SecondFactorForm(msgspec.Struct):
@@ -54,6 +61,30 @@ class PasswordForm(msgspec.Struct):
 async def refresh_token_page(request: Request[None, None]) -> Response:
     """Show the page to sign in and generate a refresh token."""
     return _sign_in_form(request)
+
+
+@routes.post("/signIn", public=True, body=FormBody(), statuses=(401, 403, 429), extension=True)
+async def sign_in_with_form(request: Request[PasswordSignIn, None]) -> Response:
+    """Sign in with email address and password; the session is in a cookie.
+
+    This is how older Python clients sign in. They look for the cookie `PLAY_SESSION`. Only the console accepts the
+    session; calls of the API need credentials.
+    """
+    require_same_origin(request)
+    app, credentials = request.deps.app, BasicCredentials(request.body.email.strip(), request.body.password)
+    try:
+        found = await second_factors.begin_sign_in(app, credentials, request.address)
+    except NotAllowed as error:  # a client that has no other way to say it understands 401 only
+        raise NotAuthenticated(*error.messages, code=error.code) from error
+    if not isinstance(found, Actor):
+        raise NotAuthenticated(
+            "This account needs a second factor, which this call can't ask for.",
+            "Create an access token and send it with each call instead.",
+            code="SecondFactorRequired",
+        )
+    session = await sign_in.open_session(Context(app, found))
+    cookies = session_cookies(session.token, session.expires_in_s, secure=request.deps.is_secure)
+    return EmptyResponse(tuple(("Set-Cookie", cookie) for cookie in cookies))
 
 
 @routes.post("/refreshToken", public=True, body=FormBody(), returns=_PAGE, statuses=(401, 403, 429))

@@ -6,6 +6,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.planning import StartedJob
+from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import workflows
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Created, EmptyResponse, JSONResponse, Response, job_headers
@@ -14,7 +15,7 @@ from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 routes = Routes("Workflows")
 
 
-class ScheduleBody(msgspec.Struct):
+class ScheduleBody(msgspec.Struct, forbid_unknown_fields=True):
     """When to run a workflow, and its parameters. `interval` is milliseconds, as a number or a string of digits."""
 
     interval: Annotated[
@@ -29,18 +30,32 @@ class Scheduled(msgspec.Struct):
     id: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class ScheduleEntry(msgspec.Struct):
-    """A pending schedule; `timestamp` is in milliseconds since the Unix epoch."""
+class ScheduleEntry(msgspec.Struct, rename="camel"):
+    """A schedule; times are in milliseconds since the Unix epoch.
+
+    A schedule of the manifest has a `component`. If someone cancels it, it stays in the list.
+    """
 
     id: str
     name: str
     timestamp: int
+    component: str | msgspec.UnsetType = msgspec.UNSET
+    cancelled_at: int | msgspec.UnsetType = msgspec.UNSET
+    cancelled_by: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Schedules(msgspec.Struct):
-    """The pending schedules of an instance."""
+    """The schedules of an instance."""
 
     schedules: list[ScheduleEntry]
+
+
+class RunQuery(msgspec.Struct, frozen=True):
+    """Whether to destroy an instance that others use."""
+
+    force: Annotated[
+        int, msgspec.Meta(ge=0, le=1, description="For `destroy`: destroy the instance although others use it.")
+    ] = 0
 
 
 @routes.post(
@@ -52,9 +67,11 @@ class Schedules(msgspec.Struct):
     idempotency_key=True,
     starts_job=True,
 )
-async def run_workflow(request: Request[dict[str, Any], None]) -> Response:
+async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
     """Run a workflow on an instance."""
-    started = await workflows.run_workflow(request.ctx, request.path["id"], request.path["workflow"], request.body)
+    started = await workflows.run_workflow(
+        request.ctx, request.path["id"], request.path["workflow"], request.body, force=request.query.force == 1
+    )
     return JSONResponse(Created(started.instance_id), job_headers(started))
 
 
@@ -69,7 +86,7 @@ async def run_workflow(request: Request[dict[str, Any], None]) -> Response:
     idempotency_key=True,
     starts_job=True,
 )
-async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
+async def schedule_workflow(request: Request[ScheduleBody, RunQuery]) -> Response:
     """Schedule a workflow. Interval 0 runs it immediately."""
     scheduled = await workflows.schedule_workflow(
         request.ctx,
@@ -77,6 +94,7 @@ async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
         request.path["workflow"],
         request.body.interval,
         request.body.parameters or {},
+        force=request.query.force == 1,
     )
     if isinstance(scheduled, StartedJob):
         return EmptyResponse(job_headers(scheduled))
@@ -90,7 +108,10 @@ async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     returns=Returns("The ID of the schedule; an empty object if it was cancelled.", {"id": EXAMPLE_ID}, type=Scheduled),
 )
 async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
-    """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule."""
+    """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule.
+
+    A schedule of the manifest stays cancelled until you launch or reconfigure the instance, or reschedule it.
+    """
     schedule_id = await workflows.reschedule_workflow(
         request.ctx, request.path["id"], request.path["workflow"], request.body.interval, request.body.parameters
     )
@@ -101,11 +122,22 @@ async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     "/instances/{id}/schedules",
     permission="Read",
     returns=Returns(
-        "The schedules, next one first.",
+        "The schedules, next one first. Cancelled ones of the manifest have `cancelledAt` and `cancelledBy`.",
         {"schedules": [{"id": EXAMPLE_ID, "name": "destroy", "timestamp": 1_767_225_600_000}]},
     ),
 )
 async def list_schedules(request: Request[None, None]) -> Schedules:
-    """List the pending schedules of an instance."""
+    """List the schedules of an instance."""
     rows = await workflows.list_schedules(request.ctx, request.path["id"])
-    return Schedules([ScheduleEntry(row.id, row.workflow, to_ms(row.due_at)) for row in rows])
+    return Schedules([_entry(row) for row in rows])
+
+
+def _entry(row: ScheduleRow) -> ScheduleEntry:
+    return ScheduleEntry(
+        row.id,
+        row.workflow,
+        to_ms(row.due_at),
+        component=row.component or msgspec.UNSET,
+        cancelled_at=msgspec.UNSET if row.cancelled_at is None else to_ms(row.cancelled_at),
+        cancelled_by=row.cancelled_by or msgspec.UNSET,
+    )
