@@ -1107,7 +1107,7 @@ class Operations:
 
     @operation(OperationSpec("POST", "/signIn", media_type="application/x-www-form-urlencoded", public=True))
     def sign_in_with_form(self, *, email: str, password: str) -> Call[None]:
-        """Sign in with email address and password, as older Python clients do. The session is in a cookie."""
+        """Sign in with email address and password; the session is in a cookie."""
 
     @operation(
         OperationSpec(

@@ -565,8 +565,8 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ScheduleEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A schedule; times are in milliseconds since the Unix epoch. `component` has it in the manifest. Such a
-    schedule stays in the list when a user cancels it.
+    """A schedule; times are in milliseconds since the Unix epoch. A schedule of the manifest has a `component`. If
+    someone cancels it, it stays in the list.
     """
 
     id: str
