@@ -28,7 +28,7 @@ async def test_a_service_that_is_gone_is_told_where_it_is_needed_and_nowhere_els
         accepted(await api.delete(f"instances/{service}?force=1"))
         await api.gone(service)
     else:
-        await api.run(service, "destroy")
+        await api.run(service, "destroy", force=True)
     document = await api.run(user, "actions.wait")
     assert document["returnValues"] == {
         "result.word": "first",
