@@ -192,7 +192,7 @@ def test_an_endpoint_relays_the_url_of_the_component_it_is_bound_to() -> None:
     endpoint = "{type: cobalt.common.HttpEndpoint}"
     found = compiled(manifest("[[a, e], [e, b]]", a=source, b=reader, e=endpoint))
     assert peers(found, "e", "source") == [("a", "result")]
-    assert peers(found, "b", "in") == [("e", "endpoint")]
+    assert peers(found, "b", "in") == [("e", "connection")]
 
 
 def test_a_built_in_need_that_could_be_filled_in_several_ways_is_left_alone() -> None:

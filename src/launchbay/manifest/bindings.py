@@ -5,13 +5,16 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from launchbay.manifest.graph import (
+    ADDRESS,
     EXECUTOR_PINS,
     HTTP_ENDPOINT,
+    URL_PARTS,
     ApplicationPin,
     CompiledManifest,
     Component,
     Peer,
     Target,
+    UrlTarget,
     is_workflow_service,
 )
 from launchbay.manifest.layout import Layout, PublicPins, absolute
@@ -49,9 +52,16 @@ class _Side:
     """One end of a binding: its needs by interface, and its interfaces by the pins that they offer."""
 
     def __init__(
-        self, path: str, interfaces: PublicPins, builtin: frozenset[str], *, has_workflow_service: bool
+        self,
+        path: str,
+        interfaces: PublicPins,
+        builtin: frozenset[str],
+        *,
+        is_endpoint: bool,
+        has_workflow_service: bool,
     ) -> None:
         self.path = path
+        self.is_endpoint = is_endpoint
         self.interfaces = interfaces
         self.builtin = builtin
         self.has_workflow_service = has_workflow_service
@@ -107,7 +117,11 @@ class Connector:
         if first is None or second is None:
             return
         findings = self._findings.at(composite.label)
-        links = [*self._links(first, second, findings, binding), *self._links(second, first, findings, binding)]
+        links: list[str] = []
+        # What takes the URL of an endpoint isn't what the endpoint stands for, even if it publishes a host.
+        for needing, offering in sorted(((first, second), (second, first)), key=lambda pair: pair[0].is_endpoint):
+            if not links or not needing.is_endpoint or offering.is_endpoint:
+                links += self._links(needing, offering, findings, binding)
         if not (links or first.has_workflow_service or second.has_workflow_service):
             message = f"Binding {_shown(binding)} connects nothing. {_lacking(first, second)}"
             findings.warning("UselessBinding", message, binding)
@@ -141,6 +155,7 @@ class Connector:
             path,
             connectable,
             frozenset() if leaf is None else leaf.builtin,
+            is_endpoint=type_name == HTTP_ENDPOINT,
             has_workflow_service=len(connectable) < len(public_pins),
         )
         self._sides[key] = side
@@ -149,12 +164,17 @@ class Connector:
     def _links(self, needing: _Side, offering: _Side, findings: Findings, binding: BindingSyntax) -> list[str]:
         """Connect each interface of one side that has needs, and return these interfaces."""
         links: list[str] = []
-        for interface, wanted in needing.needs.items():
+        for interface, all_wanted in needing.needs.items():
+            wanted = all_wanted
+            if needing.is_endpoint and interface == ADDRESS:
+                wanted = {} if links else _address(offering)
+                if not wanted:
+                    continue
             fits = offering.matching(wanted)
             chosen = _choose(interface, fits, offering.builtin)
             if chosen is not None:
                 links.append(interface)
-                self._link(needing, interface, offering, chosen, findings, binding)
+                self._link(needing, interface, list(wanted), offering, chosen, findings, binding)
             elif fits and interface not in needing.builtin:  # a need that only the type declares may stay unbound
                 choice = ", ".join(f"{offering.path}#{fit}" for fit in fits[:5])
                 message = f"Binding {_shown(binding)} is ambiguous: '{needing.path}#{interface}' matches {choice}."
@@ -163,14 +183,21 @@ class Connector:
         return links
 
     def _link(
-        self, needing: _Side, interface: str, offering: _Side, chosen: str, findings: Findings, binding: BindingSyntax
+        self,
+        needing: _Side,
+        interface: str,
+        names: Sequence[str],
+        offering: _Side,
+        chosen: str,
+        findings: Findings,
+        binding: BindingSyntax,
     ) -> None:
         offers = offering.interfaces[chosen]
         pins: dict[tuple[str, str], dict[str, Target]] = {}
-        for name in needing.needs[interface]:
+        for name in names:
             need, offer = needing.interfaces[interface][name], offers[name]
             what = difference(need.type, offer.type)
-            if what is not None:
+            if what is not None and not (needing.is_endpoint and interface == ADDRESS):
                 message = (
                     f"In binding {_shown(binding)}, '{interface}.{name}' and '{chosen}.{name}' have different types"
                 )
@@ -185,17 +212,32 @@ class Connector:
             peers[identity] = Peer(offering.path, chosen, filled if known is None else {**known.pins, **filled})
 
 
+def _address(offering: _Side) -> dict[str, PinKind]:
+    """Return which parts of a URL the interface with the most of them offers; nothing without a host."""
+    kind = PinKind.PUBLISH_SIGNAL
+    found = [
+        {name: kind for name in URL_PARTS if interface in offering.offers.get((name, kind), ())}
+        for interface in offering.matching({"host": kind})
+    ]
+    return max(found, key=len, default={})
+
+
 def _shown(binding: BindingSyntax) -> str:
     return f"[{binding.first}, {binding.second}]"
 
 
 def _choose(interface: str, matches: list[str], builtin: frozenset[str]) -> str | None:
-    """Return the interface to connect: the only one, the one of the same name, or the only declared one."""
+    """Return the interface to connect: the only one, the one of the same name, or the only declared one.
+
+    Of several that only the type declares, it is the first.
+    """
     if len(matches) == 1:
         return matches[0]
     if interface in matches:
         return interface
     declared = [fit for fit in matches if fit not in builtin]
+    if not declared and matches:
+        return matches[0]
     return declared[0] if len(declared) == 1 else None
 
 
@@ -215,7 +257,7 @@ def _lacking(first: _Side, second: _Side) -> str:
 class Relays:
     """The signals that a `cobalt.common.HttpEndpoint` relays, each with its source (manifest-language §4).
 
-    Relays are resolved in the graph: readers of a relay read the source, so its changes need no forwarding.
+    The source of a URL may be the signals that it is made of. Relays are resolved in the graph: readers of a relay read the source, so its changes need no forwarding.
     """
 
     def __init__(self, layout: Layout, peers: Peers) -> None:
@@ -230,8 +272,14 @@ class Relays:
                         if pin.name in peer.pins:
                             sources.setdefault(pin.name, peer.pins[pin.name])
             for key, pin in leaf.pins.items():
-                if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in sources:
+                if pin.type.kind is not PinKind.PUBLISH_SIGNAL:
+                    continue
+                if pin.name in sources:
                     self._steps[Target(path, key)] = sources[pin.name]
+                elif pin.name == "url" and "host" in sources:
+                    host = sources["host"]
+                    parts = tuple((name, sources[name]) for name in URL_PARTS[1:] if name in sources)
+                    self._steps[Target(path, key)] = UrlTarget(host.component, host.pin, parts)
 
     def source(self, target: Target) -> Target:
         """Return the source of a signal, or the signal itself if endpoints only relay each other."""

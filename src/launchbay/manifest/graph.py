@@ -79,6 +79,38 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class UrlTarget(Target):
+    """A URL made of several signals. `component` and `pin` are those of the host.
+
+    `parts` are the other signals: some of `protocol`, `port` and `path`.
+    """
+
+    parts: tuple[tuple[str, Target], ...] = ()
+
+
+def compose_url(values: Mapping[str, Any]) -> Any:
+    """Return the URL of `host`, `protocol`, `port` and `path`, or None without a host.
+
+    A list of hosts makes a list of URLs. A host with a protocol keeps it.
+    """
+    host = values.get("host")
+    if isinstance(host, list):
+        return [compose_url({**values, "host": each}) for each in host]
+    if host in (None, ""):
+        return None
+    base = str(host).rstrip("/")
+    if "://" not in base:
+        protocol = str(values.get("protocol") or "http").removesuffix("://")
+        if base.count(":") > 1 and not base.startswith("["):
+            base = f"[{base}]"  # IPv6
+        base = f"{protocol}://{base}"
+    port, path = values.get("port"), str(values.get("path") or "")
+    if port not in (None, ""):
+        base = f"{base}:{port}"
+    return f"{base}/{path.removeprefix('/')}" if path else base
+
+
+@dataclass(frozen=True, slots=True)
 class Peer:
     """The other end of a link, as the author named it: `component` may be a composite with its own `interface`.
 
@@ -193,6 +225,8 @@ CONSTANTS = "cobalt.common.Constants"
 COMPUTE = "compute.Instance"
 SCALER = "composite.Scaler"
 HTTP_ENDPOINT = "cobalt.common.HttpEndpoint"
+ADDRESS = "address"  # of an HttpEndpoint: what it makes a URL of, as far as the other side has it
+URL_PARTS = ("host", "protocol", "port", "path")
 LOCATOR = "__locator.application-id"
 EXECUTOR_PINS = frozenset({"execute-workflow", "execute-command"})
 
@@ -247,8 +281,10 @@ _ALL = (
         HTTP_ENDPOINT,
         {
             "configuration": {"url": "configuration(string)"},
-            "source": {"url": "consume-signal(string)"},
+            "connection": {"url": "publish-signal(string)"},
             "endpoint": {"url": "publish-signal(string)"},
+            "source": {"url": "consume-signal(string)"},
+            ADDRESS: dict.fromkeys(URL_PARTS, "consume-signal(object)"),
         },
     ),
 )

@@ -21,6 +21,7 @@ from launchbay.manifest.graph import (
     ConfigurationPin,
     Peer,
     Target,
+    UrlTarget,
 )
 
 QUANTITY = "configuration.quantity"
@@ -164,6 +165,10 @@ class _Expansion:
         return Peer(name, peer.interface, pins)
 
     def _target(self, target: Target, number: int) -> Target:
+        if isinstance(target, UrlTarget):
+            host = self._target(Target(target.component, target.pin), number)
+            parts = tuple((name, self._target(part, number)) for name, part in target.parts)
+            return UrlTarget(host.component, host.pin, parts)
         if not self._is_template(target.component):
             return target
         return Target(_member(target.component, self._scaler, number), target.pin)

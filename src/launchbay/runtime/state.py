@@ -14,7 +14,14 @@ from typing import Any
 
 import msgspec
 
-from launchbay.manifest.graph import CompiledManifest, Configuration, Target, Workflow
+from launchbay.manifest.graph import (
+    CompiledManifest,
+    Configuration,
+    Target,
+    UrlTarget,
+    Workflow,
+    compose_url,
+)
 from launchbay.manifest.paths import Scope
 from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, member_number, scalers
 from launchbay.model.instance import Scale, effective_scale
@@ -88,6 +95,10 @@ class InstanceState:
         self._announce(path)
 
     def has_signal(self, target: Target) -> bool:
+        if isinstance(target, UrlTarget):
+            # The host's component publishes its other parts together with the host, or has none.
+            others = (part for _, part in target.parts if part.component != target.component)
+            return self.has_signal(_host(target)) and all(map(self.has_signal, others))
         interface, _, pin = target.pin.partition(".")
         state = self._components.get(target.component)
         return state is not None and pin in state.signals.get(interface, {})
@@ -96,6 +107,9 @@ class InstanceState:
         """Return whether the signal of a pin has a value, and a copy of the value."""
         if not self.has_signal(target):
             return False, None
+        if isinstance(target, UrlTarget):
+            values = {name: self.signal(part)[1] for name, part in (("host", _host(target)), *target.parts)}
+            return True, compose_url(values)
         interface, _, pin = target.pin.partition(".")
         return True, copy.deepcopy(self._components[target.component].signals[interface][pin])
 
@@ -188,6 +202,10 @@ class InstanceState:
         self._changed_components.update(paths)
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _host(target: UrlTarget) -> Target:
+    return Target(target.component, target.pin)
 
 
 _decoder = msgspec.json.Decoder(dict[str, ComponentState])

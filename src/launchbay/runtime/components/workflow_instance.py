@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay.errors import WorkflowFailed
-from launchbay.manifest.graph import Component
+from launchbay.manifest.graph import Component, compose_url
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
 from launchbay.planning import DESTROY, LAUNCH
@@ -87,8 +87,9 @@ class Constants(_Publisher):
 class HttpEndpoint(_Publisher):
     """Publishes each signal from the consumed signal or the configuration pin of the same name.
 
-    Components bound to it read its source directly (`manifest/bindings.py`). So it only acts if nothing in its
-    application is bound to it: it publishes its configured value or the parent instance's.
+    Without a consumed URL it makes one of `host`, `port`, `path` and `protocol`. Components bound to it read its
+    sources directly (`manifest/bindings.py`). So it only acts if nothing in its application is bound to it: it
+    publishes its configured value or the parent instance's.
     """
 
     async def launch(self, job: JobRun, component: Component) -> None:
@@ -99,6 +100,7 @@ class HttpEndpoint(_Publisher):
                 for value in consumed(job.manifest, job.state, job.parent_signals, component, key).values():
                     values[pin.name] = value
                     break
+        values["url"] = values.get("url") or compose_url(values)
         for pin in component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and values.get(pin.name) is not None:
                 job.state.publish(component.path, pin.interface, pin.name, values[pin.name])
