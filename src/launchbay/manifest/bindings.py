@@ -257,7 +257,8 @@ def _lacking(first: _Side, second: _Side) -> str:
 class Relays:
     """The signals that a `cobalt.common.HttpEndpoint` relays, each with its source (manifest-language §4).
 
-    The source of a URL may be the signals that it is made of. Relays are resolved in the graph: readers of a relay read the source, so its changes need no forwarding.
+    The source of a URL may be the signals that it is made of. Relays are resolved in the graph: readers of a relay
+    read the source, so its changes need no forwarding.
     """
 
     def __init__(self, layout: Layout, peers: Peers) -> None:
