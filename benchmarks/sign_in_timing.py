@@ -8,7 +8,8 @@ import asyncio
 import statistics
 import time
 
-from launchbay.auth.authentication import PARAMETERS, BasicAuthentication, BasicCredentials, Passwords
+from launchbay.auth.authentication import BasicAuthentication, BasicCredentials
+from launchbay.auth.passwords import PARAMETERS, Passwords
 from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.clock import SystemClock

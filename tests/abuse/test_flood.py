@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.auth.authentication import Passwords
+from launchbay.auth.passwords import Passwords
 from launchbay.ids import new_id
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import users

@@ -2,6 +2,7 @@
 
 - `api`: a running service, shared by the tests of a file; each test makes applications of its own in it;
 - `port`: the same one behind a real server on a loopback port, for tests that write HTTP themselves;
+- `provider`: an identity provider;
 - `dry`: a running service on dry-run machines, for public manifests.
 """
 
@@ -15,9 +16,10 @@ import pytest
 from launchbay.store.connection import BoundedConnection, Statement
 from tests.support.applications import ANSWERS
 from tests.support.databases import Databases
+from tests.support.external_services import provider
 from tests.support.service import Api, api, running_api, served
 
-__all__ = ["api"]
+__all__ = ["api", "provider"]
 
 
 @pytest.fixture(scope="module")

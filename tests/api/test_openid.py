@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -14,12 +14,9 @@ from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from tests.support.databases import Databases
-from tests.support.external_services import Provider, begin, consent, identity_provider, query, sign_in
+from tests.support.external_services import OPENID_CLIENT, Provider, begin, consent, query, sign_in
 from tests.support.pages import ORIGIN, Page, browser, get, send
 from tests.support.service import PERSON_PASSWORD, Api, accepted, basic, fresh_email, person, refused, running_api
-
-CLIENT: dict[str, Any] = {"oidc_client_id": "launchbay", "oidc_client_secret": "client-secret", "base_url": ORIGIN}
-
 
 UNVERIFIED: list[dict[str, Any]] = [{"email_verified": False}, {}, {"email_verified": "no"}]
 # The provider's own library warns of itself.
@@ -27,16 +24,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
-    with identity_provider() as provider:
-        yield provider
-
-
-@pytest.fixture(scope="module")
 async def api(databases: Databases, provider: Provider) -> AsyncIterator[Api]:
     """A service where only who was added may sign in."""
     url = databases.create()
-    async with running_api(url, engine=False, oidc_issuer=provider.issuer, oidc_name="Acme login", **CLIENT) as api:
+    async with running_api(
+        url, engine=False, oidc_issuer=provider.issuer, oidc_name="Acme login", **OPENID_CLIENT
+    ) as api:
         yield api
     databases.drop(url)
 
@@ -46,7 +39,7 @@ async def open_api(databases: Databases, provider: Provider) -> AsyncIterator[Ap
     """A service that makes accounts for people of one domain."""
     url = databases.create()
     settings: dict[str, Any] = {"oidc_allowed_domains": "example.org, Acme.Example", "oidc_new_user_roles": "Guest"}
-    async with running_api(url, engine=False, oidc_issuer=provider.issuer, **CLIENT, **settings) as api:
+    async with running_api(url, engine=False, oidc_issuer=provider.issuer, **OPENID_CLIENT, **settings) as api:
         yield api
     databases.drop(url)
 
@@ -327,7 +320,7 @@ async def test_a_cookie_that_nobody_sealed_is_refused(api: Api, provider: Provid
 async def test_a_provider_that_is_away_makes_503_and_the_local_password_still_works(databases: Databases) -> None:
     url = databases.create()
     async with (
-        running_api(url, engine=False, oidc_issuer="http://localhost:9", **CLIENT) as api,
+        running_api(url, engine=False, oidc_issuer="http://localhost:9", **OPENID_CLIENT) as api,
         browser(api) as client,
     ):
         page = await get(client, "/signIn/openid")
@@ -340,14 +333,14 @@ async def test_a_provider_that_is_away_makes_503_and_the_local_password_still_wo
 async def test_a_provider_that_calls_itself_otherwise_is_not_used(databases: Databases, provider: Provider) -> None:
     url = databases.create()
     issuer = f"http://localhost:{provider.port}/"
-    async with running_api(url, engine=False, oidc_issuer=issuer, **CLIENT) as api, browser(api) as client:
+    async with running_api(url, engine=False, oidc_issuer=issuer, **OPENID_CLIENT) as api, browser(api) as client:
         assert (await get(client, "/signIn/openid")).status == 503
     databases.drop(url)
 
 
 async def test_naming_a_provider_opens_its_address_to_no_workflow(databases: Databases, provider: Provider) -> None:
     url = databases.create()
-    async with running_api(url, oidc_issuer=provider.issuer, **CLIENT) as api:
+    async with running_api(url, oidc_issuer=provider.issuer, **OPENID_CLIENT) as api:
         step = {"action": "restcall", "parameters": {"command": f"{provider.issuer}/jwks"}}
         instance = await api.launch(await api.application(json.dumps({"launch": {"steps": [{"call": step}]}})))
         document = await api.settled(instance)
@@ -378,8 +371,8 @@ async def test_without_a_provider_there_is_no_such_way(databases: Databases) -> 
 )
 def test_settings_that_cannot_work_are_refused_at_the_start(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(CannotStart, match=sentence):
-        Settings(**{**CLIENT, **given})
+        Settings(**{**OPENID_CLIENT, **given})
 
 
 def test_the_client_secret_is_not_shown_with_the_settings() -> None:
-    assert "client-secret" not in repr(Settings(**CLIENT))
+    assert "client-secret" not in repr(Settings(**OPENID_CLIENT))

@@ -1,29 +1,23 @@
 """Roles that follow the groups of the identity provider."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.external_services import Provider, identity_provider, sign_in
-from tests.support.pages import ORIGIN
+from tests.support.external_services import OPENID_CLIENT, Provider, sign_in
 from tests.support.service import Api, Person, accepted, person, refused, running_api, user_named
 
-CLIENT: dict[str, Any] = {"oidc_client_id": "launchbay", "oidc_client_secret": "client-secret", "base_url": ORIGIN}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
-    with identity_provider() as provider:
-        yield provider
 
 
 @pytest.fixture(scope="module")
 async def api(databases: Databases, provider: Provider) -> AsyncIterator[Api]:
     url = databases.create()
-    async with running_api(url, engine=False, oidc_issuer=provider.issuer, oidc_groups_claim="groups", **CLIENT) as api:
+    async with running_api(
+        url, engine=False, oidc_issuer=provider.issuer, oidc_groups_claim="groups", **OPENID_CLIENT
+    ) as api:
         for name in ("Builder", "Tester"):
             accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": ""}))
         yield api

@@ -19,6 +19,7 @@ import pytest
 
 from launchbay.app.supervisor import Channel, Order
 from tests.support.external_services import made_certificate
+from tests.support.manifests import waits_in_a_row
 from tests.support.servers import (
     PATIENCE_S,
     Process,
@@ -35,22 +36,6 @@ from tests.support.servers import (
 slow = pytest.mark.slow
 TOKEN = "metrics-token"
 SETTINGS = {"LAUNCHBAY_METRICS_TOKEN": TOKEN, "LAUNCHBAY_LOG_FORMAT": "json"}
-SHORT_STEPS = """
-    application:
-      interfaces: {}
-      components:
-        worker:
-          type: workflow.Instance
-          interfaces: {}
-          configuration:
-            configuration.workflows:
-              launch:
-                steps:
-                  - first: {action: wait, parameters: {delay: 0.5}}
-                  - second: {action: wait, precedingPhases: [first], parameters: {delay: 0.5}}
-              destroy:
-                steps: []
-"""
 
 
 def supervisor(place: Path, processes: int, settings: dict[str, str] | None = None, *, port: int = 0) -> Process:
@@ -159,7 +144,7 @@ async def launched_until(remote: Remote, application: str, stop: asyncio.Event) 
 
 
 async def made_application(remote: Remote) -> str:
-    instance = await remote.launch(SHORT_STEPS)
+    instance = await remote.launch(waits_in_a_row(0.5, 0.5))
     document = await remote.settled(instance)
     assert document["status"] == "Running", document
     return str(document["applicationId"])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
+from launchbay.auth.authentication import Authenticator, BasicAuthentication
+from launchbay.auth.passwords import PARAMETERS, Passwords
 from launchbay.auth.permissions import Method
 from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.auth.throttle import SignInThrottle

@@ -6,8 +6,11 @@ import httpx
 import pytest
 
 from tests.support.databases import Databases
+from tests.support.external_services import provider
 from tests.support.pages import browser
 from tests.support.service import EMAIL, PASSWORD, Api, running_api
+
+__all__ = ["provider"]
 
 
 @pytest.fixture(scope="package")

@@ -1,13 +1,12 @@
 """Signing in to the console through an OpenID Connect provider: a real one on loopback."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.external_services import Provider, consent, identity_provider
-from tests.support.pages import ORIGIN, browser
+from tests.support.external_services import OPENID_CLIENT, Provider, consent
+from tests.support.pages import browser
 from tests.support.service import Api, person, running_api
 
 # The provider's own library warns of itself.
@@ -15,18 +14,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
-    """The provider."""
-    with identity_provider() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 async def api(databases: Databases, provider: Provider) -> AsyncIterator[Api]:
     """A service that knows the provider."""
     url = databases.create()
-    client: dict[str, Any] = {"oidc_client_id": "launchbay", "oidc_client_secret": "client-secret", "base_url": ORIGIN}
-    async with running_api(url, engine=False, oidc_issuer=provider.issuer, oidc_name="Acme <login>", **client) as api:
+    async with running_api(
+        url, engine=False, oidc_issuer=provider.issuer, oidc_name="Acme <login>", **OPENID_CLIENT
+    ) as api:
         yield api
     databases.drop(url)
 

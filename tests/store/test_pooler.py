@@ -13,6 +13,7 @@ from launchbay.errors import CannotStart, Unavailable
 from launchbay.store.database import Database
 from launchbay.store.schema import upgrade
 from tests.support.databases import Databases
+from tests.support.manifests import waits_in_a_row
 from tests.support.pooler import Pooler, pooler
 from tests.support.service import accepted, running_api
 
@@ -27,23 +28,6 @@ STATE = """
 SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting('statement_timeout'),
     (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()),
     (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())
-"""
-THREE_STEPS = """
-application:
-  interfaces: {}
-  components:
-    worker:
-      type: workflow.Instance
-      interfaces: {}
-      configuration:
-        configuration.workflows:
-          launch:
-            steps:
-              - first: {action: wait, parameters: {delay: 0}}
-              - second: {action: wait, precedingPhases: [first], parameters: {delay: 0.1}}
-              - third: {action: wait, precedingPhases: [second], parameters: {delay: 0}}
-          destroy:
-            steps: []
 """
 
 
@@ -83,7 +67,7 @@ async def test_everything_works_through_a_pooler_and_leaves_nothing_in_its_sessi
         async with running_api(through.url, database_direct_url=url, database_connections=connections) as api:
             name = {"name": "pooled"}
             application = accepted(await api.post(f"organizations/{api.organization}/applications", name))["id"]
-            accepted(await api.put_yaml(f"applications/{application}/manifest", THREE_STEPS))
+            accepted(await api.put_yaml(f"applications/{application}/manifest", waits_in_a_row(0, 0.1, 0)))
 
             async def launch() -> Any:
                 instance = accepted(await api.post(f"applications/{application}/launch", {}))["id"]

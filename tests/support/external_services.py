@@ -30,7 +30,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from werkzeug.serving import make_server
 
 from launchbay.egress.mail import MailServer
-from tests.support.pages import Page, browser
+from tests.support.pages import ORIGIN, Page, browser
 from tests.support.service import Api
 
 TOKEN = "an-admin-token-of-tests"
@@ -337,6 +337,21 @@ def identity_provider(*, is_strict: bool = True) -> Iterator[Provider]:
         server.shutdown()
         thread.join(5)
         server.server_close()
+
+
+# The settings of a server that is the provider's client, but for the issuer.
+OPENID_CLIENT: dict[str, Any] = {
+    "oidc_client_id": "launchbay",
+    "oidc_client_secret": "client-secret",
+    "base_url": ORIGIN,
+}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    """A provider on loopback."""
+    with identity_provider() as provider:
+        yield provider
 
 
 def _recording(app: Wsgi, provider: Provider) -> Wsgi:

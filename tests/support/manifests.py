@@ -115,6 +115,28 @@ launch:
     - call: {action: restcall, parameters: {command: "not a URL"}}
 """
 
+
+def waits_in_a_row(*delays_s: float) -> str:
+    """Return a component manifest whose launch waits so long in each of its steps, one after the other."""
+    phases = [f"[wait{number - 1}]" if number else "[]" for number in range(len(delays_s))]
+    steps = ", ".join(
+        f"{{wait{number}: {{action: wait, precedingPhases: {phases[number]}, parameters: {{delay: {delay_s:g}}}}}}}"
+        for number, delay_s in enumerate(delays_s)
+    )
+    return f"""
+application:
+  interfaces: {{}}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces: {{}}
+      configuration:
+        configuration.workflows:
+          launch: {{steps: [{steps}]}}
+          destroy: {{steps: []}}
+"""
+
+
 GREETER = """\
 application:
   configuration: { input.who: world }

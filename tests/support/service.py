@@ -19,7 +19,7 @@ from anyio.from_thread import start_blocking_portal
 from argon2 import PasswordHasher
 
 from launchbay.app.build import App, lifespan
-from launchbay.auth.authentication import Passwords
+from launchbay.auth.passwords import Passwords
 from launchbay.client import Basic, Client
 from launchbay.clock import Clock, SystemClock
 from launchbay.ids import is_id, new_id

@@ -14,9 +14,10 @@ from starlette.types import ASGIApp
 from launchbay.actions.registry import Registry
 from launchbay.app.machines import CheckedResolver, machine_providers, sweeper
 from launchbay.auth.audit import Audit
-from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
+from launchbay.auth.authentication import Authenticator, BasicAuthentication
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
+from launchbay.auth.passwords import PARAMETERS, Passwords
 from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
 from launchbay.auth.throttle import RateLimits, SignInThrottle
 from launchbay.auth.tokens import AccessTokens, KeyRing, RefreshTokens, SessionTokens

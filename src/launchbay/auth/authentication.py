@@ -3,31 +3,20 @@
 import asyncio
 import binascii
 import secrets
-import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
-
-from launchbay.auth.password_strength import require_strong
+from launchbay.auth.passwords import Passwords
 from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.auth.tokens import AccessTokens, SessionTokens, is_access_token
 from launchbay.clock import Clock
-from launchbay.errors import BadRequest, NotAuthenticated, Unavailable
-from launchbay.limits import (
-    PASSWORD_BYTES,
-    PASSWORD_VERIFICATIONS,
-    PASSWORD_VERIFICATIONS_WAITING,
-    VERIFIED_CREDENTIALS,
-    VERIFIED_CREDENTIALS_S,
-)
+from launchbay.errors import BadRequest, NotAuthenticated
+from launchbay.limits import VERIFIED_CREDENTIALS, VERIFIED_CREDENTIALS_S
 from launchbay.model.email_address import canonical_email
 from launchbay.store import users
 from launchbay.store.database import Database
@@ -94,76 +83,6 @@ def _basic(encoded: str) -> BasicCredentials:
 
 def _malformed(problem: str) -> NotAuthenticated:
     return NotAuthenticated(f"The Authorization header is malformed: {problem}.")
-
-
-_T = TypeVar("_T")
-PARAMETERS = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-
-
-class Passwords:
-    """Hashes and verifies in a pool of two threads; beyond a bounded queue it refuses instead of falling behind."""
-
-    def __init__(self, hasher: PasswordHasher = PARAMETERS) -> None:
-        self._hasher = hasher
-        self._threads = ThreadPoolExecutor(PASSWORD_VERIFICATIONS, thread_name_prefix="password")
-        self._in_flight = 0
-        # What an unknown account is verified against, so that it costs the same as a wrong password.
-        self._dummy_hash = hasher.hash(secrets.token_hex(16))
-
-    async def hash_new(self, password: str, email: str) -> str:
-        """Return the text to store for a new password.
-
-        Raises BadRequest for a weak one, Unavailable under overload.
-        """
-        await self._run(lambda: require_strong(password, email))
-        return await self.hash(password)
-
-    async def hash(self, password: str) -> str:
-        """Return the text to store. Raises BadRequest for an empty or oversize password, Unavailable under overload."""
-        encoded = _encoded(password)
-        if not 0 < len(encoded) <= PASSWORD_BYTES:
-            raise BadRequest(f"A password has 1 to {PASSWORD_BYTES} bytes in UTF-8; this one has {len(encoded)}.")
-        return await self._run(lambda: self._hasher.hash(encoded))
-
-    async def verify(self, stored: str | None, password: str, *, yields: bool = False) -> bool:
-        """Tell whether the password belongs to the stored text.
-
-        None, for an unknown account, takes as long and is False. Raises Unavailable under overload; with `yields`
-        already when the queue is half full, so that a flood leaves room for others.
-        """
-        encoded = _encoded(password)
-        if len(encoded) > PASSWORD_BYTES:
-            return False  # no stored password is so long, whosever it is
-        matches = await self._run(lambda: self._matches(stored or self._dummy_hash, encoded), yields=yields)
-        return matches and stored is not None
-
-    def needs_rehash(self, stored: str) -> bool:
-        """Tell whether the text was made with other parameters than today's; the next sign-in replaces it then."""
-        return self._hasher.check_needs_rehash(stored)
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _matches(self, stored: str, encoded: bytes) -> bool:
-        try:
-            return self._hasher.verify(stored, encoded)
-        except (VerificationError, InvalidHashError):
-            return False
-
-    async def _run(self, work: Callable[[], _T], *, yields: bool = False) -> _T:
-        waiting = PASSWORD_VERIFICATIONS_WAITING // 2 if yields else PASSWORD_VERIFICATIONS_WAITING
-        if self._in_flight >= PASSWORD_VERIFICATIONS + waiting:
-            raise Unavailable("Too many sign-ins are being verified.", "Try again in a moment.")
-        self._in_flight += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        finally:
-            self._in_flight -= 1
-
-
-def _encoded(password: str) -> bytes:
-    """Return the bytes that are hashed: the same for every way in which systems compose accented letters (RFC 8265)."""
-    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
 _WRONG = "The email address or the password is wrong."

@@ -8,8 +8,9 @@ from typing import Any
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Audit, Document
-from launchbay.auth.authentication import BasicAuthentication, Passwords
+from launchbay.auth.authentication import BasicAuthentication
 from launchbay.auth.lookup import Lookup, Lookups
+from launchbay.auth.passwords import Passwords
 from launchbay.auth.permissions import Actor, Resource
 from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import SignInThrottle

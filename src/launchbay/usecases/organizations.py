@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.authentication import Passwords
 from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
+from launchbay.auth.passwords import Passwords
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.errors import BadRequest, CannotStart, NotAllowed, NotFound
 from launchbay.ids import NamedRow, is_id, new_id

@@ -1,0 +1,137 @@
+"""Passwords: which ones may be set, and their hashes.
+
+Existing passwords keep working: only a new one is checked (ASVS 5.0, 6.2.1 to 6.2.4).
+"""
+
+import asyncio
+import secrets
+import threading
+import unicodedata
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any, TypeVar
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from launchbay.errors import BadRequest, Unavailable
+from launchbay.limits import (
+    PASSWORD_BYTES,
+    PASSWORD_CHARS,
+    PASSWORD_CHARS_RATED,
+    PASSWORD_VERIFICATIONS,
+    PASSWORD_VERIFICATIONS_WAITING,
+)
+
+_GOOD = 3  # zxcvbn's scale is 0 to 4; less means that about 10^8 guesses find it
+_REMEDY = "Use four or more unrelated words, or a generated password."
+_one_at_a_time = threading.Lock()  # zxcvbn keeps the words of the last call in a module
+
+
+def require_strong(password: str, email: str) -> None:
+    """Raise BadRequest for a new password that is short, common or easy to guess.
+
+    It may take a third of a second of computing time, so call it from a thread.
+    """
+    length = len(unicodedata.normalize("NFC", password))
+    if length < PASSWORD_CHARS:
+        raise _weak(f"A password needs at least {PASSWORD_CHARS} characters; this one has {length}.", _REMEDY)
+    if (size := len(password.encode("utf-8", "surrogatepass"))) > PASSWORD_BYTES:
+        raise _weak(
+            f"A password has at most {PASSWORD_BYTES} bytes in UTF-8; this one has {size}.", "Use a shorter one."
+        )
+    if password.strip().casefold() == email.casefold():
+        raise _weak("The password is the email address of the account.", _REMEDY)
+    rating = _rating(password[:PASSWORD_CHARS_RATED], _words_of(email))
+    if rating["score"] < _GOOD:
+        feedback = rating["feedback"]
+        raise _weak("This password is easy to guess.", *filter(None, [feedback["warning"], _REMEDY]))
+
+
+def _rating(password: str, words: Iterable[str]) -> Any:
+    # By name and late: 14 MiB of word lists, which a process in which nobody sets a password does not need.
+    zxcvbn = import_module("zxcvbn").zxcvbn
+    with _one_at_a_time:
+        return zxcvbn(password, user_inputs=list(words))
+
+
+def _words_of(email: str) -> list[str]:
+    """Return what guessers try first for this account (ASVS 5.0, 6.2.11)."""
+    name, _, domain = email.partition("@")
+    parts = email.replace("@", ".").replace("-", ".").replace("_", ".").replace("+", ".").split(".")
+    return ["launchbay", email, name, domain, *(part for part in parts if len(part) > 2)]
+
+
+def _weak(problem: str, *remedies: str) -> BadRequest:
+    return BadRequest(problem, *remedies, code="WeakPassword")
+
+
+_T = TypeVar("_T")
+PARAMETERS = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+
+
+class Passwords:
+    """Hashes and verifies in a pool of two threads; beyond a bounded queue it refuses instead of falling behind."""
+
+    def __init__(self, hasher: PasswordHasher = PARAMETERS) -> None:
+        self._hasher = hasher
+        self._threads = ThreadPoolExecutor(PASSWORD_VERIFICATIONS, thread_name_prefix="password")
+        self._in_flight = 0
+        # What an unknown account is verified against, so that it costs the same as a wrong password.
+        self._dummy_hash = hasher.hash(secrets.token_hex(16))
+
+    async def hash_new(self, password: str, email: str) -> str:
+        """Return the text to store for a new password.
+
+        Raises BadRequest for a weak one, Unavailable under overload.
+        """
+        await self._run(lambda: require_strong(password, email))
+        return await self.hash(password)
+
+    async def hash(self, password: str) -> str:
+        """Return the text to store. Raises BadRequest for an empty or oversize password, Unavailable under overload."""
+        encoded = _encoded(password)
+        if not 0 < len(encoded) <= PASSWORD_BYTES:
+            raise BadRequest(f"A password has 1 to {PASSWORD_BYTES} bytes in UTF-8; this one has {len(encoded)}.")
+        return await self._run(lambda: self._hasher.hash(encoded))
+
+    async def verify(self, stored: str | None, password: str, *, yields: bool = False) -> bool:
+        """Tell whether the password belongs to the stored text.
+
+        None, for an unknown account, takes as long and is False. Raises Unavailable under overload; with `yields`
+        already when the queue is half full, so that a flood leaves room for others.
+        """
+        encoded = _encoded(password)
+        if len(encoded) > PASSWORD_BYTES:
+            return False  # no stored password is so long, whosever it is
+        matches = await self._run(lambda: self._matches(stored or self._dummy_hash, encoded), yields=yields)
+        return matches and stored is not None
+
+    def needs_rehash(self, stored: str) -> bool:
+        """Tell whether the text was made with other parameters than today's; the next sign-in replaces it then."""
+        return self._hasher.check_needs_rehash(stored)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _matches(self, stored: str, encoded: bytes) -> bool:
+        try:
+            return self._hasher.verify(stored, encoded)
+        except (VerificationError, InvalidHashError):
+            return False
+
+    async def _run(self, work: Callable[[], _T], *, yields: bool = False) -> _T:
+        waiting = PASSWORD_VERIFICATIONS_WAITING // 2 if yields else PASSWORD_VERIFICATIONS_WAITING
+        if self._in_flight >= PASSWORD_VERIFICATIONS + waiting:
+            raise Unavailable("Too many sign-ins are being verified.", "Try again in a moment.")
+        self._in_flight += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._in_flight -= 1
+
+
+def _encoded(password: str) -> bytes:
+    """Return the bytes that are hashed: the same for every way in which systems compose accented letters (RFC 8265)."""
+    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
