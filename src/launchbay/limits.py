@@ -59,7 +59,7 @@ READY_S = 2.0  # for the database's response to a readiness check
 
 # Lists.
 LIST_CHUNK_ROWS = 2_000
-LIST_CHUNK_BYTES = 512 * KIB  # of texts in one chunk of a list, masked together
+LIST_CHUNK_BYTES = 128 * KIB  # of texts in one chunk of a list, masked together
 LIST_LIMIT_MAX = 10_000
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
 HISTORY_STEPS_BYTES = 2 * MIB  # of the steps of these jobs; only …/jobs lists older ones
@@ -245,6 +245,7 @@ REFRESH_TOKENS_SUSPICIOUS = 5  # more than this in an hour is a security event
 REFRESH_TOKENS_BLOCKED = 10  # more than this in an hour blocks the user's generation
 REFRESH_TOKEN_BLOCK_S = 900
 REFRESH_TOKEN_LIFETIME_DAYS = 365
+REFRESH_TOKENS = 1_000  # valid ones of one person
 REFRESH_TOKEN_LABEL_CHARS = 100
 ACCESS_TOKENS = 100  # of one owner
 ACCESS_TOKEN_DAYS = 366  # to its end, at most
@@ -262,7 +263,8 @@ OPENID_RESPONSE_BYTES = 256 * KIB
 OPENID_METADATA_S = 3_600.0  # its metadata and keys are cached
 OPENID_KEYS_REFRESH_S = 60.0  # between two fetches for an unknown key
 OPENID_LEEWAY_S = 60  # between its clock and ours
-OPENID_SUBJECT_CHARS = 255
+OPENID_SUBJECT_CHARS = 255  # also of the ID of a session there
+OPENID_LOGOUT_S = 300  # after which a logout token is too old
 
 # Submodules.
 SUBMODULE_LEVELS = 16

@@ -14,7 +14,7 @@ import asyncio
 import math
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,8 +45,10 @@ class Quota(StrEnum):
     INSTANCES = "instances"
     JOBS = "jobs"
     QUEUED_JOBS = "queuedJobs"
+    WAITING_JOBS = "waitingJobs"
     SCHEDULES = "schedules"
     WEBHOOKS = "webhooks"
+    ACCESS_TOKENS = "accessTokens"
     MANIFEST_BYTES = "manifestBytes"
     LOG_BYTES = "logBytes"
     JOURNAL_BYTES = "journalBytes"
@@ -65,8 +67,10 @@ _MEANING: Mapping[Quota, tuple[str, str]] = {
     Quota.INSTANCES: ("instances that aren't destroyed", "Destroy some"),
     Quota.JOBS: ("jobs that haven't ended", "Wait until some end, or cancel some"),
     Quota.QUEUED_JOBS: ("jobs that wait for a worker", "Wait until some start"),
+    Quota.WAITING_JOBS: ("jobs that only wait", "Wait until some end, or cancel some"),
     Quota.SCHEDULES: ("scheduled workflows", "Cancel some"),
     Quota.WEBHOOKS: ("webhooks", "Delete some"),
+    Quota.ACCESS_TOKENS: ("access tokens", "Revoke some"),
     Quota.MANIFEST_BYTES: ("bytes of manifests", "Delete applications that you don't need"),
     Quota.LOG_BYTES: ("bytes of logs", "Delete instances that you don't need"),
     Quota.JOURNAL_BYTES: ("bytes of recorded steps", "Delete instances that you don't need"),
@@ -82,8 +86,10 @@ def default_quotas(settings: Settings) -> dict[Quota, int]:
         Quota.INSTANCES: settings.quota_instances,
         Quota.JOBS: settings.quota_jobs,
         Quota.QUEUED_JOBS: settings.queue_limit,
+        Quota.WAITING_JOBS: settings.quota_waiting_jobs,
         Quota.SCHEDULES: settings.quota_schedules,
         Quota.WEBHOOKS: settings.quota_webhooks,
+        Quota.ACCESS_TOKENS: settings.quota_access_tokens,
         Quota.MANIFEST_BYTES: settings.quota_manifests_mib * limits.MIB,
         Quota.LOG_BYTES: settings.quota_logs_mib * limits.MIB,
         Quota.JOURNAL_BYTES: settings.quota_journals_mib * limits.MIB,
@@ -322,32 +328,41 @@ class StoredBytes:
 TURN_S = 0.25  # a request that takes longer mostly waits, and lets the next one begin
 CHUNK_TURN_S = 10.0  # a chunk of a list waits for nothing but the database
 ALONE = 16  # requests under way of an organization that is alone
+CHUNKS_ALONE = 2  # chunks of lists: more don't get through one interpreter any faster
+REST = 1.0  # of an organization that floods, as a multiple of what its request took
+REST_AFTER_JOB = 3.0  # the same where the request started a job, which takes time as well
 TOGETHER = 4  # of all, while there are several organizations; at least one of each
 ACTIVE_S = 0.1  # after its last request, an organization still counts
 
 
 @dataclass(slots=True, eq=False)
 class _Caller:
-    seen_at_s: float
+    who: str
+    seen_at_s: float = 0.0
     under_way: int = 0
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
 class Turns:
-    """Lets the requests of organizations begin in turn. The order within an organization stays."""
+    """Lets the requests of organizations begin in turn. The order within an organization stays.
 
-    def __init__(self) -> None:
+    `alone` requests may be under way of an organization that is alone: in `among`, by default in these turns.
+    """
+
+    def __init__(self, alone: int = ALONE, among: "Turns | None" = None) -> None:
+        self._alone = alone
+        self._among = among or self
         self._callers: dict[str, _Caller] = {}
         self._pruned_at_s = 0.0
 
-    async def begin(self, who: str, most_s: float = TURN_S) -> Callable[[], None]:
+    async def begin(self, who: str, most_s: float = TURN_S, rest: float = REST) -> Callable[[], None]:
         """Wait for a turn of an organization; return what ends it.
 
         The turn ends by itself after `most_s`.
         """
         loop = asyncio.get_running_loop()
-        caller = self._callers.setdefault(who, _Caller(loop.time()))
-        caller.seen_at_s = loop.time()
+        self._among.notice(who)
+        caller = self.notice(who)
         if caller.waiting or caller.under_way >= self._most(caller):
             await self._wait(caller)
         else:
@@ -360,7 +375,7 @@ class Turns:
                 return
             timer.cancel()
             if self._is_flooding(caller):
-                loop.call_later(loop.time() - began_s, self._end, caller)
+                loop.call_later(rest * (loop.time() - began_s), self._end, caller)
             else:
                 self._end(caller)
 
@@ -388,19 +403,26 @@ class Turns:
                 admitted.set_result(None)
 
     def _most(self, caller: _Caller) -> int:
-        self._forget_idle()
-        if len(self._callers) <= 1:
-            return ALONE
-        return 1 if self._is_flooding(caller) else max(1, TOGETHER // len(self._callers))
+        others = self._others(caller)
+        if not others:
+            return self._alone
+        return 1 if self._is_flooding(caller) else max(1, min(self._alone, TOGETHER) // (1 + others))
 
     def _is_flooding(self, caller: _Caller) -> bool:
         """Return whether an organization keeps others waiting.
 
         It has one request under way then, and rests after each as long as it took.
         """
-        return len(caller.waiting) > TOGETHER and len(self._callers) > 1
+        return len(caller.waiting) > TOGETHER and self._others(caller) > 0
 
-    def _forget_idle(self) -> None:
+    def _others(self, caller: _Caller) -> int:
+        """Return how many other organizations send requests."""
+        self.active()  # forgets others
+        active = self._among.active()
+        return len(active) - (caller.who in active)
+
+    def active(self) -> Collection[str]:
+        """Return the organizations that send requests."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._pruned_at_s > ACTIVE_S / 4:
             self._pruned_at_s = now_s
@@ -409,3 +431,10 @@ class Turns:
                 for who, each in self._callers.items()
                 if each.under_way or each.waiting or now_s - each.seen_at_s < ACTIVE_S
             }
+        return self._callers.keys()
+
+    def notice(self, who: str) -> _Caller:
+        """Count an organization as one that sends requests."""
+        caller = self._callers.setdefault(who, _Caller(who))
+        caller.seen_at_s = asyncio.get_running_loop().time()
+        return caller

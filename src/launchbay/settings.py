@@ -49,6 +49,7 @@ class Settings:
         int, Meta(ge=1, le=315_360_000, description="a whole number, 1 to 315360000 (ten years)")
     ] = 36_000
     session_idle_s: Duration = 28_800.0
+    given_password_days: Amount = 7.0
     oidc_issuer: str = ""
     oidc_client_id: str = ""
     oidc_client_secret: str = field(default="", repr=False)
@@ -83,8 +84,10 @@ class Settings:
     quota_applications: Rate = 10_000
     quota_instances: Rate = 200_000
     quota_jobs: Rate = 100_000
+    quota_waiting_jobs: Rate = 100_000
     quota_schedules: Rate = 200_000
     quota_webhooks: Rate = 50
+    quota_access_tokens: Rate = 5_000
     quota_manifests_mib: Rate = 4_096
     quota_logs_mib: Rate = 102_400
     quota_journals_mib: Rate = 102_400

@@ -322,6 +322,17 @@ async def test_many_streams_share_one_connection(api: Api, port: int, instance: 
             await each.until("signal", value="hello")
 
 
+async def test_open_streams_hold_no_connection_of_the_pool(api: Api, port: int, instance: str) -> None:
+    pool = api.parts.database.pool
+    async with AsyncExitStack() as open_streams:
+        for _ in range(2 * pool.most + 1):
+            await (await open_streams.enter_async_context(stream(port, instance))).next()
+        async with asyncio.timeout(5):  # others lend for moments
+            while pool.used:
+                await asyncio.sleep(0.01)
+        accepted(await api.get(f"instances/{instance}"))
+
+
 async def test_the_database_notifies_only_while_somebody_watches(api: Api, port: int, instance: str) -> None:
     async with await psycopg.AsyncConnection.connect(api.database.url, autocommit=True) as spy:
         await spy.execute("LISTEN launchbay_events")

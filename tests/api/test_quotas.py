@@ -12,7 +12,7 @@ from launchbay.cli.main import main
 from launchbay.engine.journal import LogQuota
 from launchbay.quotas import StoredBytes
 from tests.support.databases import Databases
-from tests.support.manifests import WORKFLOWS
+from tests.support.manifests import PAUSING, WORKFLOWS
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
 QUIET = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
@@ -36,7 +36,7 @@ async def usage(api: Api) -> dict[str, tuple[int, int | None]]:
 async def test_an_ordinary_organization_is_far_from_every_quota(api: Api) -> None:
     await api.launch(await api.application())
     shown = await usage(api)
-    assert len(shown) == 11
+    assert len(shown) == 13
     for used, allowed in shown.values():
         assert allowed is not None
         assert used < allowed / 10
@@ -127,6 +127,38 @@ async def test_schedules_manifests_and_webhooks_are_bounded(databases: Databases
         path = f"organizations/{api.organization}/webhooks"
         answers = await asyncio.gather(*(api.post(path, hook) for _ in range(6)))
         assert sorted(each.status_code for each in answers) == [200] * 3 + [400] * 3
+
+
+async def test_access_tokens_of_an_organization_are_bounded_and_a_revoked_one_makes_room(databases: Databases) -> None:
+    async with bounded(databases, quota_access_tokens=3) as api:
+        path = f"organizations/{api.organization}/accessTokens"
+        account = {"name": "Deployment", "roles": ["Guest"]}
+        service = accepted(await api.post(f"organizations/{api.organization}/serviceAccounts", account))["id"]
+        bodies = [{"name": f"token {number}", "owner": service if number % 2 else None} for number in range(6)]
+        answers = await asyncio.gather(*(api.post(path, body) for body in bodies))
+        assert sorted(each.status_code for each in answers) == [200] * 3 + [400] * 3
+        sentence = refused(next(each for each in answers if each.status_code == 400), 400, "QuotaExceeded")
+        assert "may have 3 access tokens, and has 3" in sentence
+        assert (await usage(api))["accessTokens"] == (3, 3)
+        made = next(accepted(each)["id"] for each in answers if each.status_code == 200)
+        accepted(await api.delete(f"{path}/{made}"))
+        accepted(await api.post(path, {"name": "another"}))
+
+
+async def test_with_many_jobs_that_only_wait_no_new_ones_are_accepted(databases: Databases) -> None:
+    async with bounded(databases, quota_waiting_jobs=2, park_after_s=0.1, engine=True) as api:
+        application = await api.application(PAUSING)
+        instances = [await api.launch(application) for _ in range(2)]
+        for instance in instances:
+            await api.settled(instance)
+            accepted(await api.post(f"instances/{instance}/pause", {"parameters": {"seconds": 600}}))
+        async with asyncio.timeout(10):
+            while (await usage(api))["waitingJobs"] != (2, 2):
+                await asyncio.sleep(0.1)
+            while (answer := await api.post(f"applications/{application}/launch", {})).status_code == 200:
+                await asyncio.sleep(0.1)  # counts are a second old at most
+        assert "may have 2 jobs that only wait, and has 2" in refused(answer, 400, "QuotaExceeded")
+        accepted(await api.delete(f"instances/{instances[0]}?force=1"))
 
 
 async def test_requests_of_an_organization_are_bounded_and_those_of_others_are_not(databases: Databases) -> None:

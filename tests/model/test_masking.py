@@ -1,13 +1,21 @@
 """Secrets are covered by the names they go under, by what they look like, and wherever a known one turns up."""
 
 import json
+from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.redaction import REDACTED, SHORTEST_CHARS, Redactor, is_secret_name
+from launchbay.model.redaction import (
+    _SECRET_PAIRS,
+    _SECRET_WORDS,
+    REDACTED,
+    SHORTEST_CHARS,
+    Redactor,
+    is_secret_name,
+)
 
 SECRET = "s3cr3t-v4lue"
 PLAIN_NAMES = st.sampled_from(["host", "size", "tokenId", "keyboard", "passwordLength", "author", "secretary"])
@@ -34,6 +42,18 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
 @given(SECRET_NAMES)
 def test_names_of_secrets_are_known_in_every_spelling(name: str) -> None:
     assert is_secret_name(name)
+
+
+WORDS = st.sampled_from([*sorted(_SECRET_WORDS), *chain(*sorted(_SECRET_PAIRS)), "db", "x2"])
+
+
+@given(st.lists(WORDS, min_size=1, max_size=3), st.data())
+def test_each_name_of_a_secret_masks_its_value_in_a_text(words: list[str], data: st.DataObject) -> None:
+    """Texts are searched for parts of such names first."""
+    spelled = [data.draw(st.sampled_from([word, word.upper(), word.title()])) for word in words]
+    name = data.draw(st.sampled_from(["", ".", "_", "-"])).join(spelled)
+    masked = Redactor().text(f"{name}={SECRET} and more") == f"{name}={REDACTED} and more"
+    assert masked is is_secret_name(name)
 
 
 @given(PLAIN_NAMES)

@@ -1,5 +1,4 @@
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import dataclass
 from importlib import resources
 from typing import NamedTuple
@@ -85,26 +84,48 @@ async def test_many_changes_go_in_one_call(connection: Connection) -> None:
     assert len(await every(connection)) == 500
 
 
-@pytest.mark.parametrize("rows", [0, 1, LIST_CHUNK_ROWS, 2 * LIST_CHUNK_ROWS + 1])
-async def test_chunks_bring_every_row_once_and_in_order(connection: Connection, rows: int) -> None:
-    await connection.execute(
-        "INSERT INTO organizations (id, name) SELECT lpad(n::text, 6, '0'), n::text FROM generate_series(1, %s) n",
-        [rows],
-    )
-    chunks = [chunk async for chunk in every.chunks(connection)]
-    assert all(len(chunk) <= LIST_CHUNK_ROWS for chunk in chunks)
-    assert [row.id for chunk in chunks for row in chunk] == [f"{number:06d}" for number in range(1, rows + 1)]
+following = Rows(
+    "following", b"SELECT id, name FROM organizations WHERE id > %(after)s ORDER BY id LIMIT %(limit)s", OrganizationRow
+)
 
 
-async def test_a_stream_left_early_leaves_its_transaction_in_order(connection: Connection) -> None:
-    await connection.execute(
-        "INSERT INTO organizations (id, name) SELECT n::text, n::text FROM generate_series(1, 10000) n"
-    )
-    async with aclosing(every.chunks(connection)) as stream:
-        async for _ in stream:
-            break
-    assert await count(connection) == 10_000
-    assert len([chunk async for chunk in every.chunks(connection)]) == 5
+async def insert_numbers(database: Database, count: int) -> None:
+    """Make organizations whose IDs are numbers."""
+    async with database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO organizations (id, name) SELECT lpad(n::text, 6, '0'), n FROM generate_series(1, %s) AS n",
+            [count],
+        )
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit"),
+    [
+        (0, None),
+        (1, None),
+        (LIST_CHUNK_ROWS, None),
+        (2 * LIST_CHUNK_ROWS + 1, None),
+        (3, 2),
+        (LIST_CHUNK_ROWS + 2, LIST_CHUNK_ROWS + 1),
+        (2 * LIST_CHUNK_ROWS, LIST_CHUNK_ROWS),
+    ],
+)
+async def test_chunks_bring_every_row_once_and_in_order(database: Database, rows: int, limit: int | None) -> None:
+    await insert_numbers(database, rows)
+    chunks = [chunk async for chunk in following.chunks(database.connection, after="", limit=limit)]
+    assert all(0 < len(chunk) <= LIST_CHUNK_ROWS for chunk in chunks)
+    expected = rows if limit is None else limit
+    assert [row.id for chunk in chunks for row in chunk] == [f"{number:06d}" for number in range(1, expected + 1)]
+
+
+async def test_streams_hold_no_connection_while_their_readers_wait(database: Database) -> None:
+    await insert_numbers(database, 2 * LIST_CHUNK_ROWS)
+    streams = [following.chunks(database.connection, after="", limit=None) for _ in range(3 * database.pool.most)]
+    for stream in streams:
+        assert len(await anext(stream)) == LIST_CHUNK_ROWS
+    assert database.pool.used == 0
+    for stream in streams:
+        await stream.aclose()
 
 
 async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connection) -> None:

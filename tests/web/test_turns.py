@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from launchbay.quotas import ACTIVE_S, ALONE, TURN_S, Turns
+from launchbay.quotas import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, Turns
 
 
 async def crowd(turns: Turns, who: str, count: int, done: Counter[str], work_s: float = 0.002) -> None:
@@ -78,3 +78,64 @@ async def test_organizations_that_are_idle_do_not_count() -> None:
     await asyncio.sleep(2 * ACTIVE_S)
     for _ in range(ALONE):
         await asyncio.wait_for(turns.begin("a"), TURN_S / 2)
+
+
+async def test_few_chunks_of_lists_are_read_at_once_even_by_who_is_alone() -> None:
+    chunks = Turns(CHUNKS_ALONE, Turns())
+    ends = [await chunks.begin("a") for _ in range(CHUNKS_ALONE)]
+    waiting = asyncio.create_task(chunks.begin("a"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    ends[0]()
+    await asyncio.wait_for(waiting, TURN_S / 2)
+
+
+async def test_chunks_of_a_flood_rest_while_another_organization_sends_requests_and_no_longer() -> None:
+    requests = Turns()
+    chunks, done = Turns(CHUNKS_ALONE, requests), Counter[str]()
+    flood = asyncio.create_task(crowd(chunks, "flood", 4 * TOGETHER, done))
+    work = asyncio.create_task(crowd(requests, "work", 1, Counter()))
+    await asyncio.sleep(0.1)
+    done.clear()
+    await asyncio.sleep(1.0)
+    besides = done["flood"]
+    work.cancel()
+    await asyncio.sleep(2 * ACTIVE_S)
+    done.clear()
+    await asyncio.sleep(1.0)
+    flood.cancel()
+    await asyncio.wait({flood, work})
+    assert 0 < besides < 0.5 * done["flood"]
+
+
+async def test_who_reads_lists_counts_among_those_that_send_requests() -> None:
+    requests = Turns()
+    end = await Turns(CHUNKS_ALONE, requests).begin("b")
+    under_way = [await requests.begin("a") for _ in range(TOGETHER // 2)]
+    waiting = asyncio.create_task(requests.begin("a"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    for each in (end, *under_way):
+        each()
+    (await asyncio.wait_for(waiting, TURN_S / 2))()
+
+
+async def test_after_a_request_that_started_a_job_a_flood_rests_longer() -> None:
+    turns, done = Turns(), Counter[str]()
+    work = asyncio.create_task(crowd(turns, "work", 1, Counter()))
+
+    async def flood(rest: float) -> float:
+        started_s = asyncio.get_running_loop().time()
+        clients = [asyncio.create_task(one(rest)) for _ in range(6 * TOGETHER)]
+        await asyncio.wait(clients)
+        return asyncio.get_running_loop().time() - started_s
+
+    async def one(rest: float) -> None:
+        end = await turns.begin("flood", rest=rest)
+        await asyncio.sleep(0.01)
+        end()
+        done["flood"] += 1
+
+    usual_s, longer_s = await flood(1.0), await flood(4.0)
+    work.cancel()
+    assert longer_s > 1.5 * usual_s

@@ -29,9 +29,9 @@ A statement of a transaction whose result nobody needs can wait for the next one
 aiosql reads the files. Its own adapter returns untyped rows, so the classes here execute the statements.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from importlib import resources
 from typing import Any, Generic, TypeVar
@@ -145,30 +145,31 @@ class Rows(_Rows[T]):
         """Return all rows. Use `chunks` for lists without a bound."""
         return _all_rows(connection, await self._run(connection, parameters), self._make)
 
-    async def chunks(self, connection: Connection, /, **parameters: Any) -> AsyncGenerator[list[T], None]:
-        """Stream the rows in lists of LIST_CHUNK_ROWS, in constant memory (conformance.md, "Wire" 9).
+    async def chunks(
+        self,
+        lend: Callable[[], AbstractAsyncContextManager[Connection]],
+        /,
+        *,
+        after: Any,
+        limit: int | None,
+        **parameters: Any,
+    ) -> AsyncGenerator[list[T], None]:
+        """Stream the rows after an ID in lists of up to LIST_CHUNK_ROWS ("Wire" 9).
 
-        The next list is fetched while the caller works on this one. The connection must be in a transaction and serves
-        nothing else until the end. Close the stream (`contextlib.aclosing`) if the loop may end early.
+        The statement takes `after` and `limit`, and orders its rows by `id`. Each list comes through a loan of its own:
+        a client that reads slowly, or waits for a turn, holds no connection.
         """
-        make = self._make
-        async with connection.cursor(name=self.name) as cursor:
-            await cursor.execute(self._named, parameters)
-            if self._fields is not None:
-                self._compare(tuple(column.name for column in cursor.description or ()))
-            pending = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
-            try:
-                while chunk := await pending:
-                    if len(chunk) == LIST_CHUNK_ROWS:
-                        pending = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
-                        await asyncio.sleep(0)  # sends the request, and lets other tasks run
-                    yield [make(values) for values in chunk]
-                    if len(chunk) < LIST_CHUNK_ROWS:
-                        return
-            finally:
-                # An abandoned fetch still uses the connection, and cancelling it would break the transaction.
-                if not pending.done():
-                    await asyncio.wait([pending])
+        left = limit
+        while left is None or left > 0:
+            count = LIST_CHUNK_ROWS if left is None else min(left, LIST_CHUNK_ROWS)
+            async with lend() as connection:
+                rows = await self(connection, after=after, limit=count, **parameters)
+            if rows:
+                yield rows
+            if len(rows) < count:
+                return
+            after = rows[-1].id  # type: ignore[attr-defined] # what such a statement orders by
+            left = None if left is None else left - count
 
 
 def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.auth.tokens import hash_token, new_access_token
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import new_id
+from launchbay.quotas import Quota
 from launchbay.store import access_tokens as store
 from launchbay.store import users
 from launchbay.store.access_tokens import ListedTokenRow
@@ -63,6 +64,7 @@ async def create_access_token(
                 "Revoke one that nobody needs.",
                 code="TooMany",
             )
+        await work.admit(organization.id, {Quota.ACCESS_TOKENS: 1})
         token, token_id = new_access_token(), new_id()
         row = await store.insert(
             work.connection,

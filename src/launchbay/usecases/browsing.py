@@ -1,6 +1,5 @@
 """What the console looks at and the API has no call for: compiled manifests, instances of everywhere, families."""
 
-import asyncio
 from dataclasses import dataclass
 
 from launchbay.auth import permissions
@@ -125,7 +124,7 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rows = await store.list_log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)
-    return await asyncio.to_thread(mask_lines, redactor_for(record), rows[::-1])
+    return await mask_lines(redactor_for(record), rows[::-1])
 
 
 async def read_audit_page(

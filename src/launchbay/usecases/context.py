@@ -62,6 +62,7 @@ class AppContext:
     sessions: SessionTokens
     session_lifetime_s: int
     session_idle_s: float
+    given_password_days: float
 
 
 LookedUp = Application | Environment | InstanceRecord | Organization | Role | Service
@@ -103,7 +104,7 @@ class Work:
 
     async def admit_job(self, organization_id: str, *, new_instances: int = 0) -> None:
         """Check the organization's quotas before a job is accepted. Raises BadRequest, Unavailable."""
-        adding = {Quota.QUEUED_JOBS: 0, Quota.JOBS: 1, Quota.JOURNAL_BYTES: 0}
+        adding = {Quota.QUEUED_JOBS: 0, Quota.JOBS: 1, Quota.WAITING_JOBS: 0, Quota.JOURNAL_BYTES: 0}
         if new_instances:
             adding[Quota.INSTANCES] = new_instances
         await self.admit(organization_id, adding)

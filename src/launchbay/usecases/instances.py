@@ -155,13 +155,14 @@ async def list_instances(
     The look-up happens before the first chunk, so that its errors are answers.
     """
     statement, noun = InstanceLists[kind]
-    async with ctx.begin() as work:
+    async with ctx.read() as work:
         await getattr(work.lookup, noun)(of_id, Permission.READ)
-        async with aclosing(
-            statement.chunks(work.connection, of_id=of_id, status=status, name=name, after=after, limit=limit)
-        ) as chunks:
-            async for chunk in chunks:
-                yield chunk
+    lend = ctx.app.database.connection
+    async with aclosing(
+        statement.chunks(lend, of_id=of_id, status=status, name=name, after=after, limit=limit)
+    ) as chunks:
+        async for chunk in chunks:
+            yield chunk
 
 
 NEVER = -1

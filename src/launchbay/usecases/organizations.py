@@ -38,19 +38,16 @@ async def read_audit_entries(
     `by` is a user's id or email address. `about` is an object's id, or a path, which stands for what is below it too.
     Whoever views it sees all of it, so the permission is for anything at all. Raises BadRequest for another `about`.
     """
-    async with ctx.begin() as work:
+    async with ctx.read() as work:
         await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
         by_id = about is not None and is_id(about)
         if about is not None and not by_id and not about.startswith("/"):
             raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
-        statement = store.list_by_object if by_id else store.list_by_organization
-        async with aclosing(
-            statement.chunks(
-                work.connection, organization_id=organization_id, after=after, actor=by, object=about, limit=limit
-            )
-        ) as chunks:
-            async for chunk in chunks:
-                yield chunk
+    statement = store.list_by_object if by_id else store.list_by_organization
+    lend, of = ctx.app.database.connection, {"organization_id": organization_id, "actor": by, "object": about}
+    async with aclosing(statement.chunks(lend, **of, after=after, limit=limit)) as chunks:
+        async for chunk in chunks:
+            yield chunk
 
 
 @dataclass(frozen=True, slots=True)

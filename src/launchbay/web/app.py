@@ -6,7 +6,7 @@ unknown object → 403 → 400 invalid values → 409.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits, address_block
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id
-from launchbay.quotas import CHUNK_TURN_S, Turns
+from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, REST, REST_AFTER_JOB, Turns
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.web import responses
@@ -130,6 +130,7 @@ class Dispatcher:
         self._authenticator = authenticator
         self._services = services
         self._turns = Turns()
+        self._chunk_turns = Turns(CHUNKS_ALONE, self._turns)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request; every exception becomes a response here."""
@@ -149,16 +150,17 @@ class Dispatcher:
                 self._limits.count_address(_address(scope))
             response = await self._respond(scope, headers, body_reader, endpoint, path)
             await body_reader.discard()
+            begin_turn = _begin_nothing
             if isinstance(response, JSONStream) and "tenant" in state:
                 state.pop("end_turn")()
-                response = self._in_turns(response, state["tenant"])
+                begin_turn = partial(self._chunk_turns.begin, state["tenant"], CHUNK_TURN_S)
             if isinstance(response, EventStreamResponse):
                 state["is_stream"] = True
                 still_allowed = partial(self._authenticator.authenticate, headers, _address(scope))
                 with metrics.event_streams.track_inprogress():
                     await write_events(response, scope["method"], receive, send, still_allowed)
             else:
-                await _write(response, scope["method"], receive, send)
+                await _write(response, scope["method"], receive, send, begin_turn)
         except ClientDisconnect:
             state["client_gone"] = True
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
@@ -172,27 +174,6 @@ class Dispatcher:
         finally:
             if (end_turn := state.pop("end_turn", None)) is not None:
                 end_turn()
-
-    def _in_turns(self, response: JSONStream, who: str) -> JSONStream:
-        """Let each chunk of a long list wait for a turn, for what it costs."""
-
-        async def in_turns() -> AsyncIterator[Sequence[Any]]:
-            chunks = aiter(response.chunks)
-            try:
-                while True:
-                    end_turn = await self._turns.begin(who, CHUNK_TURN_S)
-                    try:
-                        chunk = await anext(chunks)
-                    except StopAsyncIteration:
-                        return
-                    finally:
-                        end_turn()
-                    yield chunk
-            finally:
-                if hasattr(chunks, "aclose"):
-                    await chunks.aclose()
-
-        return msgspec.structs.replace(response, chunks=in_turns())
 
     async def _hold_back(self, scope: Scope) -> None:
         """Let whoever has no valid credentials wait, before the refusal."""
@@ -221,7 +202,9 @@ class Dispatcher:
                 if organization_id is not None:
                     self._services.app.quotas.count_request(organization_id)
                 tenant = scope["state"]["tenant"] = organization_id or caller.user_id
-                scope["state"]["end_turn"] = await self._turns.begin(tenant)
+                scope["state"]["end_turn"] = await self._turns.begin(
+                    tenant, rest=REST_AFTER_JOB if endpoint.starts_job else REST
+                )
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None
@@ -268,7 +251,16 @@ def _check_ids(path: Mapping[str, str]) -> None:
             raise NotFound(f"Invalid ID {text[:60]!r}. An ID has 24 lower-case hexadecimal digits.")
 
 
-async def _write(response: BufferedResponse | JSONStream, method: str, receive: Receive, send: Send) -> None:
+BeginTurn = Callable[[], Awaitable[Callable[[], None]]]  # returns what ends the turn
+
+
+async def _begin_nothing() -> Callable[[], None]:
+    return lambda: None
+
+
+async def _write(
+    response: BufferedResponse | JSONStream, method: str, receive: Receive, send: Send, begin_turn: BeginTurn
+) -> None:
     if not isinstance(response, JSONStream):
         media_type, data = responses.encode_buffered(response)
         status = response.status if isinstance(response, HTMLResponse) else 200
@@ -278,23 +270,25 @@ async def _write(response: BufferedResponse | JSONStream, method: str, receive: 
     try:
         if method == "HEAD":
             # The lookup happens with the first chunk, and it may raise.
-            await _next_filled(chunks)
+            await _next_filled(chunks, begin_turn)
             await send(
                 {"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, response.headers)}
             )
             await send({"type": "http.response.body", "body": b""})
         else:
-            await _write_stream(chunks, response.headers, receive, send)
+            await _write_stream(chunks, response.headers, receive, send, begin_turn)
     finally:
         # The iterator may hold a database cursor: release it now, not at garbage collection.
         if hasattr(chunks, "aclose"):
             await chunks.aclose()
 
 
-async def _write_stream(chunks: AsyncIterator[Sequence[Any]], headers: Headers, receive: Receive, send: Send) -> None:
+async def _write_stream(
+    chunks: AsyncIterator[Sequence[Any]], headers: Headers, receive: Receive, send: Send, begin_turn: BeginTurn
+) -> None:
     """Send a list: buffered if it is one chunk, else as a stream that stops when the client disconnects."""
-    first = await _next_filled(chunks)
-    second = await _next_filled(chunks) if first else b""
+    first = await _next_filled(chunks, begin_turn)
+    second = await _next_filled(chunks, begin_turn) if first else b""
     if not second:
         await _send_buffered(send, 200, JSON, b"[" + first + b"]", headers)
         return
@@ -307,18 +301,22 @@ async def _write_stream(chunks: AsyncIterator[Sequence[Any]], headers: Headers, 
             if gone.done():
                 raise ClientDisconnect
             await send({"type": "http.response.body", "body": b"," + chunk, "more_body": True})
-            chunk = await _next_filled(chunks)
+            chunk = await _next_filled(chunks, begin_turn)
         await send({"type": "http.response.body", "body": b"]"})
     finally:
         gone.cancel()
 
 
-async def _next_filled(chunks: AsyncIterator[Sequence[Any]]) -> bytes:
-    """Return the next chunk that has items, encoded, or b"" after the last one."""
-    async for chunk in chunks:
-        if chunk:
-            return responses.encode_items(chunk)
-    return b""
+async def _next_filled(chunks: AsyncIterator[Sequence[Any]], begin_turn: BeginTurn) -> bytes:
+    """Return the next chunk that has items, read and encoded in a turn, or b"" after the last one."""
+    end_turn = await begin_turn()
+    try:
+        async for chunk in chunks:
+            if chunk:
+                return responses.encode_items(chunk)
+        return b""
+    finally:
+        end_turn()
 
 
 async def _send_buffered(send: Send, status: int, media_type: str | None, data: bytes, headers: Headers) -> None:
