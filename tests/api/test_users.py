@@ -130,6 +130,38 @@ async def test_a_password_that_somebody_else_chose_only_leads_to_an_own_one(
     accepted(await api.caller(basic(email, own)).post("users/me/invitations", {"invitation": invited}))
 
 
+async def test_a_password_that_somebody_else_chose_expires(api: Api, visitor: httpx.AsyncClient) -> None:
+    email, own = fresh_email(), "thirteen quiet ferries"
+    body = {"email": email, "name": "Ann", "password": PERSON_PASSWORD}
+    user_id = accepted(await api.post(users(api.organization), body))["id"]
+    async with api.database.connection() as connection:
+        row = await connection.execute(
+            "UPDATE users SET password_expires_at = now() WHERE id = %s"
+            " AND password_expires_at BETWEEN now() + interval '6 days' AND now() + interval '8 days'",
+            [user_id],
+        )
+        assert row.rowcount == 1
+    given = api.caller(basic(email, PERSON_PASSWORD))
+    answer = await given.get("organizations")
+    assert "has expired" in refused(answer, 401, "PasswordExpired")
+    page = await send(visitor, "/console/signIn", email=email, password=PERSON_PASSWORD)
+    assert (page.status, "launchbay_session" in page.answer.headers.get("set-cookie", "")) == (401, False)
+    form = {"email": email, "currentPassword": PERSON_PASSWORD, "newPassword": own, "repeatedPassword": own}
+    same_origin = {"Sec-Fetch-Site": "same-origin"}
+    assert (await visitor.post("/console/newPassword", data=form, headers=same_origin)).status_code == 401
+    refused(await api.caller(basic(email, "another one")).get("organizations"), 401, "NotAuthenticated")
+    accepted(await api.delete(f"{users(api.organization)}/{user_id}"))
+    accepted(await api.post(users(api.organization), body))
+    accepted(await given.get("organizations"))
+
+
+async def test_a_password_of_ones_own_does_not_expire(api: Api) -> None:
+    who = await person(api, "Guest")
+    async with api.database.connection() as connection:
+        await connection.execute("UPDATE users SET password_expires_at = now() WHERE id = %s", [who.id])
+    accepted(await who.get("organizations"))
+
+
 async def test_a_user_without_a_password_gets_a_link_and_cannot_sign_in(api: Api) -> None:
     email = fresh_email()
     created = accepted(await api.post(users(api.organization), {"email": email, "name": "Ann"}))

@@ -4,7 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from launchbay.auth.tokens import GeneratedToken, RefreshTokens
-from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
+from launchbay.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests
+from launchbay.limits import REFRESH_TOKENS
 from launchbay.store import users
 from launchbay.store import users as stored
 from launchbay.store.database import Database
@@ -184,6 +185,19 @@ async def test_tokens_older_than_an_hour_count_no_more_but_revoked_ones_do(world
     assert world.events == []
     await world.generate()
     assert len(world.events) == 1
+
+
+async def test_who_has_very_many_tokens_revokes_one_before_the_next(world: World) -> None:
+    await world.run(
+        "INSERT INTO refresh_tokens (id, user_id, label, token_hash, created_at, expires_at)"
+        f" SELECT lpad(n::text, 24, '0'), '{world.ann}', '', n::text::bytea, now() - interval '1 day', 'infinity'"
+        f" FROM generate_series(1, {REFRESH_TOKENS}) n"
+    )
+    with pytest.raises(BadRequest, match="1000 refresh tokens"):
+        await world.generate()
+    async with world.database.connection() as connection:
+        await world.tokens.revoke(connection, world.ann, f"{1:024}")
+    assert isinstance(await world.generate(), GeneratedToken)
 
 
 async def test_simultaneous_requests_are_counted_one_after_the_other(world: World) -> None:

@@ -8,25 +8,30 @@ controllers, a test says how many reads an object takes until it is ready.
 import asyncio
 import json
 import logging
+import secrets
 import shutil
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from importlib import import_module
 from io import BytesIO
 from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import flask
 import httpx
-import oidc_provider_mock  # type: ignore[import-untyped] # it ships no types
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 from werkzeug.serving import make_server
 
 from launchbay.egress.mail import MailServer
@@ -306,6 +311,7 @@ class Provider:
 
     port: int
     asked: list[Asked] = field(default_factory=list)
+    app: Any = None
 
     @property
     def issuer(self) -> str:
@@ -317,6 +323,24 @@ class Provider:
             answer = await client.put(f"{self.issuer}/users/{subject}", json=claims)
             assert answer.status_code == 204, answer.text
 
+    def logout_token(self, **changes: Any) -> str:
+        """Return a logout token with these claims (Back-Channel Logout 1.0, section 2.4); None leaves one out."""
+        with self.app.test_request_context():
+            self.app.preprocess_request()
+            key = RSAKey.import_key(flask.g.oidc_provider_mock_storage.jwk.as_dict(is_private=True))
+        now = int(time.time())
+        claims = {
+            "iss": self.issuer,
+            "aud": "launchbay",
+            "iat": now,
+            "exp": now + 120,
+            "jti": secrets.token_hex(8),
+            "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
+            **changes,
+        }
+        told = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode({"alg": "RS256", "typ": "logout+jwt"}, told, key)
+
     def token_requests(self) -> list[Asked]:
         return [asked for asked in self.asked if asked.path == "/oauth2/token"]
 
@@ -325,8 +349,9 @@ class Provider:
 def identity_provider(*, is_strict: bool = True) -> Iterator[Provider]:
     """Run a provider that insists on a nonce."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    app = oidc_provider_mock.app(require_nonce=is_strict)
-    provider = Provider(0)
+    # By name and late: it warns, and few tests need it.
+    app = import_module("oidc_provider_mock").app(require_nonce=is_strict)
+    provider = Provider(0, app=app)
     server = make_server("localhost", 0, _recording(app, provider), threaded=True)
     provider.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

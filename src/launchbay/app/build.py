@@ -316,6 +316,7 @@ def _assemble(
         sessions=sessions,
         session_lifetime_s=settings.session_lifetime_s,
         session_idle_s=settings.session_idle_s,
+        given_password_days=settings.given_password_days,
     )
     approvals = PendingApprovals(database, clock)
     deps = RuntimeDeps(

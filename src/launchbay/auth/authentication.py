@@ -182,6 +182,12 @@ class BasicAuthentication:
                 account = None if row is None else Actor(row.id, row.email, row.name, address, Method.BASIC)
                 await self._throttle.failed(attempt, account)
                 raise NotAuthenticated(_WRONG, "Check both and try again.")
+        if row.is_expired:
+            raise NotAuthenticated(
+                "The password that somebody chose for you has expired.",
+                "Ask an administrator to remove the account, and to add you again.",
+                code="PasswordExpired",
+            )
         self._throttle.succeeded(credentials.email, address)
         if self._passwords.needs_rehash(stored):
             renewed = await self._passwords.hash(credentials.password)

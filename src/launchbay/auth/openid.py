@@ -12,6 +12,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,15 +26,16 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
-from launchbay.clock import Clock
+from launchbay.clock import Clock, from_ms
 from launchbay.egress.http import EgressClient
-from launchbay.errors import EgressFailed, NotAuthenticated, Unavailable
+from launchbay.errors import BadRequest, EgressFailed, NotAuthenticated, Unavailable
 from launchbay.limits import (
     NAME_CHARS,
     OPENID_ATTEMPT_S,
     OPENID_GROUPS,
     OPENID_KEYS_REFRESH_S,
     OPENID_LEEWAY_S,
+    OPENID_LOGOUT_S,
     OPENID_METADATA_S,
     OPENID_RESPONSE_BYTES,
     OPENID_SUBJECT_CHARS,
@@ -150,8 +152,23 @@ async def verify_claims(
 async def _verify_claims_once(
     token: object, metadata: ProviderMetadata, client_id: str, nonce: str, clock: Clock
 ) -> dict[str, Any]:
+    essential: jwt.ClaimsOption = {"essential": True}
+    claims = await _signed_claims(token, metadata, client_id, clock, sub=essential, exp=essential, nonce=essential)
+    if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
+        raise ValueError("the nonce is that of another attempt")
+    if claims.get("azp", client_id) != client_id:
+        raise ValueError("the token was made for another client")
+    if not isinstance(claims["sub"], str) or not 0 < len(claims["sub"]) <= OPENID_SUBJECT_CHARS:
+        raise ValueError("the subject is missing or too long")
+    return claims
+
+
+async def _signed_claims(
+    token: object, metadata: ProviderMetadata, client_id: str, clock: Clock, **more: jwt.ClaimsOption
+) -> dict[str, Any]:
+    # The claims of a token that the provider signed for us. Raises JoseError and others, and Unavailable without keys.
     if not isinstance(token, str):
-        raise TypeError("the ID token isn't a string")
+        raise TypeError("the token isn't a string")
     endpoints = await metadata.endpoints()
     key_id = jws.extract_compact(token.encode()).headers().get("kid")
 
@@ -165,19 +182,27 @@ async def _verify_claims_once(
         leeway=OPENID_LEEWAY_S,
         iss={"essential": True, "value": endpoints.issuer},
         aud={"essential": True, "value": client_id},
-        sub={"essential": True},
-        exp={"essential": True},
         iat={"essential": True},
-        nonce={"essential": True},
+        **more,
     )
     registry.validate(claims)
-    if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
-        raise ValueError("the nonce is that of another attempt")
-    if claims.get("azp", client_id) != client_id:
-        raise ValueError("the token was made for another client")
-    if not isinstance(claims["sub"], str) or not 0 < len(claims["sub"]) <= OPENID_SUBJECT_CHARS:
-        raise ValueError("the subject is missing or too long")
     return dict(claims)
+
+
+_LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
+
+
+@dataclass(frozen=True, slots=True)
+class Logout:
+    """A logout at the provider.
+
+    It ends a session there, all sessions of a subject, or one session of a subject.
+    """
+
+    issuer: str
+    subject: str | None
+    session: str | None
+    at: datetime
 
 
 _PURPOSE = "openid sign-in"
@@ -201,7 +226,8 @@ class OpenIdClient:
 class Identity:
     """Who the provider says somebody is; `email` is empty unless the provider has verified it.
 
-    `groups` is None where they are not asked for, or the provider has sent only a reference to them.
+    `groups` is None where they are not asked for, or the provider has sent only a reference to them. `session` is the
+    ID of the session at the provider, if it has one.
     """
 
     issuer: str
@@ -209,6 +235,7 @@ class Identity:
     email: str
     name: str
     groups: frozenset[str] | None = None
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +300,35 @@ class OpenIdProvider:
         if wanted - claims.keys() and isinstance(tokens.get("access_token"), str):
             claims = {**await self._user_info(claims["sub"], tokens["access_token"]), **claims}
         return self._identity(claims)
+
+    async def read_logout(self, token: str) -> Logout:
+        """Return what a logout token says (OpenID Connect Back-Channel Logout 1.0, section 2.6).
+
+        Raises BadRequest for any other token, Unavailable while the provider's keys cannot be had.
+        """
+        try:
+            claims = await _signed_claims(token, self._metadata, self._client.client_id, self._clock)
+            return self._logout(claims)
+        except (JoseError, ValueError, TypeError, AssertionError) as error:
+            log.warning("openid.logout_refused", reason=str(error) or type(error).__name__)
+            raise BadRequest(
+                "This isn't a valid logout token of the identity provider.",
+                "Look at the server's log for the reason.",
+                code="InvalidLogoutToken",
+            ) from None
+
+    def _logout(self, claims: Mapping[str, Any]) -> Logout:
+        subject, session = claims.get("sub"), _session(claims)
+        events = claims.get("events")
+        if "nonce" in claims or not isinstance(events, dict) or not isinstance(events.get(_LOGOUT_EVENT), dict):
+            raise ValueError("it is another kind of token")
+        if subject is None and session is None:
+            raise ValueError("it names neither a subject nor a session")
+        if subject is not None and not isinstance(subject, str):
+            raise ValueError("the subject isn't a string")
+        if claims["iat"] < self._clock.now().timestamp() - OPENID_LOGOUT_S:
+            raise ValueError("it is too old")
+        return Logout(self._client.issuer, subject, session, from_ms(int(claims["iat"] * 1000)))
 
     def _oauth(self) -> Any:
         client = self._client
@@ -340,6 +396,7 @@ class OpenIdProvider:
             str(email).strip() if is_verified else "",
             name.strip() if isinstance(name, str) else "",
             _groups(claims, self._client.groups_claim),
+            _session(claims) or "",
         )
 
 
@@ -354,6 +411,11 @@ def _groups(claims: Mapping[str, Any], claim: str) -> frozenset[str] | None:
         log.warning("openid.groups_ignored", claim=claim)
         return None
     return frozenset(group for group in found if isinstance(group, str) and 0 < len(group) <= NAME_CHARS)
+
+
+def _session(claims: Mapping[str, Any]) -> str | None:
+    found = claims.get("sid")
+    return found if isinstance(found, str) and 0 < len(found) <= OPENID_SUBJECT_CHARS else None
 
 
 def _shown(text: str) -> str:

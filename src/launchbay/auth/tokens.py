@@ -27,7 +27,7 @@ from launchbay import limits
 from launchbay.auth.permissions import ActingToken, Actor, Method
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
-from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
+from launchbay.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id, new_id
 from launchbay.store import access_tokens, keys, users
 from launchbay.store.database import Connection, Database
@@ -298,7 +298,9 @@ class RefreshTokens:
     """Generates, revokes and redeems refresh tokens."""
 
     async def generate(self, connection: Connection, user_id: str, label: str) -> GeneratedToken | TooManyRequests:
-        """Make a token, in a transaction. Raises NotAuthenticated when the account is gone or disabled.
+        """Make a token, in a transaction.
+
+        Raises NotAuthenticated when the account is gone or disabled, BadRequest when it has too many tokens.
 
         After too many within the hour (conformance.md, "Authentication") the error is the result, to be raised after
         the transaction: the block itself must be committed.
@@ -313,6 +315,12 @@ class RefreshTokens:
             await users.block_generation(connection, user_id=user_id, seconds=limits.REFRESH_TOKEN_BLOCK_S)
             _report("generation of refresh tokens blocked", user_id, state.recent)
             return _blocked(limits.REFRESH_TOKEN_BLOCK_S)
+        if state.valid >= limits.REFRESH_TOKENS:
+            raise BadRequest(
+                f"You have {limits.REFRESH_TOKENS} refresh tokens, which is the limit.",
+                "Revoke those that nobody needs.",
+                code="TooMany",
+            )
         if state.recent >= limits.REFRESH_TOKENS_SUSPICIOUS:
             _report("many refresh tokens", user_id, state.recent + 1)
         token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)

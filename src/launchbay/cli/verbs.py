@@ -22,6 +22,7 @@ _NAMES = {
     "change_password": "account change-password",
     "clone_environment": "environment clone",
     "decline_membership": "invitation decline",
+    "end_provider_sessions": "page provider-logout",
     "explain_permission": "permission explain",
     "forget_host_key": "organization forget-host-key",
     "finish_sign_in": "page finish-sign-in",

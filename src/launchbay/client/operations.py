@@ -1153,6 +1153,14 @@ class Operations:
     ) -> Call[str]:
         """Complete the sign-in at the provider and show a new refresh token once."""
 
+    @operation(
+        OperationSpec(
+            "POST", "/signIn/openid/logout", media_type="application/x-www-form-urlencoded", public=True, is_camel=False
+        )
+    )
+    def end_provider_sessions(self, *, logout_token: str) -> Call[None]:
+        """End console sessions after a logout at the OpenID Connect provider."""
+
     # Health
 
     @operation(OperationSpec("GET", "/health/live", public=True))

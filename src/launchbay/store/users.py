@@ -70,6 +70,7 @@ class CredentialsRow(NamedTuple):
     password_hash: str | None
     enabled: bool
     access_stamp: int
+    is_expired: bool
     second_factor: str
 
 
@@ -163,6 +164,7 @@ get_by_session = _sql.row("get_by_session", User)
 list_sessions_by_user = _sql.rows("list_sessions_by_user", ConsoleSessionRow)
 delete_session_by_token = _sql.change("delete_session_by_token")
 delete_session = _sql.change("delete_session")
+end_provider_sessions = _sql.rows("end_provider_sessions", User)
 end_credentials = _sql.change("end_credentials")
 delete_expired_sessions = _sql.change("delete_expired_sessions")
 
@@ -177,8 +179,12 @@ redeem_invitation = _sql.row("redeem_invitation", User)
 
 
 class GenerationState(NamedTuple):
-    """How many tokens the user generated recently, and for how many seconds generation is blocked."""
+    """The user's refresh tokens.
 
+    How many are valid, how many were generated recently, and for how many seconds generation is blocked.
+    """
+
+    valid: int
     recent: int
     blocked_s: int
 

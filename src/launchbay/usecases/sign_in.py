@@ -3,15 +3,15 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from launchbay.auth import permissions
-from launchbay.auth.openid import Identity, OpenIdProvider
+from launchbay.auth.openid import Identity, Logout, OpenIdProvider
 from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.tokens import Session, hash_token
 from launchbay.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id, new_id
-from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS
+from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS, OPENID_LEEWAY_S
 from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, users
 from launchbay.store.database import Connection, unique_violation_as
@@ -258,8 +258,11 @@ async def require_own_password(connection: Connection, user_id: str) -> None:
         )
 
 
-async def open_session(ctx: Context) -> Session:
-    """Return a new session for the caller, who has just signed in. Raises NotAuthenticated for a disabled account."""
+async def open_session(ctx: Context, identity: Identity | None = None) -> Session:
+    """Return a new session for the caller, who has just signed in.
+
+    `identity` is who the provider says that this is. Raises NotAuthenticated for a disabled account.
+    """
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
@@ -271,6 +274,8 @@ async def open_session(ctx: Context) -> Session:
             token_hash=hash_token(token),
             address=ctx.actor.address,
             lifetime_s=ctx.app.session_lifetime_s,
+            issuer=None if identity is None else identity.issuer,
+            provider_session=None if identity is None else identity.session,
         )
         await work.audit_own("open_session", permissions.user(caller.id))
     return Session(token, ctx.app.session_lifetime_s)
@@ -288,6 +293,29 @@ async def authenticate_session(app: AppContext, token: str, address: str) -> Act
     if user is None:
         raise NotAuthenticated("The session has ended.", "Sign in again.")
     return Actor(user.id, user.email, user.name, address, Method.CONSOLE)
+
+
+async def end_provider_sessions(app: AppContext, logout: Logout, address: str) -> None:
+    """End the console sessions that a logout at the provider concerns.
+
+    Tokens for programs stay.
+    """
+    async with app.database.transaction() as connection:
+        ended = await users.end_provider_sessions(
+            connection,
+            issuer=logout.issuer,
+            subject=logout.subject,
+            provider_session=logout.session,
+            until=logout.at + timedelta(seconds=OPENID_LEEWAY_S),
+        )
+        for user in ended:
+            await app.audit.record_own(
+                connection,
+                _actor(user, address),
+                "close_session",
+                str(permissions.user(user.id)),
+                after={"by": "identity provider"},
+            )
 
 
 async def close_session(ctx: Context, token: str) -> None:

@@ -127,7 +127,9 @@ async def create_user(
             if password_hash is None:
                 invitation = await invite(work.connection, user_id)
             else:
-                await users.mark_password_given(work.connection, id=user_id)
+                await users.mark_password_given(
+                    work.connection, id=user_id, lifetime_s=ctx.app.given_password_days * 86_400
+                )
         require_assignment(work, organization_id, user_id, wanted)
         role_ids = [role.id for role in wanted]
         if existing is None:

@@ -1,6 +1,7 @@
 -- name: get_credentials
 -- What a sign-in is verified against. `email` is in canonical form, as in every statement here.
 SELECT id, email, name, password_hash, enabled, access_stamp,
+       password_origin = 'given' AND coalesce(password_expires_at <= now(), false) AS is_expired,
        CASE WHEN EXISTS (SELECT FROM second_factors f WHERE f.user_id = users.id) THEN 'held'
             WHEN EXISTS (SELECT FROM memberships m JOIN organizations o ON o.id = m.organization_id
                          WHERE m.user_id = users.id AND o.requires_second_factor) THEN 'missing'
@@ -21,7 +22,10 @@ UPDATE users SET password_hash = %(password_hash)s, access_stamp = nextval('acce
 WHERE id = %(id)s;
 
 -- name: mark_password_given
-UPDATE users SET password_origin = 'given' WHERE id = %(id)s;
+-- A lifetime of 0 has no end.
+UPDATE users SET password_origin = 'given',
+                 password_expires_at = CASE WHEN %(lifetime_s)s::float8 > 0 THEN now() + %(lifetime_s)s * interval '1 second' END
+WHERE id = %(id)s;
 
 -- name: is_password_given
 SELECT password_origin = 'given' FROM users WHERE id = %(id)s;
@@ -169,8 +173,9 @@ SELECT id FROM users WHERE id = %(user_id)s FOR UPDATE;
 DELETE FROM users WHERE id = %(user_id)s;
 
 -- name: insert_session
-INSERT INTO console_sessions (id, user_id, token_hash, address, expires_at)
-VALUES (%(id)s, %(user_id)s, %(token_hash)s, %(address)s, now() + %(lifetime_s)s * interval '1 second');
+INSERT INTO console_sessions (id, user_id, token_hash, address, expires_at, issuer, provider_session)
+VALUES (%(id)s, %(user_id)s, %(token_hash)s, %(address)s, now() + %(lifetime_s)s * interval '1 second', %(issuer)s,
+        %(provider_session)s);
 
 -- name: get_by_session
 -- Who is behind a session that has not ended. Its use is written down once in a tenth of the time that it may rest.
@@ -195,6 +200,20 @@ DELETE FROM console_sessions WHERE token_hash = %(token_hash)s;
 
 -- name: delete_session
 DELETE FROM console_sessions WHERE id = %(id)s AND user_id = %(user_id)s;
+
+-- name: end_provider_sessions
+-- The sessions that a logout at the provider ends: of one session there, of one subject, or of both. Sessions opened after
+-- `until` stay, so that nobody ends them with an old logout.
+WITH ended AS (
+    DELETE FROM console_sessions
+    WHERE issuer = %(issuer)s AND created_at <= %(until)s
+      AND (%(subject)s::text IS NULL OR user_id IN (
+          SELECT user_id FROM identities WHERE issuer = %(issuer)s AND subject = %(subject)s))
+      AND (%(provider_session)s::text IS NULL OR provider_session = %(provider_session)s
+           OR provider_session = '' AND %(subject)s::text IS NOT NULL)
+    RETURNING user_id
+)
+SELECT id, email, name, enabled, created_at FROM users WHERE id IN (SELECT user_id FROM ended) ORDER BY id;
 
 -- name: end_credentials
 -- Whatever somebody is signed in with ends: sessions of the console, refresh tokens, session tokens, access tokens.
@@ -245,10 +264,11 @@ RETURNING u.id, u.email, u.name, u.enabled, u.created_at;
 SELECT id FROM users WHERE id = %(user_id)s AND enabled FOR NO KEY UPDATE;
 
 -- name: get_generation_state
--- How many tokens a user has generated in the last hour, or since the last block ended, and for how many more seconds
+-- How many valid tokens a user has, how many the user has generated in the last hour, or since the last block ended, and for how many more seconds
 -- generation is blocked (0: it is not). A statement of its own: one that waited for the lock itself would count what was
 -- there before the wait.
-SELECT (SELECT count(*) FROM refresh_tokens t
+SELECT (SELECT count(*) FROM refresh_tokens t WHERE t.user_id = u.id AND t.revoked_at IS NULL AND t.expires_at > now()) AS valid,
+       (SELECT count(*) FROM refresh_tokens t
         WHERE t.user_id = u.id AND t.created_at > greatest(now() - interval '1 hour', u.tokens_blocked_until)) AS recent,
        greatest(0, coalesce(ceil(extract(epoch FROM u.tokens_blocked_until - now())), 0))::integer AS blocked_s
 FROM users u WHERE u.id = %(user_id)s;

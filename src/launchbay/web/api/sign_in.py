@@ -10,6 +10,7 @@ import msgspec
 
 from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.cookies import sent_cookie, session_cookie, session_cookies, set_cookie
+from launchbay.auth.openid import Identity
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S, REFRESH_TOKEN_LABEL_CHARS
@@ -239,7 +240,7 @@ async def finish_sign_in(request: Request[None, CallbackQuery]) -> Response:
         actor = await sign_in.sign_in_with_identity(app, openid.account_policy, identity, request.address)
         is_for_console = sent_cookie(cookies, _TO_COOKIE, secure=secure) == CONSOLE
         ctx = Context(app, actor)
-        shown = await (_opened_console(request, ctx) if is_for_console else show_new_token(ctx, ""))
+        shown = await (_opened_console(request, ctx, identity) if is_for_console else show_new_token(ctx, ""))
     except LaunchbayError as error:
         shown = page("notice.html", error, heading="Sign in")
     assert isinstance(shown, HTMLResponse)
@@ -248,10 +249,23 @@ async def finish_sign_in(request: Request[None, CallbackQuery]) -> Response:
     return msgspec.structs.replace(shown, headers=(*shown.headers, *over))
 
 
-async def _opened_console(request: Request[None, CallbackQuery], ctx: Context) -> Response:
-    session = await sign_in.open_session(ctx)
+async def _opened_console(request: Request[None, CallbackQuery], ctx: Context, identity: Identity) -> Response:
+    session = await sign_in.open_session(ctx, identity)
     cookie = session_cookie(session.token, session.expires_in_s, secure=request.deps.is_secure)
     return HTMLResponse("", 303, (("Location", "/console"), ("Set-Cookie", cookie)))
+
+
+class LogoutForm(msgspec.Struct):
+    """What the provider sends (OpenID Connect Back-Channel Logout 1.0, section 2.5)."""
+
+    logout_token: str
+
+
+@openid_routes.post(f"{START}/logout", public=True, body=FormBody(), statuses=(404,))
+async def end_provider_sessions(request: Request[LogoutForm, None]) -> None:
+    """End console sessions after a logout at the OpenID Connect provider."""
+    logout = await _configured(request).provider.read_logout(request.body.logout_token)
+    await sign_in.end_provider_sessions(request.deps.app, logout, request.address)
 
 
 def _configured(request: Request[Any, Any]) -> OpenIdSignIn:
