@@ -65,6 +65,16 @@ FILES = {
 }
 
 
+def test_the_warnings_of_an_applied_manifest_are_printed(organization: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "applications" / "shop" / "manifest.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("launch: {steps: [{one: {action: wait, parameters: {dealy: 1, delay: 0}}}]}\n")
+    told = organization.run("apply", str(tmp_path), "--yes")
+    assert told.exit_code == 0
+    assert "Warning: shop, line 1, column " in told.stderr
+    assert "[UnknownStepParameter]" in told.stderr
+
+
 @pytest.fixture
 def organization(cli: Shell, request: pytest.FixtureRequest) -> Shell:
     """Commands in an organization of its own, named after the test."""

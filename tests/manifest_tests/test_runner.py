@@ -391,6 +391,38 @@ def test_what_the_environment_lacks_is_told_in_one_sentence_each(tmp_path: Path)
         assert said in found
 
 
+NEEDY = """
+    application:
+      interfaces: EXPOSED
+      components:
+        web:
+          type: workflow.Instance
+          required: [db]
+          interfaces: { db: { host: consume-signal(string) } }
+          configuration: { configuration.workflows: { launch: { steps: [] } } }
+"""
+NEEDED = NEEDY.replace("EXPOSED", "{ db: { host: bind(web#db.host) } }")
+AROUND = """
+    application:
+      components:
+        child:
+          type: reference.Submodule
+          interfaces: { db: { host: consume-signal(string) } }
+          configuration: { __locator.application-id: child }
+"""
+
+
+def test_a_required_interface_without_a_binding_refuses_the_launch_unless_only_a_parent_can_bind_it(
+    tmp_path: Path,
+) -> None:
+    [found] = told(tmp_path, NEEDY.replace("EXPOSED", "{}"), "tests: {a: [launch]}")
+    assert "Component 'web' requires the interface 'db' (host), but nothing is bound to it." in found
+    assert told(tmp_path, NEEDED, "tests: {a: [launch]}") == []
+    tests = "applications: {child: child.yml}\ntests: {a: [launch]}"
+    [found] = told(tmp_path, AROUND, tests, {"child.yml": NEEDED})
+    assert "Submodule child: Component 'web' requires the interface 'db' (host)" in found
+
+
 def test_a_policy_of_the_environment_counts(tmp_path: Path) -> None:
     tests = """
         environment: { policies: { provisionVms.targetQuantity: 5, dry-run.execrun.stdout: bay } }

@@ -18,7 +18,15 @@ from launchbay.cli.connection import OUTPUTS, Connection, connect
 from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import inputs, parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, printable, show, show_one_of_many
+from launchbay.cli.output import (
+    CommandFailed,
+    ExitCode,
+    RemoteCommand,
+    print_warning,
+    printable,
+    show,
+    show_one_of_many,
+)
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import NotFound, Operations
 from launchbay.client.core import Call
@@ -186,8 +194,7 @@ def follow(
 def _upload(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     document = answer(connection, call)
     for found in document.get("warnings", ()):
-        place = f"line {found['line']}, column {found['column']}"
-        click.echo(printable(f"Warning: {place}: {found['message']} [{found['code']}]"), err=True)
+        print_warning(found["message"], found["line"], found["column"], found["code"])
     if connection.output == "table":
         document.pop("warnings", None)
     show(document, connection.output)

@@ -26,6 +26,12 @@ from launchbay.client import (
 from launchbay.errors import LaunchbayError
 
 
+def print_warning(message: str, line: int, column: int, code: str, *, application: str = "") -> None:
+    """Print a warning about a manifest to standard error."""
+    where = f"{application}, line" if application else "line"
+    click.echo(printable(f"Warning: {where} {line}, column {column}: {message} [{code}]"), err=True)
+
+
 def show_one_of_many(value: Any, output: str) -> None:
     """Print one document of a stream: JSON as one line, YAML as a separate document."""
     if output == "json":

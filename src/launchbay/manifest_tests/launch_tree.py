@@ -1,11 +1,12 @@
 """The application of a test with its submodules: what a launch decides at every level (language §7 and §8)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from launchbay.errors import BadRequest
 from launchbay.limits import SUBMODULE_LEVELS
+from launchbay.manifest.bindings import provided_needs, unbound_requirements
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import LOCATOR, SERVICE, SUBMODULE, CompiledManifest
 from launchbay.manifest.services import Shape, required_providers, service_shape, unmet_needs
@@ -48,7 +49,8 @@ class Fixtures:
     def plan_tree(self, manifest: CompiledManifest, parameters: Mapping[str, Any]) -> LaunchTree:
         """Return the plan of an application. Raises BadRequest with all problems that prevent its launch."""
         tree = self._plan_node((), manifest, parameters)
-        problems = [problem for each in tree.walk() for problem in self._problems(each)]
+        # A test plays the parent, so that children can be tested alone.
+        problems = [*_unbound(tree, manifest.needs), *(text for each in tree.walk() for text in self._problems(each))]
         if problems:
             raise BadRequest(*problems, code="CannotLaunch")
         return tree
@@ -118,7 +120,7 @@ class Fixtures:
         return {**DEFAULT_SERVICES.get(interface, {}), **self.services.get(interface, {})}.get(pin)
 
     def _problems(self, tree: LaunchTree) -> list[str]:
-        where = f"Submodule {'.'.join(tree.path)}: " if tree.path else ""
+        where = _prefix(tree)
         problems = unmet_needs(tree.manifest, self.view)
         for path in sorted(required_providers(tree.manifest)):
             component = tree.manifest.components[path]
@@ -128,3 +130,15 @@ class Fixtures:
                     f"Component {path!r} needs a service with {interfaces}. Add it to 'services' of 'environment'."
                 )
         return [f"{where}{problem}" for problem in problems]
+
+
+def _prefix(tree: LaunchTree) -> str:
+    return f"Submodule {'.'.join(tree.path)}: " if tree.path else ""
+
+
+def _unbound(tree: LaunchTree, provided: Collection[str]) -> Iterator[str]:
+    """Yield the required interfaces without a binding, at every level."""
+    for problem in unbound_requirements(tree.manifest, provided):
+        yield f"{_prefix(tree)}{problem}"
+    for path, child in tree.children.items():
+        yield from _unbound(child, provided_needs(tree.manifest, tree.manifest.components[path], provided))

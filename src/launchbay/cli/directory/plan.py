@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from launchbay.cli.directory.contents import Application, Contents, NamedRevision, Source, yaml_text
-from launchbay.cli.output import ObjectNotFound
+from launchbay.cli.output import ObjectNotFound, print_warning
 from launchbay.client import Client
 from launchbay.client.types import ApplicationDocument, Marker, Property, RevisionDocument
 from launchbay.manifest.reader import read
@@ -305,7 +305,8 @@ class Plan:
         self._organization.applications[name] = created.id
 
     def _replace_manifest(self, name: str, text: str) -> None:
-        self._client.replace_manifest(self._organization.applications[name], text)
+        for found in self._client.replace_manifest(self._organization.applications[name], text).warnings:
+            print_warning(found.message, found.line, found.column, found.code, application=name)
 
     def _set_source(self, name: str, url: str) -> None:
         self._client.set_manifest_source(self._organization.applications[name], url=url)
