@@ -16,6 +16,9 @@ _PREVIEWS = {"preview_launch": "launch_application", "preview_configuration": "r
 # What the whole body of an operation is called where it has no fields.
 _BODIES = {
     "run_workflow": "parameters",
+    "put_application_labels": "labels",
+    "put_environment_labels": "labels",
+    "put_instance_labels": "labels",
     "put_user_data": "user_data",
     "assign_roles": "roles",
     "revoke_roles": "roles",

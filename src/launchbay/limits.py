@@ -61,10 +61,20 @@ READY_S = 2.0  # for the database's response to a readiness check
 LIST_CHUNK_ROWS = 2_000
 LIST_CHUNK_BYTES = 128 * KIB  # of texts in one chunk of a list, masked together
 LIST_LIMIT_MAX = 10_000
+PAGE_ROWS = 100  # of a list that always has pages, by default
+PAGE_ROWS_MAX = 1_000
+FILTER_VALUES = 100  # of one filter of a list
+SEARCH_WORDS = 10
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
 HISTORY_STEPS_BYTES = 2 * MIB  # of the steps of these jobs; only …/jobs lists older ones
 JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS steps
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
+
+# Labels.
+LABELS = 32  # of one object
+LABEL_NAME_CHARS = 63
+LABEL_VALUE_CHARS = 128
+LABEL_SELECTOR_CHARS = 2_000
 
 # Live events of instances.
 EVENT_STREAMS = 1_000  # open at the same time, in one process

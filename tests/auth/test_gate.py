@@ -1,6 +1,7 @@
 """The gate against a slow, obvious model of the rules, and the cases that the design page spells out."""
 
 import itertools
+import re
 import time
 
 import pytest
@@ -187,6 +188,25 @@ def test_the_gate_decides_as_the_model_does(grants: Grants, permission: Permissi
 def test_another_role_never_takes_anything_away(held: Grants, added: Grants, touched: list[Resource]) -> None:
     if decide(held, LAUNCH, tuple(touched)).allowed:
         assert decide(Grants(added.roles + held.roles), LAUNCH, tuple(touched)).allowed
+
+
+def _like(pattern: str, text: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace("%", ".*"), text) is not None
+
+
+@given(_grants, st.sampled_from(_NAMES), st.sampled_from(_NAMES), st.sampled_from(_NAMES))
+def test_lists_have_the_instances_that_the_gate_allows(grants: Grants, app: str, instance: str, place: str) -> None:
+    found = gate.instance_patterns([entry for role in grants.roles for entry in role.entries], Permission.READ)
+    listed = found is None or any(
+        _like(a, app) and _like(i, instance) and _like(e, place) for a, i, e in zip(*found, strict=True)
+    )
+    touched = (permissions.instance(app, instance), permissions.environment(place))
+    assert listed == decide(grants, Permission.READ, touched).allowed
+
+
+def test_characters_with_a_meaning_for_the_database_stand_for_themselves_in_a_list() -> None:
+    found = gate.instance_patterns([entry(Permission.READ, "/applications/a_%/*")], Permission.READ)
+    assert found == (["a\\_\\%"], ["%"], ["%"])
 
 
 def entry(permission: Permission, *patterns: str) -> Entry:

@@ -443,6 +443,18 @@ async def put_user_data(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.launched()}/userData", {"ticket": "OPS-17"})
 
 
+async def put_instance_labels(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.launched()}/labels", {"team": "web"})
+
+
+async def put_application_labels(stage: Stage) -> Call:
+    return partial(stage.api.put, f"applications/{await stage.api.application(MANIFEST)}/labels", {"team": "web"})
+
+
+async def put_environment_labels(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/labels", {"team": "web"})
+
+
 async def delete_instance(stage: Stage) -> Call:
     return partial(stage.api.delete, f"instances/{await stage.settled('Destroyed')}")
 
@@ -515,6 +527,7 @@ SCENARIOS: dict[str, Scenario] = {
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at,
+        put_instance_labels, put_application_labels, put_environment_labels,
         create_webhook, update_webhook, delete_webhook, forget_host_key,
     )
 }  # fmt: skip

@@ -372,7 +372,15 @@ REFERENCE_INSTANCE = {
     *("id", "name", "version", "parameters", "status", "ownerId", "workflowHistory", "returnValues"),
     *("applicationId", "environmentId", "components"),
 }
-ADDED_TO_INSTANCE = {"errorMessage", "lastFailure", "availableWorkflows", "destroyAt", "userData", "createdAt"}
+ADDED_TO_INSTANCE = {
+    "errorMessage",
+    "lastFailure",
+    "availableWorkflows",
+    "destroyAt",
+    "userData",
+    "createdAt",
+    "labels",
+}
 # The operation → a request, and the keys of its answer: a set for an object, a list with one for an array of them.
 ANSWERS: dict[str, tuple[Ask, set[str] | list[set[str]]]] = {
     "list_organizations": (lambda api, ids: api.get("organizations"), [NAMED]),

@@ -17,10 +17,11 @@ The text of a role is a YAML list of entries, each a permission name with a list
 as events, with bounds, and constructs nothing: no document costs more than its length.
 """
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 import yaml
 
@@ -112,6 +113,48 @@ def holds(grants: Grants, permission: Permission) -> bool:
     if scope is not None and not any(entry.patterns for entry in scope.entries if entry.permission is permission):
         return False
     return any(entry.patterns for _, entry in grants.entries_for(permission))
+
+
+class InstancePatterns(NamedTuple):
+    """Patterns of LIKE. An instance is allowed if its IDs match those at one index."""
+
+    applications: list[str]
+    instances: list[str]
+    environments: list[str]
+
+
+def instance_patterns(entries: Iterable[Entry], permission: Permission) -> InstancePatterns | None:
+    """Return for which instances and environments the entries allow an operation.
+
+    None is all of them. It decides as `decide` does, for lists whose database must do it.
+    """
+    found = InstancePatterns([], [], [])
+    for entry in entries:
+        if entry.permission is not permission:
+            continue
+        has_environments = any(pattern.concerns("environments") for pattern in entry.patterns)
+        environments = [each for pattern in entry.patterns for each in _ids_of(pattern, "environments")]
+        for pattern in entry.patterns:
+            for application, instance in _ids_of(pattern, "applications", "instances"):
+                for [environment] in environments if has_environments else [["%"]]:
+                    if application == instance == environment == "%":
+                        return None
+                    found.applications.append(application)
+                    found.instances.append(instance)
+                    found.environments.append(environment)
+    return found
+
+
+def _ids_of(pattern: Pattern, *kinds: str) -> Iterator[list[str]]:
+    """Yield patterns of LIKE for the IDs in covered paths `/kind/ID/kind/ID…`."""
+    segments = pattern.segments
+    if pattern.covers_below:
+        segments = (*segments, *("*",) * (2 * len(kinds) - len(segments)))
+    if len(segments) == 2 * len(kinds) and all(map(permissions.segment_matches, segments[::2], kinds)):
+        yield [_LIKE.sub(r"\\\g<0>", segment).replace("*", "%") for segment in segments[1::2]]
+
+
+_LIKE = re.compile(r"[\\%_]")
 
 
 def explain(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> tuple[Decision, str]:

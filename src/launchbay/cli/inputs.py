@@ -204,7 +204,7 @@ _NAMED = {
     "zone",
 }
 _LISTS = {"environments": "environment", "services": "service"}
-_MAPPINGS = {"parameters", "arguments", "user_data"}
+_MAPPINGS = {"parameters", "arguments", "user_data", "labels"}
 _METAVARS = {"properties": "PROPERTY..."}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
@@ -308,7 +308,9 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         return click.Option([flag], required=not is_optional, help=about, **default)
     hint, metavar = _hint(name, kind)
     multiple = get_origin(kind) in {Sequence, Mapping}
-    short = ["-p"] if name in _MAPPINGS and multiple else ["--name"] if name == "instance_name" else []
+    short = ["--name"] if name == "instance_name" else []
+    if name in _MAPPINGS and multiple:
+        short = ["-l", "--label"] if name == "labels" else ["-p"]
     flag = f"--{name.removesuffix('_id').rstrip('_').replace('_', '-')}"
     return click.Option(
         [*short, flag, name],

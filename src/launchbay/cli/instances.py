@@ -1,14 +1,18 @@
-"""Commands that make several calls: `instance list`, `instance wait` and `job wait`."""
+"""Commands that make several calls: `ps`, `instance list`, `instance wait` and `job wait`."""
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import click
+import msgspec
 
 from launchbay.cli.commands import connected, follow, sharing_options, waiting_options
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import RemoteCommand, show
 from launchbay.client.types import InstanceSummary
+from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.instance import InstanceStatus
 
 _STATUS = click.Choice([status.value for status in InstanceStatus])
@@ -56,6 +60,95 @@ list_all = RemoteCommand(
         click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
         click.Option(["--status"], type=_STATUS, help="Only instances in this status."),
         click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)
+
+
+_OUTCOME = click.Choice(["Succeeded", "Failed"])
+_SORT = click.Choice(["name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry"])
+_PS_COLUMNS = ("id", "name", "status", "application", "environment", "last job", "ended", "expires", "error")
+
+
+def _ps(
+    *,
+    status: Sequence[str],
+    last: str | None,
+    workflow: str | None,
+    label: Sequence[str],
+    application: str | None,
+    environment: str | None,
+    search: str | None,
+    sort: str,
+    limit: int,
+    with_destroyed: bool,
+    is_quiet: bool,
+    **given: Any,
+) -> None:
+    connection = connected(given)
+    names = connection.names
+    if not (status or with_destroyed):
+        status = [each.value for each in InstanceStatus if each is not InstanceStatus.DESTROYED]
+    listed = connection.client.list_organization_instances.each(
+        names.organization(),
+        status=",".join(status) or None,
+        last_status=last,
+        last_workflow=workflow,
+        labels=",".join(label) or None,
+        application=None if application is None else names.application(application),
+        environment=None if environment is None else names.environment(environment),
+        q=search,
+        sort=sort,
+        limit=min(limit, PAGE_ROWS_MAX),
+    )
+    found = [msgspec.to_builtins(each) for each in islice(listed, limit)]
+    if is_quiet:
+        for each in found:
+            click.echo(each["id"])
+    elif connection.output == "table":
+        show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
+    else:
+        show(found, connection.output)
+
+
+def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
+    job = instance["lastJob"] or {}
+    return {
+        "id": instance["id"],
+        "name": instance["name"],
+        "status": instance["status"],
+        "application": instance["applicationName"],
+        "environment": instance["environmentName"],
+        "last job": " ".join(filter(None, (job.get("workflow"), job.get("status")))),
+        "ended": job.get("finishedAt"),
+        "expires": instance["destroyAt"],
+        "error": job.get("errorMessage"),
+    }
+
+
+ps = RemoteCommand(
+    "ps",
+    callback=_ps,
+    short_help="List instances with their last jobs; filters find the failed ones.",
+    help="List instances of the organization with their last jobs, newest first, without destroyed ones.",
+    params=[
+        click.Option(["--status"], multiple=True, type=_STATUS, help="Only instances in this status. Repeatable."),
+        click.Option(["--last"], type=_OUTCOME, help="Only instances whose last job ended so."),
+        click.Option(["--workflow"], help="Only instances whose last job was this workflow.", metavar="WORKFLOW"),
+        click.Option(
+            ["-l", "--label"],
+            multiple=True,
+            help="Only instances with this label: team=web, tier!=db, team or !team. Repeatable.",
+            metavar="LABEL",
+        ),
+        click.Option(["--application"], help="Only instances of this application.", metavar="APPLICATION"),
+        click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
+        click.Option(["--search"], help="Only instances with these words in names, labels or IDs.", metavar="WORDS"),
+        click.Option(["--sort"], type=_SORT, default="-created", help="Order; - reverses it.  [default: -created]"),
+        click.Option(["--limit"], type=click.IntRange(min=1), default=50, help="Maximum number.  [default: 50]"),
+        click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
+        click.Option(["-q", "--quiet", "is_quiet"], is_flag=True, help="Print only IDs."),
         *sharing_options(),
     ],
     context_settings=HELP_OPTIONS,

@@ -20,6 +20,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "launch": Entry("launchbay.cli.commands:launch", "Launch an application; --wait shows its steps."),
         "run": Entry("launchbay.cli.commands:run", "Run a workflow on an instance."),
         "logs": Entry("launchbay.cli.commands:logs", "Print the log of an instance; --follow prints new lines."),
+        "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
         "apply": Entry("launchbay.cli.directory.commands:apply", "Apply a directory of files to an organization."),
         "export": Entry("launchbay.cli.directory.commands:export", "Write an organization to a directory of files."),
     },

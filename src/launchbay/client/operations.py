@@ -374,6 +374,7 @@ class Operations:
         instance_name: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
+        labels: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
         """Launch an application into a new instance. Permission: CreateInstance on the application and the
@@ -386,6 +387,7 @@ class Operations:
         `instance_name`: Default: generated.
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
+        `labels`: Labels of the instance: names to strings.
         """
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/launch/preview", media_type=JSON, repeatable=True))
@@ -400,6 +402,7 @@ class Operations:
         instance_name: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
+        labels: Mapping[str, Any] | None = None,
     ) -> Call[types.Preview]:
         """Preview a launch without changing anything. Permission: CreateInstance on the application, its submodules
         and the environment.
@@ -411,6 +414,7 @@ class Operations:
         `instance_name`: Default: generated.
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
+        `labels`: Labels of the instance: names to strings.
         """
 
     # Manifests
@@ -904,6 +908,76 @@ class Operations:
 
         `after`: ID of the last event that you have. The header Last-Event-ID takes precedence.
         """
+
+    # Fleet
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/instances"))
+    def list_organization_instances(
+        self,
+        organization_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        count: bool | None = None,
+        status: str | None = None,
+        last_status: str | None = None,
+        last_workflow: str | None = None,
+        application: str | None = None,
+        environment: str | None = None,
+        owner: str | None = None,
+        version: int | None = None,
+        labels: str | None = None,
+        expires_before: int | None = None,
+        name: str | None = None,
+        name_part: str | None = None,
+        q: str | None = None,
+        sort: str | None = None,
+    ) -> Call[list[types.FleetInstance]]:
+        """List the instances of an organization, by filters. Permission: Read on each instance returned.
+
+        `limit`: Maximum number of items.
+        `after`: Where the page begins: from the `Link` of the page before.
+        `count`: Return the number of all items in the header `Launchbay-Total-Count`.
+        `status`: Only instances in one of these statuses.
+        `last_status`: Only instances whose last job ended so: Succeeded or Failed.
+        `last_workflow`: Only instances whose last job was one of these workflows.
+        `application`: Only instances of applications with these IDs.
+        `environment`: Only instances in environments with these IDs.
+        `owner`: Only instances of the user with this ID.
+        `version`: Only instances with this manifest version.
+        `labels`: A selector of labels, such as `team=web,tier!=db`.
+        `expires_before`: Only instances that are destroyed before this time, in milliseconds since the Unix epoch.
+        `name`: Only instances with exactly this name.
+        `name_part`: Only instances whose name contains this text, in any case.
+        `q`: Only instances with each of these words in the name, a label's value or at the begin of the ID.
+        `sort`: The order: name, created, lastJob or expiry; `-` before it reverses it.
+        """
+
+    # Labels
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/labels"))
+    def read_instance_labels(self, instance_id: str) -> Call[dict[str, Any]]:
+        """Show the labels of an instance. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/instances/{id}/labels", media_type=JSON))
+    def put_instance_labels(self, instance_id: str, labels: Mapping[str, Any]) -> Call[None]:
+        """Replace the labels of an instance. Permission: EditInstance."""
+
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/labels"))
+    def read_application_labels(self, application_id: str) -> Call[dict[str, Any]]:
+        """Show the labels of an application. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/labels", media_type=JSON))
+    def put_application_labels(self, application_id: str, labels: Mapping[str, Any]) -> Call[None]:
+        """Replace the labels of an application. Permission: EditApplication."""
+
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/labels"))
+    def read_environment_labels(self, environment_id: str) -> Call[dict[str, Any]]:
+        """Show the labels of an environment. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/labels", media_type=JSON))
+    def put_environment_labels(self, environment_id: str, labels: Mapping[str, Any]) -> Call[None]:
+        """Replace the labels of an environment. Permission: EditEnvironment."""
 
     # Approvals
 

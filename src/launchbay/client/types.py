@@ -499,6 +499,7 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     environment_id: str
     error_message: str | None
     id: str
+    labels: dict[str, Any] | None = None
     last_failure: FailureDocument | None
     name: str
     owner_id: str
@@ -616,6 +617,47 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     results: dict[str, Any]
     resumes: str | None
     steps: list[StepDetail]
+
+
+class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many components there are, and how many of them are launched."""
+
+    total: int
+    running: int
+
+
+class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The job that ended last. Times are in milliseconds since the Unix epoch."""
+
+    id: str
+    workflow: str
+    status: str
+    started_at: int | None
+    finished_at: int | None
+    error_message: str | None
+
+
+class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance of the organization's list. Times are in milliseconds since the Unix epoch. `health` is Healthy,
+    Degraded, Failed, Busy or Gone. `components` is null until a job of this version has ended.
+    """
+
+    id: str
+    name: str
+    status: str
+    health: str
+    application_id: str
+    application_name: str
+    environment_id: str
+    environment_name: str
+    version: int
+    owner_id: str
+    parent_id: str | None
+    labels: dict[str, Any]
+    components: ComponentCounts | None
+    created_at: int | None
+    destroy_at: int | None
+    last_job: LastJob | None
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -131,13 +131,16 @@ def _schedules(manifest: CompiledManifest, components: Collection[str], now: dat
 class JobOutcome:
     """How a job ended. `propagates` False keeps the instance's status regardless of the plan (language §5).
 
-    `return_values` are the instance's and `results` the job's, as JSON texts; None leaves them unchanged.
+    `return_values` are the instance's and `results` the job's, as JSON texts; `component_count` and `running_count`
+    say how many components there are and how many of them are launched. None leaves each unchanged.
     """
 
     error: str | None = None
     propagates: bool = True
     return_values: str | None = None
     results: str | None = None
+    component_count: int | None = None
+    running_count: int | None = None
     follow_ups: FollowUps = NO_FOLLOW_UPS
     manifest: CompiledManifest | None = None  # to plan the follow-up
 
@@ -217,6 +220,8 @@ class JobCompletion:
                 state_version=STATE_VERSION,
                 return_values=outcome.return_values,
                 results=outcome.results,
+                component_count=outcome.component_count,
+                running_count=outcome.running_count,
                 is_gone=status is InstanceStatus.DESTROYED,
                 ends_reconfiguration=self.plan.kind in {"reconfigure", "launch"},
                 has_journal=bool(journal["paths"] or journal["log_texts"]),

@@ -283,7 +283,12 @@ class Runner:
         values = return_values(job.manifest, job.state)
         follows = self._follow_ups(job, claim, values, outcome.error)
         return replace(
-            outcome, return_values=_encoded(job.secrets.sealed(values)), follow_ups=follows, manifest=job.manifest
+            outcome,
+            return_values=_encoded(job.secrets.sealed(values)),
+            component_count=len(job.manifest.order),
+            running_count=sum(map(job.state.is_launched, job.manifest.order)),
+            follow_ups=follows,
+            manifest=job.manifest,
         )
 
     def _follow_ups(self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None) -> FollowUps:

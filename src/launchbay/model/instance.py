@@ -84,6 +84,22 @@ def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool
     return transition(_S.EXECUTING, _E.WORK_SUCCEEDED if succeeded else _E.WORK_FAILED)
 
 
+class Health(StrEnum):
+    """How an instance is, in a word, for lists."""
+
+    HEALTHY = "Healthy"
+    DEGRADED = "Degraded"  # it runs, but its last job failed or a component isn't launched
+    FAILED = "Failed"
+    BUSY = "Busy"  # a job is under way
+    GONE = "Gone"  # it is destroyed
+
+
+def health_of(status: InstanceStatus, *, last_job_failed: bool, is_incomplete: bool) -> Health:
+    if status is InstanceStatus.RUNNING:
+        return Health.DEGRADED if last_job_failed or is_incomplete else Health.HEALTHY
+    return {InstanceStatus.FAILED: Health.FAILED, InstanceStatus.DESTROYED: Health.GONE}.get(status, Health.BUSY)
+
+
 def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
     """Return whether the instance is active: only then does its deletion need force (conformance.md, "States").
 

@@ -30,10 +30,14 @@ _CANCEL_S = 5.0
 
 
 class Statement(NamedTuple):
-    """A statement with `$1`, `$2`, … and its parameters in PostgreSQL's text form."""
+    """A statement with `$1`, `$2`, … and its parameters in PostgreSQL's text form.
+
+    PostgreSQL plans it with its parameters each time, unless `is_prepared`.
+    """
 
     text: bytes
     parameters: Sequence[bytes | None] = ()
+    is_prepared: bool = True
 
 
 _BEGIN = Statement(b"BEGIN")
@@ -168,8 +172,11 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
     def _send(self, statement: Statement) -> tuple[bytes, bytes] | None:
         """Send a statement. Its second use prepares it, and returns text and name."""
-        text, parameters = statement
-        if not self.prepares or text not in self._names:
+        text, parameters, is_prepared = statement
+        if not (self.prepares and is_prepared):
+            self.pgconn.send_query_params(text, parameters)
+            return None
+        if text not in self._names:
             self._names[text] = None
             self.pgconn.send_query_params(text, parameters)
             return None

@@ -38,6 +38,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     last_failure: str | None
     destroy_at: datetime | None
     created_at: datetime
+    labels: str
     history: str
     waits: str | None
 

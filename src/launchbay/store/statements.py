@@ -51,15 +51,16 @@ _PARAMETER = re.compile(r"%(?:%|\((\w+)\)s)")
 
 
 class _Statement:
-    __slots__ = ("_named", "_parameters", "_text", "name")
+    __slots__ = ("_is_prepared", "_named", "_parameters", "_text", "name")
 
-    def __init__(self, name: str, text: bytes) -> None:
+    def __init__(self, name: str, text: bytes, *, is_prepared: bool = True) -> None:
         self.name = name
+        self._is_prepared = is_prepared
         self._named = text
         self._text, self._parameters = _numbered(text.decode())
 
     def _filled(self, parameters: Mapping[str, Any]) -> Statement:
-        return Statement(self._text, [_to_text(parameters[name]) for name in self._parameters])
+        return Statement(self._text, [_to_text(parameters[name]) for name in self._parameters], self._is_prepared)
 
     def later(self, connection: Connection, /, **parameters: Any) -> None:
         """Send it with the transaction's next statement, or else with its commit."""
@@ -110,8 +111,8 @@ class Column(_Statement, Generic[T]):
 class _Rows(_Statement, Generic[T]):
     __slots__ = ("_fields", "_make")
 
-    def __init__(self, name: str, text: bytes, row: Callable[..., T]) -> None:
-        super().__init__(name, text)
+    def __init__(self, name: str, text: bytes, row: Callable[..., T], *, is_prepared: bool = True) -> None:
+        super().__init__(name, text, is_prepared=is_prepared)
         self._make: Callable[[Sequence[Any]], T] = getattr(row, "_make", None) or (lambda values: row(*values))
         self._fields: tuple[str, ...] | None = row.__match_args__  # type: ignore[attr-defined] # dataclasses, tuples, structs
 
@@ -256,8 +257,12 @@ class Statements:
     def row(self, name: str, row: type[T]) -> Row[T]:
         return Row(name, self.text(name), row)
 
-    def rows(self, name: str, row: type[T]) -> Rows[T]:
-        return Rows(name, self.text(name), row)
+    def rows(self, name: str, row: type[T], *, is_prepared: bool = True) -> Rows[T]:
+        """Bind a statement that returns rows.
+
+        One with many optional conditions isn't prepared: planned with its parameters, it has only those that it needs.
+        """
+        return Rows(name, self.text(name), row, is_prepared=is_prepared)
 
     def value(self, name: str, _kind: type[T]) -> Value[T]:
         """Bind a statement that returns one value; its type serves the type checker."""

@@ -76,7 +76,7 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
     application, request, root = planned.application, planned.request, planned.root
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
-    started = write_launch(work, root, planned.environment, planned.view, destroy_after_ms)
+    started = write_launch(work, root, planned.environment, planned.view, destroy_after_ms, request.labels)
     await work.audit(
         "launch_application",
         application,
@@ -88,6 +88,7 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
             "destroyInterval": request.destroy_interval_ms,
             "parameters": work.fingerprints(request.parameters),
             "submodules": work.fingerprints(request.submodules),
+            **({"labels": dict(request.labels)} if request.labels else {}),
         },
         at=permissions.instance(application.id, root.instance_id),
     )

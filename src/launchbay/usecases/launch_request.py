@@ -12,6 +12,7 @@ from launchbay import limits
 from launchbay.errors import BadRequest
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
+from launchbay.model.labels import read_labels
 from launchbay.store.applications import Revision
 
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
@@ -29,16 +30,21 @@ class LaunchRequest:
     instance_name: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     submodules: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
     """Return the request from its body.
 
     In the obsolete form parameters and settings are on one level (reference §4, rule 2); `parameters` takes precedence.
-    Null is the same as omitted. Raises BadRequest with the field.
+    Next to such parameters, `labels` is one of them: older clients know no labels. Null is the same as omitted. Raises
+    BadRequest with the field.
     """
     given = {name: value for name, value in body.items() if value is not None}
     obsolete = {name: value for name, value in body.items() if name not in _SETTINGS}
+    labels: Mapping[str, Any] = {}
+    if obsolete.keys() == {"labels"} and isinstance(obsolete["labels"], Mapping | None):
+        labels = obsolete.pop("labels") or {}
     return LaunchRequest(
         revision_id=_text(given, "revisionId"),
         version=_whole_number(given, "version"),
@@ -47,6 +53,7 @@ def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
         instance_name=_name(given),
         parameters={**obsolete, **_map(given, "parameters")},
         submodules=_map(given, "submodules"),
+        labels=read_labels(labels),
     )
 
 

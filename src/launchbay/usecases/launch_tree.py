@@ -272,7 +272,12 @@ async def former_of(
 
 
 def write_launch(
-    work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView, destroy_after_ms: int | None
+    work: Work,
+    root: LaunchNode,
+    environment: Environment,
+    view: EnvironmentView,
+    destroy_after_ms: int | None,
+    labels: Mapping[str, str],
 ) -> StartedJob:
     """Write the root with its job and expiry, and its submodules, which the jobs of their parents launch.
 
@@ -297,6 +302,7 @@ def write_launch(
         parameters=msgspec.json.encode(root.parameters).decode(),
         components=components_text(root),
         destroy_after_ms=destroy_after_ms,
+        labels=msgspec.json.encode(labels).decode(),
         **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest),
     )
     write_children(work, root, environment, view)

@@ -3,10 +3,10 @@
 -- expiry uses the clock of the database, by which schedules fire.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
-                           job_id, parameters, components, environment_view, destroy_at)
+                           job_id, parameters, components, environment_view, destroy_at, labels)
     VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
             %(name)s, %(owner_id)s, %(status)s, %(job_id)s, %(parameters)s, %(components)s, %(environment_view)s,
-            now() + %(destroy_after_ms)s::bigint * interval '1 millisecond')
+            now() + %(destroy_after_ms)s::bigint * interval '1 millisecond', %(labels)s::jsonb)
     RETURNING id, job_id, owner_id, destroy_at
 ), job AS (
     INSERT INTO jobs (id, instance_id, organization_id, name, owner_id, status, plan, steps, worker_id, fence)
@@ -124,6 +124,7 @@ WITH held AS (
     SET status = %(status)s, job_id = NULL, state = coalesce(%(state)s, state),
         state_version = CASE WHEN %(state)s IS NULL THEN state_version ELSE %(state_version)s END,
         return_values = coalesce(%(return_values)s, return_values),
+        component_count = coalesce(%(component_count)s, component_count), running_count = coalesce(%(running_count)s, running_count),
         -- The last failure stays until a launch or a reconfiguration succeeds.
         error_message = CASE WHEN %(clears_error)s THEN NULL ELSE coalesce(%(error_message)s, instances.error_message) END,
         last_failure = CASE WHEN %(clears_error)s THEN NULL WHEN %(error_message)s::text IS NULL THEN instances.last_failure

@@ -53,6 +53,7 @@ LaunchBody = Annotated[
                     "type": ["object", "null"],
                     "description": "Configurations by submodule ID. In one, `revisionId: null` means an own child.",
                 },
+                "labels": {"type": ["object", "null"], "description": "Labels of the instance: names to strings."},
             }
         },
     ),

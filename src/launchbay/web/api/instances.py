@@ -116,6 +116,7 @@ class InstanceDocument(_InstanceDocument, total=False):
 
     workflow: WorkflowDocument
     waitingFor: str
+    labels: dict[str, str]
     dryRun: bool
 
 
@@ -141,6 +142,7 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
         "destroyAt": optional_ms(detail.destroy_at),
         "userData": msgspec.Raw(detail.user_data.encode()),
         "createdAt": to_ms(detail.created_at),
+        "labels": msgspec.Raw(detail.labels.encode()),
     }
     running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
     if running is not None:

@@ -1,0 +1,59 @@
+"""Instances and jobs of a whole organization, by filters; labels."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from launchbay.store.statements import load
+
+_sql = load("fleet")
+
+
+class FleetRow(NamedTuple):
+    """An instance of a list.
+
+    `place` and `id` say where it is in the order of the list. `total` is the number of all that fit, if it was asked
+    for, and the only field that is set if nothing fits. `job_error` may contain secrets of the two JSON texts
+    `parameters` and `environment_view`, which are None without an error.
+    """
+
+    total: int | None
+    place: str
+    id: str | None
+    name: str
+    status: str
+    application_id: str
+    application: str
+    environment_id: str
+    environment: str
+    version: int
+    owner_id: str
+    parent_id: str | None
+    labels: str
+    component_count: int | None
+    running_count: int | None
+    destroy_at: datetime | None
+    created_at: datetime
+    job_id: str | None
+    job_name: str | None
+    job_status: str | None
+    job_started_at_ms: int | None
+    job_ended_at_ms: int | None
+    job_error: str | None
+    parameters: str | None
+    environment_view: str | None
+
+
+list_instances = _sql.rows("list_instances", FleetRow, is_prepared=False)
+search = _sql.column("search", str)
+list_labeled = _sql.column("list_labeled", str)
+
+set_labels = {
+    "instance": _sql.change("set_instance_labels"),
+    "application": _sql.change("set_application_labels"),
+    "environment": _sql.change("set_environment_labels"),
+}
+get_labels = {
+    "instance": _sql.value("get_instance_labels", str),
+    "application": _sql.value("get_application_labels", str),
+    "environment": _sql.value("get_environment_labels", str),
+}

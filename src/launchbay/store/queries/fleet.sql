@@ -1,0 +1,113 @@
+-- name: list_instances
+-- Instances of an organization by filters, in one of the orders, from a place in it; with their number, if asked for.
+-- Conditions and orders that are not asked for fold away when PostgreSQL plans with the parameters, so each is planned anew.
+-- The first row has the number. Where nothing is found, it is the only one, and the rest of it is null.
+WITH found AS NOT MATERIALIZED (
+    SELECT * FROM fleet
+    WHERE organization_id = %(organization_id)s
+      AND (%(ids)s::text[] IS NULL OR instance_id = ANY (%(ids)s::text[]))
+      AND (%(candidates)s::text[] IS NULL OR instance_id = ANY (%(candidates)s::text[]))
+      AND (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s::text[]))
+      AND (%(job_statuses)s::text[] IS NULL OR job_status = ANY (%(job_statuses)s::text[]))
+      AND (%(workflows)s::text[] IS NULL OR job_name = ANY (%(workflows)s::text[]))
+      AND (%(application_ids)s::text[] IS NULL OR application_id = ANY (%(application_ids)s::text[]))
+      AND (%(environment_ids)s::text[] IS NULL OR environment_id = ANY (%(environment_ids)s::text[]))
+      AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
+      AND (%(version)s::integer IS NULL OR version = %(version)s)
+      AND (%(expires_before)s::timestamptz IS NULL OR destroy_at < %(expires_before)s)
+      AND (%(name)s::text IS NULL OR name = %(name)s)
+      AND (%(name_part)s::text IS NULL OR position(lower(%(name_part)s) IN lower(name)) > 0)
+      -- Words: each is in the name or in the value of a label, or begins the ID.
+      AND (%(words)s::text[] IS NULL OR NOT EXISTS (
+          SELECT FROM unnest(%(words)s::text[]) AS word
+          WHERE position(word IN launchbay_search_text(name, labels)) = 0 AND NOT starts_with(instance_id, word)))
+      -- Each name with the values that it may have.
+      AND (%(label_sets)s::jsonb IS NULL OR NOT EXISTS (
+          SELECT FROM jsonb_each(%(label_sets)s::jsonb) AS wanted
+          WHERE NOT coalesce(wanted.value ? (labels ->> wanted.key), false)))
+      AND (%(unlike)s::jsonb[] IS NULL OR NOT labels @> ANY (%(unlike)s::jsonb[]))
+      AND (%(has_labels)s::text[] IS NULL OR labels ?& %(has_labels)s::text[])
+      AND (%(lacks_labels)s::text[] IS NULL OR NOT labels ?| %(lacks_labels)s::text[])
+      -- What the caller may see, as patterns of `auth/gate.py`: by the roles, and by the scope of the access token.
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+), page AS (
+    SELECT *, CASE %(sort)s::text WHEN 'name' THEN name WHEN 'lastJob' THEN job_ended_at::text WHEN 'expiry' THEN destroy_at::text
+              ELSE '' END AS place
+    FROM found
+    WHERE %(after_id)s::text IS NULL OR CASE
+        WHEN %(sort)s::text = 'name' THEN CASE WHEN %(descends)s::boolean
+            THEN (name, instance_id) < (%(after)s::text, %(after_id)s) ELSE (name, instance_id) > (%(after)s::text, %(after_id)s) END
+        WHEN %(sort)s::text = 'lastJob' THEN CASE WHEN %(descends)s::boolean
+            THEN (job_ended_at, instance_id) < (%(after)s::text::timestamptz, %(after_id)s)
+            ELSE (job_ended_at, instance_id) > (%(after)s::text::timestamptz, %(after_id)s) END
+        WHEN %(sort)s::text = 'expiry' THEN CASE WHEN %(descends)s::boolean
+            THEN (destroy_at, instance_id) < (%(after)s::text::timestamptz, %(after_id)s)
+            ELSE (destroy_at, instance_id) > (%(after)s::text::timestamptz, %(after_id)s) END
+        ELSE CASE WHEN %(descends)s::boolean THEN instance_id < %(after_id)s ELSE instance_id > %(after_id)s END END
+    ORDER BY
+        CASE WHEN %(sort)s::text = 'name' AND NOT %(descends)s::boolean THEN name END,
+        CASE WHEN %(sort)s::text = 'name' AND %(descends)s::boolean THEN name END DESC,
+        CASE WHEN %(sort)s::text = 'lastJob' AND NOT %(descends)s::boolean THEN job_ended_at END,
+        CASE WHEN %(sort)s::text = 'lastJob' AND %(descends)s::boolean THEN job_ended_at END DESC,
+        CASE WHEN %(sort)s::text = 'expiry' AND NOT %(descends)s::boolean THEN destroy_at END,
+        CASE WHEN %(sort)s::text = 'expiry' AND %(descends)s::boolean THEN destroy_at END DESC,
+        CASE WHEN NOT %(descends)s::boolean THEN instance_id END, CASE WHEN %(descends)s::boolean THEN instance_id END DESC
+    LIMIT %(count)s
+)
+SELECT counted.total, page.place, page.instance_id AS id, page.name, page.status, page.application_id, applications.name AS application,
+       page.environment_id, environments.name AS environment, page.version, page.owner_id, instances.parent_id,
+       page.labels::text AS labels, instances.component_count, instances.running_count, nullif(page.destroy_at, 'infinity') AS destroy_at,
+       instances.created_at, page.job_id, page.job_name, page.job_status, 
+       floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,
+       floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
+       CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
+       CASE WHEN jobs.error_message IS NOT NULL THEN instances.environment_view END AS environment_view
+FROM (SELECT CASE WHEN %(counts)s::boolean THEN (SELECT count(*) FROM found) END AS total) AS counted
+LEFT JOIN page ON true
+LEFT JOIN instances ON instances.id = page.instance_id
+LEFT JOIN applications ON applications.id = page.application_id
+LEFT JOIN environments ON environments.id = page.environment_id
+LEFT JOIN jobs ON jobs.id = page.job_id
+ORDER BY
+    CASE WHEN %(sort)s::text = 'name' AND NOT %(descends)s::boolean THEN page.name END,
+    CASE WHEN %(sort)s::text = 'name' AND %(descends)s::boolean THEN page.name END DESC,
+    CASE WHEN %(sort)s::text = 'lastJob' AND NOT %(descends)s::boolean THEN page.job_ended_at END,
+    CASE WHEN %(sort)s::text = 'lastJob' AND %(descends)s::boolean THEN page.job_ended_at END DESC,
+    CASE WHEN %(sort)s::text = 'expiry' AND NOT %(descends)s::boolean THEN page.destroy_at END,
+    CASE WHEN %(sort)s::text = 'expiry' AND %(descends)s::boolean THEN page.destroy_at END DESC,
+    CASE WHEN NOT %(descends)s::boolean THEN page.instance_id END, CASE WHEN %(descends)s::boolean THEN page.instance_id END DESC;
+
+-- name: search
+-- Instances with a word of at least three characters in their names, in values of their labels, or at the begin of their IDs.
+SELECT launchbay_search(%(organization_id)s, %(word)s, %(most)s);
+
+-- name: list_labeled
+-- Instances with one of these values of a label.
+SELECT instance_id FROM fleet_labels
+WHERE organization_id = %(organization_id)s AND name = %(name)s AND value = ANY (%(values)s::text[])
+LIMIT %(most)s;
+
+-- name: set_instance_labels
+UPDATE instances SET labels = %(labels)s::jsonb WHERE id = %(object_id)s;
+
+-- name: set_application_labels
+UPDATE applications SET labels = %(labels)s::jsonb WHERE id = %(object_id)s;
+
+-- name: set_environment_labels
+UPDATE environments SET labels = %(labels)s::jsonb WHERE id = %(object_id)s;
+
+-- name: get_instance_labels
+SELECT labels::text FROM instances WHERE id = %(object_id)s;
+
+-- name: get_application_labels
+SELECT labels::text FROM applications WHERE id = %(object_id)s;
+
+-- name: get_environment_labels
+SELECT labels::text FROM environments WHERE id = %(object_id)s;

@@ -1,0 +1,253 @@
+"""Instances of an organization by filters; labels (conformance.md, "Beyond the reference")."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from launchbay.auth.gate import Entry, Grants, InstancePatterns, instance_patterns
+from launchbay.auth.permissions import Permission
+from launchbay.errors import BadRequest, NotFound
+from launchbay.limits import SEARCH_WORDS
+from launchbay.model.labels import LabelSelector, read_labels, read_selector
+from launchbay.model.redaction import Redactor
+from launchbay.store import fleet as store
+from launchbay.store.fleet import FleetRow
+from launchbay.usecases.context import Context, Work
+
+Sort = Literal["name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceFilter:
+    """Which instances of an organization; each field that is not None narrows the choice.
+
+    `name` is the whole name and `name_part` a part of it. Each word of `search` must be in the name or in the value of
+    a label, or begin the ID. Lists are alternatives.
+    """
+
+    ids: Sequence[str] | None = None
+    statuses: Sequence[str] | None = None
+    job_statuses: Sequence[str] | None = None
+    workflows: Sequence[str] | None = None
+    application_ids: Sequence[str] | None = None
+    environment_ids: Sequence[str] | None = None
+    owner_id: str | None = None
+    version: int | None = None
+    expires_before: datetime | None = None
+    name: str | None = None
+    name_part: str | None = None
+    search: str | None = None
+    labels: str | None = None
+
+    def indexed_word(self) -> str | None:
+        """Return the longest word to search for, if the index has such words."""
+        longest = max((*(self.search or "").lower().split(), (self.name_part or "").lower()), key=len)
+        return longest if len(longest) >= _INDEXED_CHARS else None
+
+    def conditions(self) -> dict[str, Any]:
+        """Return the parameters of the statement. Raises BadRequest for an invalid selector."""
+        selector = LabelSelector() if self.labels is None else read_selector(self.labels)
+        words = (self.search or "").lower().split()[:SEARCH_WORDS]
+        return {
+            "ids": _array(self.ids),
+            "statuses": _array(self.statuses),
+            "job_statuses": _array(self.job_statuses),
+            "workflows": _array(self.workflows),
+            "application_ids": _array(self.application_ids),
+            "environment_ids": _array(self.environment_ids),
+            "owner_id": self.owner_id,
+            "version": self.version,
+            "expires_before": self.expires_before,
+            "name": self.name,
+            "name_part": self.name_part or None,
+            "words": words or None,
+            "label_sets": _json(selector.allowed) if selector.allowed else None,
+            "unlike": [_json({name: value}) for name, value in selector.unlike] or None,
+            "has_labels": selector.has or None,
+            "lacks_labels": selector.lacks or None,
+        }
+
+
+_INDEXED_CHARS = 3  # the index has groups of as many
+_CANDIDATES = 2_000
+
+
+class Cursor(NamedTuple):
+    """A place in a list: after the item with this value and ID.
+
+    It stays good when the item changes or goes.
+    """
+
+    sort: str
+    value: str
+    id: str
+
+    def to_text(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
+def read_cursor(text: str, sort: str) -> Cursor:
+    """Return the cursor of a link. Raises BadRequest if it belongs to another order."""
+    try:
+        cursor = Cursor(*_read_cursor(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise BadRequest(
+            "after: this isn't the cursor of a list. Use the link of a page.", code="InvalidCursor"
+        ) from None
+    if cursor.sort != sort:
+        raise BadRequest("after: the cursor belongs to a list in another order.", code="InvalidCursor")
+    return cursor
+
+
+_read_cursor = msgspec.json.Decoder(tuple[str, str, str]).decode
+
+
+class InstancePage(NamedTuple):
+    """Instances in order, where the next page begins, and how many fit."""
+
+    rows: list[FleetRow]
+    next_after: Cursor | None
+    total: int | None
+
+
+async def list_instances(
+    ctx: Context,
+    organization_id: str,
+    wanted: InstanceFilter,
+    *,
+    sort: Sort,
+    after: str | None,
+    count: int,
+    counts: bool = False,
+) -> InstancePage:
+    """Return instances that the caller may read; `counts` asks for the total."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return await page_of_instances(
+            work, organization.id, wanted, Permission.READ, sort=sort, after=after, count=count, counts=counts
+        )
+
+
+async def page_of_instances(
+    work: Work,
+    organization_id: str,
+    wanted: InstanceFilter,
+    permission: Permission,
+    *,
+    sort: Sort,
+    after: str | None,
+    count: int,
+    counts: bool = False,
+) -> InstancePage:
+    """Return instances on which the caller has a permission.
+
+    The organization must have been looked up.
+    """
+    cursor = None if after is None else read_cursor(after, sort)
+    found = await store.list_instances(
+        work.connection,
+        organization_id=organization_id,
+        **wanted.conditions(),
+        candidates=await _candidates(work, organization_id, wanted),
+        **visible(work.lookup.grants(organization_id), permission),
+        sort=sort.removeprefix("-"),
+        descends=sort.startswith("-"),
+        after=None if cursor is None else cursor.value,
+        after_id=None if cursor is None else cursor.id,
+        count=count + 1,
+        counts=counts,
+    )
+    total = found[0].total
+    rows = [_redacted(row) for row in found if row.id is not None]
+    if len(rows) <= count:
+        return InstancePage(rows, None, total)
+    last = rows[count - 1]
+    assert last.id is not None, "rows without an ID were left out"
+    return InstancePage(rows[:count], Cursor(sort, last.place, last.id), total)
+
+
+async def _candidates(work: Work, organization_id: str, wanted: InstanceFilter) -> list[str] | None:
+    """Return some instances that include all that fit, or None for many.
+
+    They come from the indexes of words and labels. Where many fit, a list that looks at one instance after the other
+    soon has a page of them.
+    """
+    found: list[list[str]] = []
+    word = wanted.indexed_word()
+    if word is not None:
+        found.append(await store.search(work.connection, organization_id=organization_id, word=word, most=_CANDIDATES))
+    for name, values in () if wanted.labels is None else read_selector(wanted.labels).allowed.items():
+        found.append(
+            await store.list_labeled(
+                work.connection, organization_id=organization_id, name=name, values=values, most=_CANDIDATES
+            )
+        )
+    few = [set(ids) for ids in found if len(ids) < _CANDIDATES]
+    return sorted(set.intersection(*few)) if few else None
+
+
+def visible(grants: Grants, permission: Permission) -> dict[str, list[str] | None]:
+    """Return the parameters of statements for the instances with a permission."""
+    entries = [entry for _, entry in grants.entries_for(permission)]
+    return {**_patterns("seen", entries, permission), **_patterns("scoped", _scope(grants), permission)}
+
+
+def _scope(grants: Grants) -> Sequence[Entry] | None:
+    return None if grants.scope is None else grants.scope.entries
+
+
+def _patterns(name: str, entries: Sequence[Entry] | None, permission: Permission) -> dict[str, list[str] | None]:
+    found: InstancePatterns | None = None if entries is None else instance_patterns(entries, permission)
+    values = (None, None, None) if found is None else found
+    return dict(zip((name, f"{name}_instances", f"{name}_environments"), values, strict=True))
+
+
+def _redacted(row: FleetRow) -> FleetRow:
+    if row.job_error is None:
+        return row
+    known = [msgspec.json.decode(text) for text in (row.parameters, row.environment_view) if text is not None]
+    return row._replace(job_error=Redactor(known).text(row.job_error))
+
+
+def _array(values: Sequence[str] | None) -> list[str] | None:
+    return None if values is None else list(values)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# Labels
+
+Labeled = Literal["instance", "application", "environment"]
+_EDIT: Mapping[str, Permission] = {
+    "instance": Permission.EDIT_INSTANCE,
+    "application": Permission.EDIT_APPLICATION,
+    "environment": Permission.EDIT_ENVIRONMENT,
+}
+
+
+async def put_labels(ctx: Context, kind: Labeled, object_id: str, labels: Mapping[str, Any]) -> None:
+    """Replace the labels of an object. Raises BadRequest for an invalid name or value."""
+    async with ctx.begin() as work:
+        found: Any = await getattr(work.lookup, kind)(object_id, _EDIT[kind])
+        checked = read_labels(labels)
+        before = await store.get_labels[kind](work.connection, object_id=found.id)
+        if before is None:
+            raise NotFound(f"The {kind} {object_id} has just been deleted.")
+        await store.set_labels[kind](work.connection, object_id=found.id, labels=_json(checked))
+        await work.audit(f"put_{kind}_labels", found, msgspec.json.decode(before), checked)
+
+
+async def read_object_labels(ctx: Context, kind: Labeled, object_id: str) -> dict[str, str]:
+    """Return the labels of an object."""
+    async with ctx.read() as work:
+        found: Any = await getattr(work.lookup, kind)(object_id, Permission.READ)
+        text = await store.get_labels[kind](work.connection, object_id=found.id)
+    labels: dict[str, str] = msgspec.json.decode(text or "{}")
+    return labels

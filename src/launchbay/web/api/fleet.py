@@ -1,0 +1,249 @@
+"""Instances of an organization, and labels (conformance.md, "Beyond the reference")."""
+
+from typing import Annotated, Any, get_args
+
+import msgspec
+
+from launchbay.clock import from_ms
+from launchbay.errors import BadRequest
+from launchbay.ids import is_id
+from launchbay.limits import FILTER_VALUES, PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.model.instance import InstanceStatus, health_of
+from launchbay.model.job import JobStatus
+from launchbay.store.fleet import FleetRow
+from launchbay.usecases import fleet
+from launchbay.usecases.fleet import InstanceFilter, Sort
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Headers, JSONResponse, Response, next_link, optional_ms
+from launchbay.web.routing import Returns, Routes
+
+routes = Routes("Fleet", extension=True)
+labels_routes = Routes("Labels", extension=True)
+
+TOTAL = "Launchbay-Total-Count"
+
+
+def _about(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class FleetPaging(msgspec.Struct, frozen=True):
+    """The query of lists that always have pages, with cursors as positions."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=PAGE_ROWS_MAX, description="Maximum number of items.")] = PAGE_ROWS
+    after: Annotated[str | None, _about("Where the page begins: from the `Link` of the page before.")] = None
+    count: Annotated[bool, _about("Return the number of all items in the header `Launchbay-Total-Count`.")] = False
+
+
+class FleetQuery(FleetPaging, frozen=True):
+    """Filters and order of a list of instances. Lists are separated by commas."""
+
+    status: Annotated[str | None, _about("Only instances in one of these statuses.")] = None
+    lastStatus: Annotated[str | None, _about("Only instances whose last job ended so: Succeeded or Failed.")] = None
+    lastWorkflow: Annotated[str | None, _about("Only instances whose last job was one of these workflows.")] = None
+    application: Annotated[str | None, _about("Only instances of applications with these IDs.")] = None
+    environment: Annotated[str | None, _about("Only instances in environments with these IDs.")] = None
+    owner: Annotated[str | None, _about("Only instances of the user with this ID.")] = None
+    version: Annotated[int | None, _about("Only instances with this manifest version.")] = None
+    labels: Annotated[str | None, _about("A selector of labels, such as `team=web,tier!=db`.")] = None
+    expiresBefore: Annotated[
+        int | None, _about("Only instances that are destroyed before this time, in milliseconds since the Unix epoch.")
+    ] = None
+    name: Annotated[str | None, _about("Only instances with exactly this name.")] = None
+    namePart: Annotated[str | None, _about("Only instances whose name contains this text, in any case.")] = None
+    q: Annotated[
+        str | None,
+        _about("Only instances with each of these words in the name, a label's value or at the begin of the ID."),
+    ] = None
+    sort: Annotated[str, _about("The order: name, created, lastJob or expiry; `-` before it reverses it.")] = "-created"
+
+    def filter(self) -> InstanceFilter:
+        """Return what to look for. Raises BadRequest."""
+        return InstanceFilter(
+            statuses=_values("status", self.status, known=list(InstanceStatus)),
+            job_statuses=_values("lastStatus", self.lastStatus, known=[JobStatus.SUCCEEDED, JobStatus.FAILED]),
+            workflows=_values("lastWorkflow", self.lastWorkflow),
+            application_ids=_ids("application", self.application),
+            environment_ids=_ids("environment", self.environment),
+            owner_id=self.owner,
+            version=self.version,
+            expires_before=None if self.expiresBefore is None else from_ms(self.expiresBefore),
+            name=self.name,
+            name_part=self.namePart,
+            search=self.q,
+            labels=self.labels,
+        )
+
+
+def _order(sort: str) -> Sort:
+    orders: tuple[Sort, ...] = get_args(Sort)
+    for order in orders:
+        if order == sort:
+            return order
+    raise BadRequest(f"sort: {sort[:40]!r} is none of {', '.join(orders)}.", code="InvalidFilter")
+
+
+def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> list[str] | None:
+    if text is None:
+        return None
+    values = [each for part in text.split(",") if (each := part.strip())]
+    if len(values) > FILTER_VALUES:
+        raise BadRequest(f"{name} has {len(values)} values; at most {FILTER_VALUES} are allowed.", code="InvalidFilter")
+    for value in values:
+        if known is not None and value not in known:
+            raise BadRequest(f"{name}: {value[:40]!r} is none of {', '.join(known)}.", code="InvalidFilter")
+    return values
+
+
+def _ids(name: str, text: str | None) -> list[str] | None:
+    values = _values(name, text)
+    for value in values or ():
+        if not is_id(value):
+            raise BadRequest(f"{name}: {value[:40]!r} isn't an ID.", code="InvalidFilter")
+    return values
+
+
+class LastJob(msgspec.Struct):
+    """The job that ended last. Times are in milliseconds since the Unix epoch."""
+
+    id: str
+    workflow: str
+    status: str
+    startedAt: int | None
+    finishedAt: int | None
+    errorMessage: str | None
+
+
+class ComponentCounts(msgspec.Struct):
+    """How many components there are, and how many of them are launched."""
+
+    total: int
+    running: int
+
+
+class FleetInstance(msgspec.Struct, kw_only=True):
+    """An instance of the organization's list. Times are in milliseconds since the Unix epoch.
+
+    `health` is Healthy, Degraded, Failed, Busy or Gone. `components` is null until a job of this version has ended.
+    """
+
+    id: str
+    name: str
+    status: str
+    health: str
+    applicationId: str
+    applicationName: str
+    environmentId: str
+    environmentName: str
+    version: int
+    ownerId: str
+    parentId: str | None
+    labels: dict[str, str]
+    components: ComponentCounts | None
+    createdAt: int | None
+    destroyAt: int | None
+    lastJob: LastJob | None
+
+
+def fleet_instance(row: FleetRow) -> FleetInstance:
+    """Return an instance as the list shows it."""
+    assert row.id is not None, "rows without an instance are left out before"
+    components = None
+    if row.component_count is not None and row.running_count is not None:
+        components = ComponentCounts(row.component_count, row.running_count)
+    return FleetInstance(
+        id=row.id,
+        name=row.name,
+        status=row.status,
+        health=health_of(
+            InstanceStatus(row.status),
+            last_job_failed=row.job_status == JobStatus.FAILED,
+            is_incomplete=components is not None and components.running < components.total,
+        ),
+        applicationId=row.application_id,
+        applicationName=row.application,
+        environmentId=row.environment_id,
+        environmentName=row.environment,
+        version=row.version,
+        ownerId=row.owner_id,
+        parentId=row.parent_id,
+        labels=msgspec.json.decode(row.labels),
+        components=components,
+        createdAt=optional_ms(row.created_at),
+        destroyAt=optional_ms(row.destroy_at),
+        lastJob=None if row.job_id is None else _last_job(row, row.job_id),
+    )
+
+
+def _last_job(row: FleetRow, job_id: str) -> LastJob:
+    return LastJob(
+        id=job_id,
+        workflow=row.job_name or "",
+        status=row.job_status or "",
+        startedAt=row.job_started_at_ms,
+        finishedAt=row.job_ended_at_ms,
+        errorMessage=row.job_error,
+    )
+
+
+@routes.get(
+    "/organizations/{orgId}/instances",
+    permission="Read on each instance returned",
+    returns=Returns("A page of the instances.", type=list[FleetInstance]),
+    statuses=(403,),
+)
+async def list_organization_instances(request: Request[None, FleetQuery]) -> Response:
+    """List the instances of an organization, by filters."""
+    query = request.query
+    page = await fleet.list_instances(
+        request.ctx,
+        request.path["orgId"],
+        query.filter(),
+        sort=_order(query.sort),
+        after=query.after,
+        count=query.limit,
+        counts=query.count,
+    )
+    link: Headers = () if page.next_after is None else next_link(request, page.next_after.to_text())
+    total: Headers = () if page.total is None else ((TOTAL, str(page.total)),)
+    return JSONResponse([fleet_instance(row) for row in page.rows], (*link, *total))
+
+
+_LABELS = JsonBody(required=True, example={"team": "web", "tier": "db"})
+_SHOWN = Returns("The labels.", {"team": "web"}, type=dict[str, str])
+
+
+@labels_routes.get("/instances/{id}/labels", permission="Read", returns=_SHOWN)
+async def read_instance_labels(request: Request[None, None]) -> Response:
+    """Show the labels of an instance."""
+    return JSONResponse(await fleet.read_object_labels(request.ctx, "instance", request.path["id"]))
+
+
+@labels_routes.put("/instances/{id}/labels", permission="EditInstance", body=_LABELS)
+async def put_instance_labels(request: Request[dict[str, str], None]) -> None:
+    """Replace the labels of an instance."""
+    await fleet.put_labels(request.ctx, "instance", request.path["id"], request.body)
+
+
+@labels_routes.get("/applications/{appId}/labels", permission="Read", returns=_SHOWN)
+async def read_application_labels(request: Request[None, None]) -> Response:
+    """Show the labels of an application."""
+    return JSONResponse(await fleet.read_object_labels(request.ctx, "application", request.path["appId"]))
+
+
+@labels_routes.put("/applications/{appId}/labels", permission="EditApplication", body=_LABELS)
+async def put_application_labels(request: Request[dict[str, str], None]) -> None:
+    """Replace the labels of an application."""
+    await fleet.put_labels(request.ctx, "application", request.path["appId"], request.body)
+
+
+@labels_routes.get("/environments/{envId}/labels", permission="Read", returns=_SHOWN)
+async def read_environment_labels(request: Request[None, None]) -> Response:
+    """Show the labels of an environment."""
+    return JSONResponse(await fleet.read_object_labels(request.ctx, "environment", request.path["envId"]))
+
+
+@labels_routes.put("/environments/{envId}/labels", permission="EditEnvironment", body=_LABELS)
+async def put_environment_labels(request: Request[dict[str, str], None]) -> None:
+    """Replace the labels of an environment."""
+    await fleet.put_labels(request.ctx, "environment", request.path["envId"], request.body)

@@ -1,0 +1,237 @@
+"""All instances of an organization: filters, orders, cursors, counts, and what the caller may see."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.manifests import FAILING_EARLY, PAUSING
+from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
+
+
+@pytest.fixture(scope="module")
+async def own(databases: Databases) -> AsyncIterator[Api]:
+    """A service of this file alone, whose lists have only what its tests launch."""
+    url = databases.create()
+    async with running_api(url) as api:
+        yield api
+    databases.drop(url)
+
+
+async def listed(api: Api, caller: Caller | None = None, /, **query: Any) -> list[Any]:
+    """Return the instances that a filter finds."""
+    found: list[Any] = accepted(await (caller or api).get(f"organizations/{api.organization}/instances", **query))
+    return found
+
+
+async def names(api: Api, caller: Caller | None = None, /, **query: Any) -> list[str]:
+    return [each["name"] for each in await listed(api, caller, **query)]
+
+
+async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) -> None:
+    application = await own.application(PAUSING, name="listed one")
+    instance = await own.launch(application, instanceName="one", destroyInterval=-1)
+    await own.settled(instance)
+    [found] = await listed(own, name="one")
+    [job] = (await own.document(instance))["workflowHistory"]
+    assert found == {
+        "id": instance,
+        "name": "one",
+        "status": "Running",
+        "health": "Healthy",
+        "applicationId": application,
+        "applicationName": "listed one",
+        "environmentId": own.environment,
+        "environmentName": found["environmentName"],
+        "version": 2,
+        "ownerId": found["ownerId"],
+        "parentId": None,
+        "labels": {},
+        "components": {"total": 1, "running": 1},
+        "createdAt": found["createdAt"],
+        "destroyAt": None,
+        "lastJob": {
+            "id": job["id"],
+            "workflow": "launch",
+            "status": "Succeeded",
+            "startedAt": job["startedAt"],
+            "finishedAt": job["finishedAt"],
+            "errorMessage": None,
+        },
+    }
+
+
+async def test_failures_among_many_are_found_by_one_filter(own: Api) -> None:
+    works, fails = await own.application(PAUSING), await own.application(FAILING_EARLY)
+    good = [await own.launch(works, instanceName=fresh_name("good")) for _ in range(6)]
+    bad = [await own.launch(fails, instanceName=fresh_name("bad")) for _ in range(3)]
+    for instance in good + bad:
+        await own.settled(instance)
+    apps = f"{works},{fails}"
+    found = await listed(own, lastStatus="Failed", application=apps)
+    assert {each["id"] for each in found} == set(bad)
+    assert {each["health"] for each in found} == {"Failed"}
+    assert all(each["lastJob"]["errorMessage"] for each in found)
+    assert {each["id"] for each in await listed(own, lastStatus="Succeeded", application=apps)} == set(good)
+    assert await listed(own, lastStatus="Failed", lastWorkflow="destroy", application=apps) == []
+    counted = await own.get(
+        f"organizations/{own.organization}/instances", lastStatus="Failed", application=apps, limit=1, count="true"
+    )
+    assert counted.headers["launchbay-total-count"] == "3"
+    assert len(accepted(counted)) == 1
+
+
+@pytest.mark.parametrize("sort", ["name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry"])
+async def test_pages_in_every_order_have_each_instance_once(own: Api, sort: str) -> None:
+    application = await own.application(PAUSING)
+    made = [
+        await own.launch(application, instanceName=name, destroyInterval=interval)
+        for name, interval in [("b", -1), ("a", 9_000_000), ("c", 8_000_000), ("a", -1), ("Ä", 7_000_000)]
+    ]
+    for instance in made:
+        await own.settled(instance)
+    whole = await listed(own, application=application, sort=sort)
+    assert {each["id"] for each in whole} == set(made)
+    opposite = await listed(own, application=application, sort=sort[1:] if sort[0] == "-" else f"-{sort}")
+    assert opposite == whole[::-1]
+    keys: dict[str, Any] = {
+        "created": lambda each: each["id"],
+        "lastJob": lambda each: each["lastJob"]["finishedAt"],
+        "expiry": lambda each: each["destroyAt"] or float("inf"),
+    }
+    if sort in keys:
+        assert [keys[sort](each) for each in whole] == sorted(map(keys[sort], whole))
+    paged, path = [], f"organizations/{own.organization}/instances?application={application}&sort={sort}&limit=2"
+    while path:
+        answer = await own.get(path)
+        paged += accepted(answer)
+        path = answer.links.get("next", {}).get("url", "").removeprefix("/api/1/")
+    assert paged == whole
+
+
+async def test_a_cursor_stays_good_when_its_instance_is_deleted(own: Api) -> None:
+    application = await own.application(PAUSING)
+    made = [await own.launch(application, instanceName=name) for name in ("x1", "x2", "x3")]
+    for instance in made:
+        await own.settled(instance)
+    first = await own.get(f"organizations/{own.organization}/instances", application=application, sort="name", limit=2)
+    link = first.links["next"]["url"].removeprefix("/api/1/")
+    accepted(await own.delete(f"instances/{made[1]}?force=1"))
+    await own.gone(made[1])
+    assert [each["name"] for each in accepted(await own.get(link))] == ["x3"]
+    refused(await own.get(link.replace("sort=name", "sort=created")), 400, "InvalidCursor")
+
+
+async def test_text_is_found_in_names_labels_and_ids(own: Api) -> None:
+    application = await own.application(PAUSING)
+    made = {}
+    for name in ("shop-Berlin-1", "shop-berlin-2", "archive"):
+        made[name] = await own.launch(application, instanceName=name)
+    accepted(await own.put(f"instances/{made['archive']}/labels", {"city": "berlin"}))
+    query = {"application": application, "sort": "name"}
+    assert await names(own, namePart="BERLIN", **query) == ["shop-Berlin-1", "shop-berlin-2"]
+    assert await names(own, q="berlin", **query) == ["archive", "shop-Berlin-1", "shop-berlin-2"]
+    assert await names(own, q="berlin arch", **query) == ["archive"]
+    assert await names(own, q=made["archive"][:20], **query) == ["archive"]
+    assert await names(own, q="2", namePart="berlin", **query) == ["shop-berlin-2"]
+    assert await names(own, q="100%", **query) == []
+
+
+async def test_selectors_choose_by_labels(own: Api) -> None:
+    application = await own.application(PAUSING)
+    for name, labels in {
+        "web": {"team": "web", "tier": "front"},
+        "db": {"team": "web", "tier": "db"},
+        "ops": {"team": "ops"},
+        "plain": {},
+    }.items():
+        instance = await own.launch(application, instanceName=name)
+        accepted(await own.put(f"instances/{instance}/labels", labels))
+        assert accepted(await own.get(f"instances/{instance}/labels")) == labels
+
+    async def chosen(selector: str) -> set[str]:
+        return set(await names(own, application=application, labels=selector))
+
+    assert await chosen("team=web") == {"web", "db"}
+    assert await chosen("team=web,tier!=db") == {"web"}
+    assert await chosen("tier!=db") == {"web", "ops", "plain"}
+    assert await chosen("team in (ops, none)") == {"ops"}
+    assert await chosen("team notin (ops,none)") == {"web", "db", "plain"}
+    assert await chosen("tier") == {"web", "db"}
+    assert await chosen("!tier") == {"ops", "plain"}
+    assert await chosen("team=web,team=ops") == set()
+    for wrong in ("team=", "a==b=c", "team in web", "team=web,", "=x", "te am"):
+        answer = await own.get(f"organizations/{own.organization}/instances", labels=wrong)
+        if wrong == "team=":
+            assert accepted(answer) == []
+        else:
+            refused(answer, 400)
+
+
+async def test_a_wrong_value_is_refused_with_the_right_ones(own: Api) -> None:
+    path = f"organizations/{own.organization}/instances"
+    assert "Running" in refused(await own.get(path, status="Runing"), 400, "InvalidFilter")
+    assert "Succeeded" in refused(await own.get(path, lastStatus="Running"), 400, "InvalidFilter")
+    assert "lastJob" in refused(await own.get(path, sort="age"), 400, "InvalidFilter")
+    refused(await own.get(path, after="nonsense"), 400, "InvalidCursor")
+    refused(await own.get(path, application="shop"), 400, "InvalidFilter")
+
+
+async def test_a_list_has_what_the_roles_of_the_caller_permit(own: Api) -> None:
+    mine, other = await own.application(PAUSING), await own.application(PAUSING)
+    environment = await own.offer()
+    here = await own.launch(mine)
+    there = await own.launch(mine, environmentId=environment)
+    foreign = await own.launch(other)
+
+    async def seen(*permissions: str) -> set[str]:
+        answer = await listed(own, await own.member(*permissions), application=f"{mine},{other}")
+        return {each["id"] for each in answer}
+
+    assert await seen() == set()
+    assert await seen("Read: [/*]") == {here, there, foreign}
+    assert await seen(f"Read: [/applications/{mine}]") == set()
+    assert await seen(f"Read: [/applications/{mine}/*]") == {here, there}
+    assert await seen(f"Read: [/applications/*, /environments/{environment}]") == {there}
+    assert await seen(f"Read: [/applications/*/instances/{here[:20]}*]") == {here}
+    whole, one = f"Read: [/applications/{other}/instances/*]", f"Read: [/applications/{mine}/instances/{there}]"
+    assert await seen(whole, one) == {there, foreign}
+    counting = await own.member(f"Read: [/applications/{mine}/*]")
+    answer = await counting.get(f"organizations/{own.organization}/instances", count="true", limit=1)
+    assert answer.headers["launchbay-total-count"] == "2"
+    stranger, _, _ = await own.outsider()
+    refused(await stranger.get(f"organizations/{own.organization}/instances"), 403)
+
+
+async def test_labels_are_changed_by_who_may_edit_and_are_checked(own: Api) -> None:
+    application = await own.application(PAUSING)
+    instance = await own.launch(application)
+    reader = await own.member("Read: [/*]")
+    for path in (f"instances/{instance}", f"applications/{application}", f"environments/{own.environment}"):
+        accepted(await own.put(f"{path}/labels", {"b": "2", "a": "1"}))
+        assert accepted(await reader.get(f"{path}/labels")) == {"a": "1", "b": "2"}
+        refused(await reader.put(f"{path}/labels", {}), 403)
+        refused(await own.put(f"{path}/labels", {"a b": "1"}), 400, "InvalidLabel")
+        refused(await own.put(f"{path}/labels", {"a": "x,y"}), 400, "InvalidLabel")
+        refused(await own.put(f"{path}/labels", {f"l{number}": "" for number in range(33)}), 400, "InvalidLabel")
+        refused(await own.put(f"{path}/labels", {"a": 1}), 400)
+
+
+async def test_a_launch_gives_labels(own: Api) -> None:
+    application = await own.application(PAUSING)
+    instance = await own.launch(application, labels={"team": "web"})
+    assert (await own.document(instance))["labels"] == {"team": "web"}
+    [found] = await listed(own, application=application, labels="team=web")
+    assert (found["id"], found["labels"]) == (instance, {"team": "web"})
+    refused(await own.post(f"applications/{application}/launch", {"labels": {"team": "a b"}}), 400, "InvalidLabel")
+
+
+async def test_labels_beside_parameters_of_the_obsolete_form_are_a_parameter(own: Api) -> None:
+    application = await own.application(
+        "launch:\n  parameters: [{size: {default: 1}}, {labels: {default: {}}}]\n  steps: []\n"
+    )
+    instance = await own.launch(application, size=2, labels={"team": "web"})
+    document = await own.settled(instance)
+    assert document["parameters"] == {"size": 2, "labels": {"team": "web"}}
+    assert document["labels"] == {}
