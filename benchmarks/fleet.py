@@ -9,6 +9,9 @@ from urllib.parse import urlencode
 import psycopg
 
 from benchmarks.http_client import Client
+from benchmarks.reads import running_instance
+from benchmarks.server import running
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
 
 INSTANCES = 100_000
@@ -104,9 +107,7 @@ def fill(url: str, instance: str, instances: int = INSTANCES, jobs_each: int = J
         assert row is not None, "the instance exists"
         for statement in (_APPLICATIONS, _MANIFESTS, _ENVIRONMENTS):
             connection.execute(statement.encode(), {"organization": row[0]})
-        began = time.perf_counter()
         connection.execute(_INSTANCES.encode(), {"count": instances, "id": instance})
-        print(f"instances {time.perf_counter() - began:.1f} s")
         connection.execute(_JOBS.encode(), {"each": jobs_each})
         connection.execute(_LAST_JOBS.encode())
         connection.execute("VACUUM (ANALYZE)")
@@ -137,10 +138,6 @@ async def lists_of(client: Client, instance: str, rounds: int = ROUNDS) -> list[
 
 def main() -> None:
     """Print the times of a server of its own."""
-    from benchmarks.reads import running_instance  # noqa: PLC0415
-    from benchmarks.server import running  # noqa: PLC0415
-    from launchbay.postgres.server import EmbeddedPostgres  # noqa: PLC0415
-
     with running() as server, EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
         instance = asyncio.run(running_instance(server))
         began = time.perf_counter()
