@@ -527,9 +527,8 @@ async def test_an_instance_is_in_the_lists_of_its_application_and_environment(ap
     for path in (f"applications/{application}/instances", f"environments/{environment}/instances"):
         [row] = accepted(await api.get(path))
         assert row["id"] == instance
-        assert row["revision"] is None
         assert (row["name"], row["application"], row["environment"]) == ("one", application, environment)
-        assert all(is_id(row[name]) for name in ("id", "application", "environment"))
+        assert all(is_id(row[name]) for name in ("id", "application", "environment", "revision"))
     await api.settled(instance)
     assert [row["status"] for row in accepted(await api.get(f"applications/{application}/instances"))] == ["Running"]
 

@@ -314,3 +314,77 @@ async def test_a_revision_of_an_instance_needs_read_on_it(api: Api) -> None:
     path = f"applications/{application}/revisions"
     refused(await editor.post(path, {"name": "n", "instanceId": instance}), 403, "NotAllowed")
     accepted(await editor.post(path, {"name": "n", "version": 1}))
+
+
+async def versions(api: Api) -> str:
+    """Make an application with the versions 2 and 3, which need no parameters."""
+    application = await api.application("launch: {steps: []}")
+    accepted(await api.put_yaml(f"applications/{application}/manifest", "launch: {steps: []}\ngo: {steps: []}"))
+    return application
+
+
+async def listed(api: Api, path: str) -> list[tuple[str, str]]:
+    return [(row["id"], row["revision"]) for row in accepted(await api.get(f"{path}/instances"))]
+
+
+async def test_a_launch_without_a_revision_is_of_the_unnamed_one_of_its_version(api: Api) -> None:
+    application = await versions(api)
+    first = await launched(api, application, version=2)
+    second = await launched(api, application, version=2)
+    newer = await launched(api, application)
+    revisions = dict(await listed(api, f"applications/{application}"))
+    unnamed, other = revisions[first["id"]], revisions[newer["id"]]
+    assert revisions[second["id"]] == unnamed != other
+    assert set(await listed(api, f"revisions/{unnamed}")) == {(first["id"], unnamed), (second["id"], unnamed)}
+    assert await listed(api, f"revisions/{other}") == [(newer["id"], other)]
+    document = accepted(await api.get(f"revisions/{unnamed}"))
+    assert document.pop("createdAt")
+    assert document == {
+        "id": unnamed,
+        "name": "",
+        "applicationId": application,
+        "version": 2,
+        "parameters": {},
+        "environmentId": None,
+        "submodules": {},
+    }
+    assert accepted(await api.get(f"applications/{application}/revisions")) == [], "lists have the named ones only"
+
+
+async def test_an_unnamed_revision_is_launched_as_its_version(api: Api) -> None:
+    application = await versions(api)
+    first = await launched(api, application, version=2)
+    [(_, unnamed)] = await listed(api, f"applications/{application}")
+    again = await launched(api, application, revisionId=unnamed)
+    assert (again["version"], again["parameters"]) == (2, first["parameters"])
+    assert len(await listed(api, f"revisions/{unnamed}")) == 2
+    page = await api.get(f"revisions/{unnamed}/instances?limit=1")
+    assert [row["id"] for row in accepted(page)] == [min(first["id"], again["id"])]
+    assert 'rel="next"' in page.headers["link"]
+
+
+async def test_a_reconfigured_instance_is_of_the_revision_of_its_new_version(api: Api) -> None:
+    application = await versions(api)
+    instance = (await launched(api, application, version=2))["id"]
+    [(_, before)] = await listed(api, f"applications/{application}")
+    accepted(await api.put(f"instances/{instance}/configuration", {"manifestVersion": 3}))
+    await api.settled(instance)
+    [(_, after)] = await listed(api, f"applications/{application}")
+    assert before != after
+    assert accepted(await api.get(f"revisions/{after}"))["version"] == 3
+    assert await listed(api, f"revisions/{before}") == []
+
+
+async def test_an_unnamed_revision_cannot_be_changed_or_deleted(api: Api) -> None:
+    application = await versions(api)
+    await launched(api, application)
+    [(_, unnamed)] = await listed(api, f"applications/{application}")
+    refused(await api.put(f"revisions/{unnamed}", {"name": "mine"}), 400, "UnnamedRevision")
+    refused(await api.delete(f"revisions/{unnamed}"), 400, "UnnamedRevision")
+    stranger, _, _ = await api.outsider()
+    for answer in (
+        await stranger.get(f"revisions/{unnamed}"),
+        await stranger.get(f"revisions/{unnamed}/instances"),
+        await stranger.delete(f"revisions/{unnamed}"),
+    ):
+        refused(answer, 403)

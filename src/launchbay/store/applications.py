@@ -65,7 +65,8 @@ manifest_exists = _sql.value("manifest_exists", bool)
 class Revision:
     """A named combination of manifest version, parameters, environment and submodule revisions.
 
-    `parameters` and `submodules` are JSON texts, because their key order matters.
+    That of a mere manifest version has an empty name, and nothing else. `parameters` and `submodules` are JSON texts,
+    because their key order matters.
     """
 
     id: str

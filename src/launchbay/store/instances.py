@@ -102,7 +102,7 @@ class InstanceSummary(msgspec.Struct, frozen=True, gc=False):
     name: str
     environment: str
     application: str
-    revision: str | None
+    revision: str  # without a name if the launch named none
     status: str
 
 

@@ -67,6 +67,7 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
     """Change what the request names and leave the rest as it is. Raises BadRequest as `create_revision` does."""
     async with ctx.begin() as work:
         found = await work.lookup.revision(revision_id, Permission.EDIT_APPLICATION)
+        _refuse_unnamed(found)
         await store.lock_revision(work.connection, revision_id=found.id)
         old = await store.get_revision(work.connection, revision_id=found.id, application_id=found.application_id)
         if old is None:
@@ -87,10 +88,20 @@ async def delete_revision(ctx: Context, revision_id: str) -> None:
     """Delete a revision. Instances that were launched from it stay as they are."""
     async with ctx.begin() as work:
         revision = await work.lookup.revision(revision_id, Permission.EDIT_APPLICATION)
+        _refuse_unnamed(revision)
         application = await work.lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
         await store.delete_revision(work.connection, revision_id=revision.id)
         before = _shown(ctx.app, {"revision": revision.id, "name": revision.name, **_columns(revision)})
         await work.audit("delete_revision", application, before)
+
+
+def _refuse_unnamed(revision: Revision) -> None:
+    """Raise BadRequest for the revision of a manifest version, which belongs to it."""
+    if not revision.name:
+        raise BadRequest(
+            f"This is the unnamed revision of version {revision.version}, which can't change. Create a named one.",
+            code="UnnamedRevision",
+        )
 
 
 async def _content(

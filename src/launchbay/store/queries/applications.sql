@@ -70,14 +70,14 @@ SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER B
 
 -- name: list_revision_applications
 -- The applications of revisions, of those that this organization has.
-SELECT r.id, r.application_id FROM revisions r JOIN applications a ON a.id = r.application_id
+SELECT r.id, r.application_id FROM all_revisions r JOIN applications a ON a.id = r.application_id
 WHERE r.id = ANY(%(revision_ids)s) AND a.organization_id = %(organization_id)s;
 
 -- name: get_revision
--- A revision of this application, and of no other.
+-- A revision of this application, and of no other, with a name or without.
 SELECT r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,
        r.created_at
-FROM revisions r JOIN applications a ON a.id = r.application_id
+FROM all_revisions r JOIN applications a ON a.id = r.application_id
 WHERE r.id = %(revision_id)s AND r.application_id = %(application_id)s;
 
 -- name: insert_revision

@@ -1,18 +1,31 @@
+-- Who names no revision at the launch gets the one without a name of the manifest's version.
+
 -- name: list_by_application
-SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
-WHERE application_id = %(of_id)s AND id > %(after)s
+SELECT instances.id, name, environment_id AS environment, instances.application_id AS application,
+       coalesce(instances.revision_id, manifests.revision_id) AS revision, status
+FROM instances JOIN manifests ON manifests.application_id = instances.application_id AND manifests.version = instances.version
+WHERE instances.application_id = %(of_id)s AND instances.id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
-ORDER BY id LIMIT %(limit)s;
+ORDER BY instances.id LIMIT %(limit)s;
 
 -- name: list_by_environment
-SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
-WHERE environment_id = %(of_id)s AND id > %(after)s
+SELECT instances.id, name, environment_id AS environment, instances.application_id AS application,
+       coalesce(instances.revision_id, manifests.revision_id) AS revision, status
+FROM instances JOIN manifests ON manifests.application_id = instances.application_id AND manifests.version = instances.version
+WHERE environment_id = %(of_id)s AND instances.id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
-ORDER BY id LIMIT %(limit)s;
+ORDER BY instances.id LIMIT %(limit)s;
 
 -- name: list_by_revision
-SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
+-- In two parts, each of which has its index.
+SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status
+FROM instances
 WHERE revision_id = %(of_id)s AND id > %(after)s
+  AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+UNION ALL
+SELECT instances.id, name, environment_id, instances.application_id, manifests.revision_id, status
+FROM manifests JOIN instances ON instances.application_id = manifests.application_id AND instances.version = manifests.version
+WHERE manifests.revision_id = %(of_id)s AND instances.revision_id IS NULL AND instances.id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
 

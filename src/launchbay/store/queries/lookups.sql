@@ -43,7 +43,7 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
        r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,
        r.created_at
 FROM users u
-LEFT JOIN (revisions r JOIN applications a ON a.id = r.application_id JOIN organizations o ON o.id = a.organization_id)
+LEFT JOIN (all_revisions r JOIN applications a ON a.id = r.application_id JOIN organizations o ON o.id = a.organization_id)
     ON r.id = %(id)s
 WHERE u.id = %(caller_id)s;
 

@@ -23,7 +23,10 @@ class NewRevision(RevisionRequest, frozen=True, kw_only=True):
 
 
 class RevisionDocument(msgspec.Struct):
-    """A revision; `createdAt` is in milliseconds since the Unix epoch."""
+    """A revision; `createdAt` is in milliseconds since the Unix epoch.
+
+    Each manifest version has one with an empty name: that of launches which name none.
+    """
 
     id: str
     name: str
