@@ -304,7 +304,9 @@ class RefreshedVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class RevisionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A revision; `createdAt` is in milliseconds since the Unix epoch."""
+    """A revision; `createdAt` is in milliseconds since the Unix epoch. Each manifest version has one with an empty
+    name: that of launches which name none.
+    """
 
     id: str
     name: str
@@ -434,7 +436,7 @@ class InstanceSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     name: str
     environment: str
     application: str
-    revision: str | None
+    revision: str
     status: str
 
 
