@@ -201,10 +201,16 @@ def _row(operation: Operation, arguments: Sequence[Argument]) -> str:
         "keyed": "True" if operation.keyed() else "",
         "repeatable": "True" if operation.id in _REPEATABLE else "",
         "public": "True" if operation.document.get("security") == [] else "",
+        "query": _query(operation) if body else "",
         "is_camel": "False" if any("_" in field.wire_name for field in arguments) else "",
     }
     known = [literal(operation.method), literal(operation.path)]
     return f"OperationSpec({', '.join([*known, *(f'{name}={value}' for name, value in fields.items() if value)])})"
+
+
+def _query(operation: Operation) -> str:
+    names = [literal(field.wire_name) for field in operation.query()]
+    return f"({', '.join(names)},)" if names else ""
 
 
 def _media_type(name: str) -> str:

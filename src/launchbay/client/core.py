@@ -48,6 +48,7 @@ class OperationSpec:
     keyed: bool = False  # takes Idempotency-Key
     repeatable: bool = False  # a POST that does no harm when it is done twice
     public: bool = False  # needs no credentials
+    query: tuple[str, ...] = ()  # names of its query fields, if it has a body, too
     is_camel: bool = True  # the names of its fields are in camel case
 
 

@@ -30,7 +30,7 @@ class _Declared(Generic[P, T]):
     """A method that makes calls, with what is known of them.
 
     Its positional arguments fill the path; one more is the whole body. The others are fields of the body, or of the
-    query where there is no body. `self` of the method means nothing.
+    query: those that the row names, and all where there is no body. `self` of the method means nothing.
     """
 
     def __init__(self, row: OperationSpec, function: Callable[Concatenate[Any, P], Call[T]]) -> None:
@@ -55,8 +55,9 @@ class _Declared(Generic[P, T]):
         (returns,) = get_args(self._signature.return_annotation)
         if not self.row.media_type:
             return Call(returns, path, query=fields, idempotency_key=key, spec=self.row)
+        query = {name: fields.pop(name) for name in self.row.query if name in fields}
         body = (whole[0] or {}) if whole else fields
-        return Call(returns, path, body=body, idempotency_key=key, spec=self.row)
+        return Call(returns, path, query=query, body=body, idempotency_key=key, spec=self.row)
 
     def _wire_name(self, name: str) -> str:
         """Return what the API calls an argument, such as `objectId` for `object_id` and `object` for `object_`."""

@@ -794,7 +794,7 @@ class Operations:
 
     # Workflows
 
-    @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}", media_type=JSON, keyed=True))
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}", media_type=JSON, keyed=True, query=("force",)))
     def run_workflow(
         self,
         instance_id: str,
@@ -809,7 +809,11 @@ class Operations:
         `force`: For `destroy`: destroy the instance although others use it.
         """
 
-    @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/schedule", media_type=JSON, keyed=True))
+    @operation(
+        OperationSpec(
+            "POST", "/api/1/instances/{id}/{workflow}/schedule", media_type=JSON, keyed=True, query=("force",)
+        )
+    )
     def schedule_workflow(
         self,
         instance_id: str,
