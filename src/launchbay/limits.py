@@ -3,13 +3,14 @@
 KIB = 1024
 MIB = 1024 * KIB
 
-# Manifests.
-MANIFEST_BYTES = 256 * KIB
-MANIFEST_DEPTH = 64
-MANIFEST_NODES = 20_000  # with aliases expanded
-MANIFEST_EXPANDED_CHARS = 4 * MIB  # of all scalars, with aliases expanded
-MANIFEST_EXPRESSIONS = 20_000  # `$`, `{{` and `}}` in parameters and return values, with aliases expanded
+# Manifests. Settings can raise the first four.
+MANIFEST_BYTES = 512 * KIB
+MANIFEST_NODES = 100_000  # with aliases expanded
+MANIFEST_EXPRESSIONS = 50_000  # `$`, `{{` and `}}` in parameters and return values, with aliases expanded
 MANIFEST_BOUND_PINS = 20_000  # targets of all binds, with wildcards expanded
+MANIFEST_DEPTH = 64
+POLICY_NODES = 20_000  # of the policies of an environment
+MANIFEST_EXPANDED_CHARS = 4 * MIB  # of all scalars, with aliases expanded
 FINDING_CHARS = 2_000
 MANIFEST_SOURCE_S = 20.0  # to load one from its URL
 MANIFEST_FINDINGS = 200  # shown; the others are only counted

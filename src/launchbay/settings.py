@@ -81,6 +81,16 @@ class Settings:
     log_format: Literal["console", "json"] = "console"
     engine_concurrency: Count = 100
     queue_limit: Count = 10_000
+    manifest_kib: Annotated[int, Meta(ge=512, le=16_384, description="a whole number, 512 to 16384")] = 512
+    manifest_values: Annotated[int, Meta(ge=100_000, le=2_000_000, description="a whole number, 100000 to 2000000")] = (
+        100_000
+    )
+    manifest_expressions: Annotated[
+        int, Meta(ge=50_000, le=1_000_000, description="a whole number, 50000 to 1000000")
+    ] = 50_000
+    manifest_bound_pins: Annotated[
+        int, Meta(ge=20_000, le=1_000_000, description="a whole number, 20000 to 1000000")
+    ] = 20_000
     quota_applications: Rate = 10_000
     quota_instances: Rate = 200_000
     quota_jobs: Rate = 100_000

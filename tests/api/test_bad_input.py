@@ -98,7 +98,11 @@ MANIFESTS: dict[str, tuple[str | bytes, int, str]] = {
 # Just below the bound of 20,000 values, and once above it. To read and check so much takes its time, good or bad.
 LARGE_GOOD = repeated(STEPS, "    - s{}: {action: wait, parameters: {delay: 1}}\n", 2_100)
 LARGE: dict[str, tuple[str | bytes, int, str]] = {
-    "too many values": (repeated(STEPS, "    - s{}: {action: magic{}}\n", 5_000), 400, "20000 values"),
+    "too many values": (
+        repeated(STEPS, f"    - s{{}}: {{action: magic, parameters: {{x: [{'1,' * 20}]}}}}\n", 5_000),
+        400,
+        "100000 values",
+    ),
     "many unknown actions": (repeated(STEPS, "    - s{}: {action: magic{}}\n", 3_900), 400, "magic0"),
     "many null components": (repeated(COMPONENTS, "    c{}:\n", 9_900), 400, "c0"),
     "many unknown types": (repeated(COMPONENTS, "    c{}: {type: t{}}\n", 4_900), 400, "t0"),

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from launchbay import errors
 from launchbay.auth.permissions import Actor, Method
+from launchbay.limits import MANIFEST_BYTES
 from launchbay.web import responses
 from launchbay.web.app import create_app
 from launchbay.web.endpoints import ENDPOINTS
@@ -195,5 +196,5 @@ class Readiness:
 def sample_app(ready: Readiness | None = None, proxies: Callable[[ASGIApp], ASGIApp] | None = None) -> ASGIApp:
     # The samples reach nothing but the readiness, whatever else the product's families ask for.
     reached: dict[str, Any] = {field.name: None for field in dataclasses.fields(ApiDeps)}
-    services = ApiDeps(**{**reached, "ready": ready or Readiness(), "base_url": ""})
+    services = ApiDeps(**{**reached, "ready": ready or Readiness(), "base_url": "", "manifest_bytes": MANIFEST_BYTES})
     return create_app((*SAMPLES, *ENDPOINTS), SampleAuthenticator(), services, proxies=proxies)

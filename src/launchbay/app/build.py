@@ -39,7 +39,9 @@ from launchbay.engine.stager import Stager
 from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender
 from launchbay.engine.worker import Engine, PeriodicTask
 from launchbay.errors import CannotStart
+from launchbay.limits import KIB
 from launchbay.manifest.compiler import check, compile_manifest
+from launchbay.manifest.reader import Bounds
 from launchbay.planning import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
 from launchbay.postgres.server import EmbeddedPostgres
@@ -279,7 +281,15 @@ def _assemble(
     known_actions = actions.by_name
     component_types = ComponentTypes.load()
     known_types = component_types.definitions
-    manifests = CompiledManifests(partial(compile_manifest, known_actions=known_actions, known_types=known_types))
+    bounds = Bounds(
+        settings.manifest_kib * KIB,
+        settings.manifest_values,
+        settings.manifest_expressions,
+        settings.manifest_bound_pins,
+    )
+    manifests = CompiledManifests(
+        partial(compile_manifest, known_actions=known_actions, known_types=known_types, bounds=bounds)
+    )
     throttle = SignInThrottle(database, secret)
     basic = BasicAuthentication(database, passwords, throttle, clock)
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
@@ -300,7 +310,8 @@ def _assemble(
         quotas=Quotas(default_quotas(settings), clock),
         dispatch=dispatcher,
         manifests=manifests,
-        check=partial(check, known_actions=known_actions, known_types=known_types),
+        check=partial(check, known_actions=known_actions, known_types=known_types, bounds=bounds),
+        manifest_bytes=bounds.bytes,
         runnable_types=frozenset(component_types.running),
         clock=clock,
         feed=EventFeed(database),
@@ -358,6 +369,7 @@ def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | No
         metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
         base_url=settings.base_url,
+        manifest_bytes=context.manifest_bytes,
         is_secure=settings.is_secure(),
         sign_in_links=() if openid is None else (SignInLink(settings.oidc_name, START),),
         openid=openid,

@@ -27,7 +27,7 @@ from launchbay.manifest.graph import (
 )
 from launchbay.manifest.layout import Layout, Leaf, build_layout, find_pin
 from launchbay.manifest.parser import read_component
-from launchbay.manifest.reader import read
+from launchbay.manifest.reader import DEFAULT_BOUNDS, Bounds, read
 from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain
 from launchbay.manifest.v1 import read_workflow_manifest
@@ -242,34 +242,44 @@ def _step(syntax: StepSyntax, preceding: tuple[str, ...], templates: Templates, 
 
 
 def compile_manifest(
-    data: bytes, *, known_actions: KnownActions, known_types: Mapping[str, ComponentType] = BUILTIN
+    data: bytes,
+    *,
+    known_actions: KnownActions,
+    known_types: Mapping[str, ComponentType] = BUILTIN,
+    bounds: Bounds = DEFAULT_BOUNDS,
 ) -> CompiledManifest:
     """Return the compiled manifest, with its warnings. Raises `InvalidManifest` with every error."""
     findings = Findings()
-    compiled = _compile(data, known_actions, known_types, findings)
+    compiled = _compile(data, known_actions, known_types, findings, bounds)
     findings.raise_errors()
     assert compiled is not None  # without a manifest there is an error
     return compiled
 
 
 def check(
-    data: bytes, *, known_actions: KnownActions, known_types: Mapping[str, ComponentType] = BUILTIN
+    data: bytes,
+    *,
+    known_actions: KnownActions,
+    known_types: Mapping[str, ComponentType] = BUILTIN,
+    bounds: Bounds = DEFAULT_BOUNDS,
 ) -> list[Finding]:
     """Return all findings in the manifest, errors first. Raises nothing, for any bytes."""
     findings = Findings()
     try:
-        _compile(data, known_actions, known_types, findings)
+        _compile(data, known_actions, known_types, findings, bounds)
     except InvalidManifest as refused:
         return [Finding("error", f["code"], f["message"], f["line"], f["column"]) for f in refused.findings]
     return [*findings.errors, *findings.warnings]
 
 
 def _compile(
-    data: bytes, known_actions: KnownActions, types: Mapping[str, ComponentType], findings: Findings
+    data: bytes, known_actions: KnownActions, types: Mapping[str, ComponentType], findings: Findings, bounds: Bounds
 ) -> CompiledManifest | None:
     """Return the manifest as far as it can be compiled; it is complete only without errors."""
-    manifest = read_document(read(data), findings)
-    return None if manifest is None else _Compilation(manifest, known_actions, types, findings).compile()
+    manifest = read_document(read(data, bounds), findings)
+    if manifest is None:
+        return None
+    return _Compilation(manifest, known_actions, types, findings, bounds, Templates(bounds.expressions)).compile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +290,11 @@ class _Compilation:
     known_actions: KnownActions
     types: Mapping[str, ComponentType]
     findings: Findings
-    templates: Templates = field(default_factory=Templates)
+    bounds: Bounds
+    templates: Templates
 
     def compile(self) -> CompiledManifest:
-        layout = build_layout(self.manifest.application, self.types, self.findings)
+        layout = build_layout(self.manifest.application, self.types, self.findings, self.bounds.bound_pins)
         bound = Connector(layout, self.findings).connect()
         relays = Relays(layout, bound)
         peers = relays.peers(bound)

@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 
 from launchbay import limits
 from launchbay.errors import ExpressionError
-from launchbay.limits import MANIFEST_EXPRESSIONS
 from launchbay.manifest.paths import (
     DOUBLED_ROOT,
     NOTHING,
@@ -306,7 +305,8 @@ _MARKS = ("$", "{{", "}}")
 class Templates:
     """Compiles the templates of one manifest, within a limit on all its expressions together."""
 
-    def __init__(self) -> None:
+    def __init__(self, expressions_max: int = limits.MANIFEST_EXPRESSIONS) -> None:
+        self._expressions_max = expressions_max
         self._marks = 0
         self._is_full = False
         self._known: dict[str, Any] = {}
@@ -333,9 +333,9 @@ class Templates:
         return [self._data(child) for child in node.children]
 
     def _compiled(self, value: Any, nodes: Iterable[Node], findings: Findings) -> Template:
-        if self._marks > MANIFEST_EXPRESSIONS:
+        if self._marks > self._expressions_max:
             if not self._is_full:
-                message = f"With this, the manifest has more than {MANIFEST_EXPRESSIONS} expressions. Use fewer."
+                message = f"With this, the manifest has more than {self._expressions_max} expressions. Use fewer."
                 findings.error("TooManyExpressions", message, next(iter(nodes)))
             self._is_full = True
             return _EMPTY

@@ -71,9 +71,14 @@ def _splits(key: str) -> Iterator[tuple[str, str]]:
         dot = key.find(".", dot + 1)
 
 
-def build_layout(application: ComponentSyntax, types: Mapping[str, ComponentType], findings: Findings) -> Layout:
+def build_layout(
+    application: ComponentSyntax,
+    types: Mapping[str, ComponentType],
+    findings: Findings,
+    bound_pins_max: int = MANIFEST_BOUND_PINS,
+) -> Layout:
     """Return the layout of a manifest; what can't be resolved becomes a finding and is omitted."""
-    builder = _Builder(types, findings)
+    builder = _Builder(types, findings, bound_pins_max)
     builder.composite(application, None)
     return builder.layout
 
@@ -84,13 +89,14 @@ _builtin_type = lru_cache(maxsize=256)(parse_pin_type)
 class _Builder:
     """Walks the tree from the inside out, since a composite's pins need the public pins of what it contains."""
 
-    def __init__(self, types: Mapping[str, ComponentType], findings: Findings) -> None:
+    def __init__(self, types: Mapping[str, ComponentType], findings: Findings, bound_pins_max: int) -> None:
         self.layout = Layout()
+        self._bound_pins_max = bound_pins_max
         self._types = types
         self._findings = findings
         self._builtin: dict[str, tuple[Pin, ...]] = {}
         self._bound_pins = 0
-        self._is_full = False  # MANIFEST_BOUND_PINS is reached: nothing more is resolved
+        self._is_full = False  # `bound_pins_max` is reached: nothing more is resolved
 
     def composite(self, syntax: ComponentSyntax, scaler: str | None) -> None:
         self.layout.composites[syntax.path] = syntax
@@ -234,14 +240,14 @@ class _Builder:
         return public_pins
 
     def _join(self, found: list[PublicPin], composite: ComponentSyntax, where: str, place: Place) -> PublicPin | None:
-        """Return the pin that several targets make together; None without targets or beyond `MANIFEST_BOUND_PINS`."""
+        """Return the pin that several targets make together; None without targets or beyond the bound of pins."""
         if not found:
             return None
         first = found[0]
         self._bound_pins += sum(len(pin.targets) for pin in found)
-        if self._bound_pins > MANIFEST_BOUND_PINS:
+        if self._bound_pins > self._bound_pins_max:
             if not self._is_full:
-                message = f"With {where[0].lower()}{where[1:]}, more than {MANIFEST_BOUND_PINS} pins are bound."
+                message = f"With {where[0].lower()}{where[1:]}, more than {self._bound_pins_max} pins are bound."
                 self._at(composite).error("TooManyPins", f"{message} Bind fewer.", place)
             self._is_full = True
             return None

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import yaml
 
 from launchbay.errors import BadRequest, InvalidManifest
-from launchbay.limits import NAME_CHARS
-from launchbay.manifest.reader import read
+from launchbay.limits import NAME_CHARS, POLICY_NODES
+from launchbay.manifest.reader import Bounds, read
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, children_of, kind_of, report_kind
 from launchbay.model.findings import Findings
 
@@ -26,6 +26,7 @@ _KEY = "policies"
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)+")
 _VALUE = re.compile(r"[\w./:@+=,%~?&#*!$-]+")
 _VALUE_CHARS = 1_024
+_BOUNDS = Bounds(nodes=POLICY_NODES)
 
 
 def read_policies(text: str) -> dict[str, PolicyValue]:
@@ -35,7 +36,7 @@ def read_policies(text: str) -> dict[str, PolicyValue]:
     """
     findings = Findings()
     try:
-        policies = _policies(read(text.encode()), findings)
+        policies = _policies(read(text.encode(), _BOUNDS), findings)
         findings.raise_errors()
     except InvalidManifest as error:
         # The reader's messages say "manifest", its usual input.

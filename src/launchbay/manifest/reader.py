@@ -25,7 +25,7 @@ from yaml.events import (
 )
 
 from launchbay import limits
-from launchbay.limits import KIB, MANIFEST_BYTES
+from launchbay.limits import KIB
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, ScalarValue, SequenceNode, kind_of
 from launchbay.model.findings import Finding, Findings, Place, raise_invalid_manifest
 
@@ -110,6 +110,18 @@ _TAG_DIRECTIVES = 16  # libyaml compares each one with all others
 _SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
+class Bounds(NamedTuple):
+    """How large one manifest may be (docs/reference/limits.md): `nodes` and the last two with aliases expanded."""
+
+    bytes: int = limits.MANIFEST_BYTES
+    nodes: int = limits.MANIFEST_NODES
+    expressions: int = limits.MANIFEST_EXPRESSIONS
+    bound_pins: int = limits.MANIFEST_BOUND_PINS
+
+
+DEFAULT_BOUNDS = Bounds()
+
+
 class Position(NamedTuple):
     """A place without a node; both numbers start at 1."""
 
@@ -117,10 +129,10 @@ class Position(NamedTuple):
     column: int
 
 
-def decode(data: bytes) -> str:
+def decode(data: bytes, bytes_max: int = limits.MANIFEST_BYTES) -> str:
     """Return the text without its byte order mark. Raises `InvalidManifest` on size, encoding, forbidden characters."""
-    if len(data) > MANIFEST_BYTES:
-        message = f"The manifest has {len(data)} bytes. The limit is {MANIFEST_BYTES // KIB} KiB."
+    if len(data) > bytes_max:
+        message = f"The manifest has {len(data)} bytes. The limit is {bytes_max // KIB} KiB."
         _refuse_bytes("ManifestTooLarge", message, Position(1, 1))
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -198,16 +210,16 @@ _SEQUENCE_TAGS = frozenset((None, "!", f"{TAG_PREFIX}seq"))
 _Event: TypeAlias = Any  # PyYAML's stubs call every mark, tag and value optional; those of these events are not
 
 
-def read(data: bytes) -> Node:
+def read(data: bytes, bounds: Bounds = DEFAULT_BOUNDS) -> Node:
     """Return the one document in `data` as a tree of frozen nodes.
 
     Raises `errors.InvalidManifest`, and nothing else: with every duplicate key, unknown tag and impossible value, and
     with the first error of encoding, syntax or bounds.
     """
-    text = decode(data)
+    text = decode(data, bounds.bytes)
     findings = Findings()
     try:
-        node = _read_document(CParser(text), findings)
+        node = _read_document(CParser(text), findings, bounds)
     except yaml.YAMLError as error:
         findings.add(syntax_finding(error, text))
     except _Refused as refused:
@@ -216,13 +228,13 @@ def read(data: bytes) -> Node:
     return node
 
 
-def _read_document(parser: CParser, findings: Findings) -> Node:
+def _read_document(parser: CParser, findings: Findings, bounds: Bounds) -> Node:
     """Read the document between the stream's start and end. Raises `_Refused` and PyYAML's errors."""
     parser.get_event()  # the stream starts
     event = parser.get_event()
     if not isinstance(event, DocumentStartEvent):
         _refuse("EmptyManifest", "The manifest is empty. The smallest one is {}.", Position(1, 1))
-    node = _Builder(parser, findings).node(parser.get_event(), 0)
+    node = _Builder(parser, findings, bounds.nodes).node(parser.get_event(), 0)
     parser.get_event()  # the document ends
     event = parser.get_event()
     if not isinstance(event, StreamEndEvent):
@@ -250,8 +262,9 @@ class _Content(NamedTuple):
 class _Builder:
     """Builds nodes from events within the limits. Calls nest at most `MANIFEST_DEPTH` deep."""
 
-    def __init__(self, parser: CParser, findings: Findings) -> None:
+    def __init__(self, parser: CParser, findings: Findings, nodes_max: int) -> None:
         self._next_event = parser.get_event
+        self._nodes_max = nodes_max
         self._findings = findings
         self._anchors: dict[str, _Content | None] = {}  # None while its node is being read
         self._nodes = 0
@@ -385,8 +398,8 @@ class _Builder:
 
     def _count(self, event: _Event, nodes: int) -> None:
         self._nodes += nodes
-        if self._nodes > limits.MANIFEST_NODES:
-            message = f"The manifest has more than {limits.MANIFEST_NODES} values with aliases expanded."
+        if self._nodes > self._nodes_max:
+            message = f"The manifest has more than {self._nodes_max} values with aliases expanded."
             _refuse("TooManyNodes", f"{message} Use fewer.", _position(event))
 
     def _enter(self, event: _Event, depth: int) -> None:

@@ -406,8 +406,10 @@ class _Importer:
         size = sum(len(content.encode()) for content in application.manifests)
         await self._work.admit(self._organization_id, {Quota.MANIFEST_BYTES: size})
         for version, content in enumerate(application.manifests, 1):
-            if len(content.encode()) > limits.MANIFEST_BYTES:
-                raise BadRequest(f"Version {version} of the manifest is longer than {limits.MANIFEST_BYTES} bytes.")
+            if len(content.encode()) > self._work.app.manifest_bytes:
+                raise BadRequest(
+                    f"Version {version} of the manifest is longer than {self._work.app.manifest_bytes} bytes."
+                )
             await applications.insert_manifest(
                 self._connection,
                 application_id=application_id,

@@ -38,7 +38,8 @@ from launchbay.store.users import Role
 class AppContext:
     """The services of this process that use cases need.
 
-    `check` returns the findings of a manifest; `runnable_types` are the component types that live instances run.
+    `check` returns the findings of a manifest, which has `manifest_bytes` at most; `runnable_types` are the component
+    types that live instances run.
     """
 
     database: Database
@@ -47,6 +48,7 @@ class AppContext:
     dispatch: Dispatch
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
+    manifest_bytes: int
     runnable_types: frozenset[str]
     clock: Clock
     feed: EventFeed

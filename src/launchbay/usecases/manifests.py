@@ -141,7 +141,7 @@ async def _load(app: AppContext, organization_id: str, url: str) -> tuple[str, l
             code="CredentialsInUrl",
         )
     answer = await app.egress.for_environment(organization_id).request(
-        "GET", url, headers={"accept": _ACCEPT}, timeout_s=limits.MANIFEST_SOURCE_S, max_bytes=limits.MANIFEST_BYTES
+        "GET", url, headers={"accept": _ACCEPT}, timeout_s=limits.MANIFEST_SOURCE_S, max_bytes=app.manifest_bytes
     )
     if answer.status != 200:
         raise BadRequest(f"{answer.url} returned status {answer.status} instead of 200.", code="ManifestSourceFailed")

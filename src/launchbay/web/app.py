@@ -209,7 +209,13 @@ class Dispatcher:
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None
         if endpoint.body is not None:
-            body = await read_body(endpoint.body, headers, body_reader, field_errors=endpoint.field_errors)
+            body = await read_body(
+                endpoint.body,
+                headers,
+                body_reader,
+                field_errors=endpoint.field_errors,
+                manifest_bytes=self._services.manifest_bytes,
+            )
         _check_ids(path)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         call: Request[Any, Any] = Request(

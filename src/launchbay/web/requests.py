@@ -50,7 +50,10 @@ class JsonBody:
 
 @dataclass(frozen=True, slots=True)
 class YamlBody:
-    """A YAML request body, passed on as a string: the manifest reader has its own bounds."""
+    """A manifest as request body, passed on as a string: its reader has its own bounds.
+
+    A setting may raise `bytes_max`.
+    """
 
     bytes_max: int = MANIFEST_BYTES
     example: str = ""
@@ -130,16 +133,22 @@ INLINE_BYTES = 64 * KIB
 
 
 async def read_body(
-    wanted: JsonBody | YamlBody | FormBody, headers: Mapping[str, str], body_reader: BodyReader, *, field_errors: bool
+    wanted: JsonBody | YamlBody | FormBody,
+    headers: Mapping[str, str],
+    body_reader: BodyReader,
+    *,
+    field_errors: bool,
+    manifest_bytes: int = MANIFEST_BYTES,
 ) -> Any:
-    """Return the decoded body of a request.
+    """Return the decoded body of a request; a YAML one is a manifest.
 
     Raises MalformedBody, BadRequest, FieldErrors (with `field_errors`), TooLarge, ClientDisconnect.
     """
-    data = await body_reader.read(wanted.bytes_max)
     if isinstance(wanted, YamlBody):
+        data = await body_reader.read(manifest_bytes)
         _check_media_type(headers, wanted.media_type)
         return _yaml_text(data)
+    data = await body_reader.read(wanted.bytes_max)
     if isinstance(wanted, FormBody):
         _check_media_type(headers, wanted.media_type)
         return _form(data, wanted.type)
@@ -270,6 +279,7 @@ class ApiDeps:
     base_url: str  # the address of this server for clients; "" uses the Host of their requests
     sign_in_links: tuple[SignInLink, ...] = ()  # in addition to the local password
     openid: OpenIdSignIn | None = None
+    manifest_bytes: int = MANIFEST_BYTES
     is_secure: bool = False  # browsers reach this server only through TLS
 
 
