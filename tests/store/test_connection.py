@@ -150,6 +150,36 @@ async def test_a_cancelled_statement_ends_on_the_server_and_the_connection_serve
         assert await names(connection) == []
 
 
+async def forget_socket(connection: BoundedConnection) -> None:
+    """Let the event loop lose the registration of the socket that a statement waits for."""
+    while connection._reader is None:
+        await asyncio.sleep(0)
+    asyncio.get_running_loop().remove_reader(connection.fileno())
+
+
+async def test_an_answer_that_the_event_loop_does_not_report_is_read_all_the_same(
+    connection: BoundedConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "LOOK_S", 0.02)
+    answer = asyncio.create_task(connection.run(Statement(b"SELECT pg_sleep(0.05)")))
+    async with asyncio.timeout(5.0):
+        await forget_socket(connection)
+        await answer
+        assert (await connection.run(Statement(b"SELECT 1"))).ntuples == 1
+
+
+async def test_a_server_that_does_not_answer_in_time_loses_the_connection(
+    connection: BoundedConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "LOOK_S", 0.02)
+    monkeypatch.setattr(connection, "timeout_s", 0.05)
+    answer = asyncio.create_task(connection.run(Statement(b"SELECT pg_sleep(60)")))
+    async with asyncio.timeout(5.0):
+        await forget_socket(connection)
+        with pytest.raises(psycopg.OperationalError):
+            await answer
+
+
 async def test_statements_larger_than_the_sockets_buffers_pass(database: Database) -> None:
     echo: Value[str] = Value("echo", b"SELECT %(text)s::text || 'x'")
     text = "y" * 20_000_000

@@ -11,12 +11,14 @@ no COMMIT: PostgreSQL runs what it gets up to a synchronization point as one tra
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
+import structlog
 from psycopg import AsyncConnection
 from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
@@ -27,6 +29,8 @@ from psycopg.pq.abc import PGconn, PGresult
 T = TypeVar("T")
 PREPARED_STATEMENTS = 1000  # of a connection; beyond that it forgets all of them
 _CANCEL_S = 5.0
+LOOK_S = 1.0  # how often a wait for the server looks at the socket itself
+log = structlog.get_logger(__name__)
 
 
 class Statement(NamedTuple):
@@ -65,6 +69,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         self._deferred: list[Statement] = []
         self._arrival: asyncio.Future[None] | None = None
         self._reader: tuple[asyncio.AbstractEventLoop, int] | None = None  # where it is registered, for which socket
+        self._look: asyncio.TimerHandle  # while a statement is under way
 
     # Transactions
 
@@ -197,14 +202,15 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
         Raises the first error among them.
         """
-        timer = asyncio.get_running_loop().call_later(self.timeout_s, self._hang_up)
+        loop = asyncio.get_running_loop()
+        self._look = loop.call_later(LOOK_S, self._look_at_socket, loop.time() + self.timeout_s)
         try:
             results = await self._read(until_sync=until_sync)
         except asyncio.CancelledError:
             await self._abandon(until_sync=until_sync)
             raise
         finally:
-            timer.cancel()
+            self._look.cancel()
         answers = []
         received = iter(results)
         for new in prepared or (None,) * len(results):
@@ -287,6 +293,27 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         """Close the connection."""
         self._stop_reading()
         await super().close()
+
+    def _look_at_socket(self, hang_up_at_s: float) -> None:
+        """Wake the reader if data arrived that the event loop doesn't report; hang up when the time is over.
+
+        uvloop loses the registration of a socket now and then while many sockets close at once, as at the end of
+        PostgreSQL (decision 0104). Without a look, the caller would wait forever.
+        """
+        loop = asyncio.get_running_loop()
+        self._look = loop.call_later(LOOK_S, self._look_at_socket, hang_up_at_s)
+        if loop.time() >= hang_up_at_s:
+            self._hang_up()
+        if self._arrival is not None and not self._arrival.done() and self.is_readable():
+            log.warning("database.socket_forgotten")
+            self._stop_reading()
+            self._arrival.set_result(None)
+
+    def is_readable(self) -> bool:
+        """Return whether there is something to read: data, or the end of the connection."""
+        poller = select.poll()
+        poller.register(self.pgconn.socket, select.POLLIN)
+        return bool(poller.poll(0))
 
     def _hang_up(self) -> None:
         """End the wait with the error of a lost connection, which every caller handles."""

@@ -1,7 +1,6 @@
 """The connections of a process to its database, lent to one caller at a time."""
 
 import asyncio
-import select
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -237,16 +236,10 @@ async def _is_alive(connection: BoundedConnection) -> bool:
 
     A healthy idle connection has nothing to read. Readable data is a notice or the end.
     """
-    if not connection.closed and not _readable(connection.pgconn.socket):
+    if not connection.closed and not connection.is_readable():
         return True
     try:
         await connection.run(_PING)
     except (psycopg.Error, OSError):
         return False
     return True
-
-
-def _readable(descriptor: int) -> bool:
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(0))
