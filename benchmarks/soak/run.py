@@ -127,7 +127,8 @@ class Soak:
         self.launches += len(load.history.launched) + len(load.deletions.asked)
         self.changes.update(load.history.statuses)
         self.recoveries_s += judged.recoveries.times_s
-        print(f"{self.samples.taken[-1].at:6.0f} s  {judged.figures}; {judged.broken}", flush=True)
+        at_s = self.samples.taken[-1].at if self.samples.taken else 0.0
+        print(f"{at_s:6.0f} s  {judged.figures}; {judged.broken}", flush=True)
         await asyncio.to_thread(_forget_ledger_of_dropped_jobs, self.directory / "ledger", url)
 
     async def _kill(self, process: Process) -> None:
