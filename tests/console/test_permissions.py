@@ -56,6 +56,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/services/{id}": {"name": "{fresh}"},
     "/console/services/{id}/command": {"command": "export"},
     "/console/organizations/{id}/roles": {"name": "{fresh}", "permissions": "[]"},
+    "/console/organizations/{id}/groupRoles": {"group": "{fresh}", "role": "Guest"},
     "/console/roles/{id}": {"name": "{fresh}", "permissions": "[]"},
     "/console/organizations/{id}/users": {"email": "{fresh}@example.org"},
     "/console/organizations/{id}/users/{user}/enabled": {"do": "disable"},

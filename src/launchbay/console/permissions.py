@@ -126,6 +126,10 @@ class UiPermissions:
             Permission.MANAGE_ROLES, permissions.user(user_id or new_id()), permissions.role(role_id)
         )
 
+    def map_groups(self, roles: Collection[Role]) -> bool:
+        """Map groups of the identity provider to one of these roles."""
+        return any(self.assign_role(None, role.id) for role in roles)
+
     def ask_about(self, user_id: str) -> bool:
         """Ask for an explanation of a user's permissions."""
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(user_id))

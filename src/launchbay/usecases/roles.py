@@ -3,7 +3,8 @@
 Every change holds the organization's row locked: roles, memberships and assignments change one after the other.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from launchbay.auth import permissions as auth_permissions
 from launchbay.auth.gate import read_role_text
@@ -146,6 +147,9 @@ async def list_group_roles(ctx: Context, organization_id: str) -> list[GroupRole
         return await store.list_group_roles(work.connection, organization_id=organization.id)
 
 
+_Pairs = frozenset[tuple[str, str]]  # groups with names of roles
+
+
 async def replace_group_roles(ctx: Context, organization_id: str, wanted: Sequence[GroupRoles]) -> None:
     """Replace which roles the groups have.
 
@@ -154,12 +158,26 @@ async def replace_group_roles(ctx: Context, organization_id: str, wanted: Sequen
     The caller needs the permission to give each of the roles that change to any user. Raises BadRequest for roles that
     the organization does not have.
     """
+    new = frozenset((validate_name(row.group), name) for row in wanted for name in row.roles)
+    await _change_group_roles(ctx, organization_id, lambda _: new)
+
+
+async def set_group_roles(ctx: Context, organization_id: str, group: str, role_names: Collection[str]) -> None:
+    """Set which roles one group has, as `replace_group_roles` does for all."""
+    group = validate_name(group)
+    new = {(group, name) for name in role_names}
+    await _change_group_roles(ctx, organization_id, lambda old: new | {pair for pair in old if pair[0] != group})
+
+
+async def _change_group_roles(
+    ctx: Context, organization_id: str, change: Callable[[_Pairs], AbstractSet[tuple[str, str]]]
+) -> None:
     async with ctx.begin() as work:
         await work.lookup.organization(organization_id, Permission.MANAGE_ROLES)
         await organizations.lock(work.connection, organization_id=organization_id)
         before = await store.list_group_roles(work.connection, organization_id=organization_id)
-        old = {(row.group, name) for row in before for name in row.roles}
-        new = {(validate_name(row.group), name) for row in wanted for name in row.roles}
+        old = frozenset((row.group, name) for row in before for name in row.roles)
+        new = change(old)
         if len(new) > GROUP_ROLES:
             raise BadRequest(f"An organization has at most {GROUP_ROLES} roles of groups.", "Map fewer groups.")
         roles = {role.name: role for role in await roles_named(work, organization_id, {name for _, name in old | new})}

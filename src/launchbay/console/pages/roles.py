@@ -22,12 +22,17 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     """Show the roles, and explain a decision if the query names one."""
     organization_id = request.path("id")
     explained, explanation_problem = await _explained(request, organization_id)
+    rows = await roles.list_roles(request.ctx, organization_id)
+    may_map = (await request.permissions(organization_id)).map_groups(rows)
     return await request.page(
         "roles.html",
         section="roles",
         organization_id=organization_id,
         problem=problem,
-        rows=await roles.list_roles(request.ctx, organization_id),
+        rows=rows,
+        groups=await roles.list_group_roles(request.ctx, organization_id) if may_map else None,
+        group=request.form.text("group"),
+        selected=request.form.all("role"),
         name=request.form.text("name"),
         text=request.form.raw("permissions", _NEW_ROLE),
         **await _question(request, organization_id),
@@ -41,6 +46,15 @@ async def create(request: PageRequest) -> Response:
     organization_id, form = request.path("id"), request.form
     created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
     return request.redirect(f"{HOME}/roles/{created.id}", "Role created.")
+
+
+@routes.post("/console/organizations/{id}/groupRoles", again=list_all)
+async def set_group(request: PageRequest) -> Response:
+    """Set the roles of a group of the identity provider."""
+    organization_id, form = request.path("id"), request.form
+    await roles.set_group_roles(request.ctx, organization_id, form.text("group"), form.all("role"))
+    message = "Roles of the group saved. Members get and lose them at their next sign-in."
+    return request.redirect(f"{HOME}/organizations/{organization_id}/roles", message)
 
 
 @routes.get("/console/organizations/{id}/explanation")
