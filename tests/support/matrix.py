@@ -34,7 +34,16 @@ from tests.support.service import (
     fresh_name,
     person,
 )
-from tests.support.worlds import ADMINISTRATOR, FOREIGN_ADMINISTRATOR, SLOW_CALLERS, UNKNOWN_CALLERS, Actor, World
+from tests.support.worlds import (
+    ADMINISTRATOR,
+    FOREIGN_ADMINISTRATOR,
+    INVITED,
+    OF_BOTH,
+    SLOW_CALLERS,
+    UNKNOWN_CALLERS,
+    Actor,
+    World,
+)
 
 # The authorization matrix as text that people read and review.
 #
@@ -53,7 +62,8 @@ Callers: anonymous, with an expired token, and for the first line also with a wr
 The administrator of the organization `home`, by password and by token; members of it without a role, and with a role
 of one permission for everything (`- Read: [/*]` and so on), or of two; access tokens of an administrator of `home`,
 without a scope and with the scope `Read: [/*]`, and of a service account with the role Guest, which is for reading; the
-administrator of the organization `away`.
+administrator of the organization `away`; a guest of `away` whom `home` has invited as an administrator, and who has not
+accepted; somebody who is a guest of `home` and an administrator of `away`.
 Objects: of `home`, of `away`, and `missing`; `home/away` is one of away addressed below one of home.
 Lists: all, some or none of what the administrator sees.
 """
@@ -467,7 +477,7 @@ PARTS = {
 }
 REST = "rest"
 # Nobody can reach these without an OpenID Connect provider; tests/api/test_openid.py has one.
-NEED_A_PROVIDER = {"begin_sign_in", "finish_sign_in"}
+NEED_A_PROVIDER = {"begin_sign_in", "finish_sign_in", "end_provider_sessions"}
 NEED_A_TOKEN_OF_THEIR_OWN = frozenset({"read_metrics"})  # no account lets anybody in
 
 
@@ -510,7 +520,9 @@ class Column:
 
     def is_foreign_to(self, actor: Actor) -> bool:
         """Tell whether the caller does not belong to the organization."""
-        return (actor.name == FOREIGN_ADMINISTRATOR) == (self.of == "home")
+        if self.of == "home":
+            return actor.name in (FOREIGN_ADMINISTRATOR, INVITED)
+        return actor.name not in (FOREIGN_ADMINISTRATOR, INVITED, OF_BOTH)
 
 
 def columns_of(row: Endpoint, world: World) -> dict[str, Column]:

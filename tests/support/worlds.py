@@ -37,7 +37,7 @@ from tests.support.databases import Databases
 from tests.support.manifests import TYPED, WORKFLOWS
 from tests.support.network import answer, loopback_server
 from tests.support.pages import browser, send
-from tests.support.service import EMAIL, PASSWORD, Api, accepted, basic, fresh_name, person, running_api, served
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, basic, fresh_name, join, person, running_api, served
 
 
 def part(value: Any) -> str:
@@ -182,6 +182,8 @@ class Forger:
 
 ADMINISTRATOR = "administrator"
 FOREIGN_ADMINISTRATOR = "administrator of another organization"
+INVITED = "invited as administrator"  # to `home`, from `away`, where the role is Guest
+OF_BOTH = "guest, and administrator of another organization"
 # Whose credentials are not good, in whatever way: each of their calls must end with 401.
 UNKNOWN_CALLERS = ("anonymous", "wrong password", "expired token", "disabled account")
 # Each of their calls costs the verification of a password.
@@ -280,7 +282,8 @@ async def running_world(databases: Databases) -> AsyncIterator[World]:
         other = replace(api, client=outsider.client, organization=organization, environment=environment)
         home, away = Stage(api, source), Stage(other, source)
         foreign = Actor(FOREIGN_ADMINISTRATOR, outsider.client.headers["Authorization"], "another password")
-        yield World(home, away, (*await _unknown_callers(api, clock), *await _members(api), foreign))
+        unknown, members = await _unknown_callers(api, clock), await _members(api)
+        yield World(home, away, (*unknown, *members, foreign, *await _from_elsewhere(home, away)))
 
 
 async def _unknown_callers(api: Api, clock: MovableClock) -> list[Actor]:
@@ -326,6 +329,18 @@ async def _programs(api: Api) -> list[Actor]:
         Actor(name, f"Bearer {accepted(await caller.post(f'{within}/accessTokens', body))['token']}", owner.password)
         for name, (caller, body) in made.items()
     ]
+
+
+async def _from_elsewhere(home: Stage, away: Stage) -> list[Actor]:
+    """Return people of `away`: one who has not accepted an invitation to `home`, and one who has."""
+    there: dict[str, Any] = {"organization": away.api.organization, "by": away.api}
+    invited = await person(home.api, "Guest", **there)
+    body = {"email": invited.email, "name": "Ann", "roles": ["Administrator"]}
+    accepted(await home.api.post(f"{home.organization}/users", body))
+    of_both = await person(home.api, "Administrator", **there)
+    await join(home.api, home.api.organization, of_both, "Guest")
+    people = {INVITED: invited, OF_BOTH: of_both}
+    return [Actor(name, basic(who.email, who.password), who.password) for name, who in people.items()]
 
 
 async def _session(api: Api) -> str:
