@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel sbom audit bench bench-dispatch soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel sbom sbom-image audit bench bench-dispatch soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -88,6 +88,13 @@ wheel: $(PACKAGE) ## build the package with the console in ./dist
 
 sbom: $(PACKAGE) ## list what the package brings along, as CycloneDX in ./dist
 	@$(BIN)/python requirements/sbom dist/launchbay.cdx.json
+
+IMAGE = launchbay
+ENGINE = podman
+sbom-image: $(PACKAGE) ## list what the image has, as CycloneDX in ./dist
+	@mkdir -p dist
+	@$(ENGINE) run --rm --entrypoint sh $(IMAGE) -c "python3 --version && dpkg-query -W -f '\$${Package} \$${Version} \$${Architecture}\n'" >dist/image.txt
+	@$(BIN)/python requirements/sbom dist/launchbay-image.cdx.json dist/image.txt
 
 audit: $(PACKAGE) ## look for known vulnerabilities in the locked packages
 	@$(BIN)/python requirements/audit

@@ -81,6 +81,24 @@ def test_the_list_has_what_the_wheel_needs_and_nothing_that_only_builds_it(tmp_p
     assert parts["h11"]["purl"] in edges[parts["httpcore"]["purl"]]
 
 
+def test_the_list_of_an_image_has_its_packages_too(tmp_path: Path) -> None:
+    listing, target = tmp_path / "image.txt", tmp_path / "image.cdx.json"
+    listing.write_text("Python 3.13.1\nlibssl3t64 3.5.1-1+deb13u1 amd64\nbsdutils 1:2.41-5 amd64\n")
+    subprocess.run([sys.executable, ROOT / "requirements" / "sbom", target, listing], check=True)
+    made: dict[str, Any] = json.loads(target.read_text("utf-8"))
+    urls = {each["purl"] for each in made["components"]}
+    assert made["metadata"]["component"]["type"] == "container"
+    assert urls >= {
+        "pkg:generic/python@3.13.1",
+        "pkg:deb/debian/libssl3t64@3.5.1-1%2Bdeb13u1?arch=amd64",
+        "pkg:deb/debian/bsdutils@1%3A2.41-5?arch=amd64",
+    }
+    assert any(url.startswith("pkg:pypi/uvicorn@") for url in urls)
+    listing.write_text("podman: no such image\n")
+    command = [sys.executable, ROOT / "requirements" / "sbom", target, listing]
+    assert subprocess.run(command, stderr=subprocess.PIPE, check=False).returncode == 1
+
+
 def test_an_audit_that_could_not_look_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     report = program("audit").report
     clean = {"name": "a", "version": "1", "vulns": []}
