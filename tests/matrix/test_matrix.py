@@ -90,4 +90,4 @@ async def test_a_gate_that_lets_members_do_everything_is_noticed(
     }
     text = golden.section(title(row), lines)
     assert text != golden.stored()[title(row)]
-    assert "home     403 administrator of another organization · 200 everybody else" in text
+    assert "home     403 administrator of another organization, invited as administrator · 200 everybody else" in text

@@ -183,7 +183,7 @@ class Forger:
 ADMINISTRATOR = "administrator"
 FOREIGN_ADMINISTRATOR = "administrator of another organization"
 INVITED = "invited as administrator"  # to `home`, from `away`, where the role is Guest
-OF_BOTH = "guest, and administrator of another organization"
+OF_BOTH = "guest and foreign administrator"
 # Whose credentials are not good, in whatever way: each of their calls must end with 401.
 UNKNOWN_CALLERS = ("anonymous", "wrong password", "expired token", "disabled account")
 # Each of their calls costs the verification of a password.
