@@ -95,7 +95,7 @@ def test_the_list_of_an_image_has_its_packages_too(tmp_path: Path) -> None:
     }
     assert any(url.startswith("pkg:pypi/uvicorn@") for url in urls)
     listing.write_text("podman: no such image\n")
-    command = [sys.executable, ROOT / "requirements" / "sbom", target, listing]
+    command: list[str | Path] = [sys.executable, ROOT / "requirements" / "sbom", target, listing]
     assert subprocess.run(command, stderr=subprocess.PIPE, check=False).returncode == 1
 
 
