@@ -11,7 +11,6 @@ from playwright.sync_api import Page
 from tests.support.browser import Site
 from tests.support.showcase import World, made
 
-pytestmark = pytest.mark.slow
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 NARROW_PX = 360
 # What the corpus would have put into a page.
