@@ -27,6 +27,7 @@ from tests.support.network import LoopbackServer, Received, answer, loopback_ser
 from tests.support.servers import PASSWORD, Process
 from tests.support.service import EMAIL, METRICS_TOKEN, basic
 
+pytestmark = pytest.mark.slow  # two servers, each full of secrets, one process each
 AT_LEAST = 64
 # What these answers are for is to show what was given; who may read the object may see it (reference §2).
 SHOWN_ON_PURPOSE = {"read_instance", "read_revision", "read_properties"}
