@@ -153,3 +153,34 @@ application:
     instance = await api.running(text)
     shown = (await api.document(instance))["returnValues"]
     assert shown == {"shop.url": "http://shop.example", "shop.same": "http://shop.example"}
+
+
+async def test_a_parent_may_give_the_address(api: Api) -> None:
+    child = fresh_name("endpoint")
+    text = """
+application:
+  interfaces:
+    need: {host: bind(url#address.host), port: bind(url#address.port)}
+    out: {url: bind(url#connection.url)}
+  components:
+    url: {type: cobalt.common.HttpEndpoint}
+"""
+    await api.application(text, name=child)
+    parent = f"""
+application:
+  interfaces: {{out: {{url: bind(child#out.url)}}}}
+  bindings: [[child, hub]]
+  components:
+    child:
+      type: reference.Submodule
+      interfaces:
+        need: {{host: consume-signal(string), port: consume-signal(int)}}
+        out: {{url: publish-signal(string)}}
+      configuration: {{__locator.application-id: {child}}}
+    hub:
+      type: cobalt.common.Constants
+      interfaces: {{at: {{host: publish-signal(string), port: publish-signal(int)}}}}
+      configuration: {{configuration.values: {{at.host: hub.example, at.port: 81}}}}
+"""
+    instance = await api.running(parent)
+    assert (await api.document(instance))["returnValues"] == {"out.url": "http://hub.example:81"}

@@ -68,6 +68,18 @@ def test_a_failed_launch_tells_why(server: Server) -> None:
         server.client.wait(instance.id, timeout_s=30)
     assert caught.value.status == "Failed"
     assert server.client.wait(instance.id, until={"Failed"}).status == "Failed"
+    shown = server.client.read_instance(instance.id)
+    assert shown.last_failure is not None
+    assert (shown.last_failure.workflow, shown.last_failure.message) == ("launch", shown.error_message)
+    assert shown.last_failure.job_id == server.client.list_jobs(instance.id)[0].id
+
+
+def test_an_upload_answers_its_warnings(server: Server) -> None:
+    application = server.application("warned", GREETER)
+    text = "launch: {steps: [{one: {action: wait, parameters: {dealy: 1, delay: 0}}}]}"
+    stored = server.client.replace_manifest(application, text)
+    assert [each.code for each in stored.warnings] == ["UnknownStepParameter"]
+    assert server.client.replace_manifest(application, "launch: {steps: []}").warnings == []
 
 
 def test_waiting_has_a_time_limit(server: Server) -> None:
