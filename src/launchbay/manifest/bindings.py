@@ -213,7 +213,7 @@ class Connector:
 
 
 def _address(offering: _Side) -> dict[str, PinKind]:
-    """Return which parts of a URL the interface with the most of them offers; nothing without a host."""
+    """Return the parts of a URL that the best interface offers; nothing without a host."""
     kind = PinKind.PUBLISH_SIGNAL
     found = [
         {name: kind for name in URL_PARTS if interface in offering.offers.get((name, kind), ())}
@@ -227,7 +227,7 @@ def _shown(binding: BindingSyntax) -> str:
 
 
 def _choose(interface: str, matches: list[str], builtin: frozenset[str]) -> str | None:
-    """Return the interface to connect: the only one, the one of the same name, or the only declared one.
+    """Return the interface to connect: the only one, the same name, or the only declared.
 
     Of several that only the type declares, it is the first.
     """
@@ -357,7 +357,7 @@ def launch_order(needed: Mapping[str, Sequence[str]]) -> tuple[list[str], list[s
 
 
 def required_needs(manifest: CompiledManifest) -> frozenset[str]:
-    """Return the keys of the application's needs for signals that a component of it requires (language §3)."""
+    """Return the keys of the needs for signals that a component requires (language §3)."""
     return frozenset(
         need.key
         for need in manifest.needs.values()
