@@ -88,7 +88,7 @@ def required(parameters: Mapping[str, Any], name: str, expected: str) -> Any:
 
 
 def refuse_null(call: ActionCall, *names: str) -> None:
-    """Raise if one of these parameters is written in the manifest, but is null or empty.
+    """Raise if one of these parameters is written, but null or empty.
 
     For parameters whose absence makes something else: a null from a mistyped variable must not create machines.
     """
