@@ -273,10 +273,13 @@ def test_a_scaler_without_anything_to_multiply_is_an_error() -> None:
     assert errors("application:\n  components:\n    c: {type: composite.Scaler}\n") == [("MissingComponents", 3)]
 
 
-def test_a_scaler_inside_a_scaler_is_an_error() -> None:
+def test_a_scaler_inside_a_scaler_is_part_of_its_template() -> None:
     inner = "{type: composite.Scaler, components: {x: {type: compute.Instance}}}"
-    text = f"application:\n  components: {{c: {{type: composite.Scaler, components: {{inner: {inner}}}}}}}"
-    assert [code for code, _ in errors(text)] == ["NestedScaler"]
+    manifest = compiled(
+        f"application:\n  components: {{c: {{type: composite.Scaler, components: {{inner: {inner}}}}}}}"
+    )
+    scalers = {path: component.scaler for path, component in manifest.components.items()}
+    assert scalers == {"c": None, "c.inner": "c", "c.inner.x": "c.inner"}
 
 
 def test_endpoints_and_submodules_have_built_in_pins() -> None:

@@ -15,6 +15,7 @@ from launchbay.manifest.scaling import (
     expanded_configuration,
     member_number,
     members,
+    scaled,
     scalers,
     template_path,
 )
@@ -202,10 +203,62 @@ def test_the_configured_number_is_within_bounds(configuration: dict[str, int], q
 def test_paths_of_members_lead_back_to_their_templates() -> None:
     manifest = nodes()
     assert scalers(manifest) == ["cluster"]
-    assert members(manifest, "cluster", [3]) == ["cluster.node[3].vm", "cluster.node[3].web"]
+    assert members(expanded(manifest, {"cluster": 4}), "cluster", [3]) == ["cluster.node[3].vm", "cluster.node[3].web"]
     assert template_path("cluster.node[3].vm") == "cluster.node.vm"
     assert component_at(manifest, "cluster.node[3].vm") is manifest.components["cluster.node.vm"]
     assert component_at(manifest, "nowhere[3]") is None
     assert member_number("cluster.node[12].vm", "cluster") == 12
     assert member_number("other.node[12].vm", "cluster") is None
     assert member_number("cluster.node.vm", "cluster") is None
+
+
+NESTED = """
+application:
+  interfaces: {all: {sizes: bind(sum#out.sizes)}}
+  bindings: [[sum, racks.rack.nodes.node]]
+  components:
+    racks:
+      type: composite.Scaler
+      configuration: {configuration.quantity: 2}
+      components:
+        rack:
+          bindings: [[nodes.node, switch]]
+          components:
+            switch:
+              type: cobalt.common.Constants
+              interfaces: {wire: {port: publish-signal(int)}}
+              configuration: {configuration.values: {wire.port: 1}}
+            nodes:
+              type: composite.Scaler
+              configuration: {configuration.quantity: 3}
+              components:
+                node:
+                  type: workflow.Instance
+                  interfaces: {wire: {port: consume-signal(int)}, size: {size: publish-signal(int)}}
+    sum:
+      type: workflow.Instance
+      interfaces: {size: {size: consume-signal(int)}, out: {sizes: publish-signal(list<int>)}}
+"""
+
+
+def test_a_scaler_inside_a_scaler_has_members_of_its_own_in_each_member() -> None:
+    manifest = nodes(NESTED)
+    values = configure(manifest, {})
+    quantities = {"racks": 2, "racks.rack[0].nodes": 1, "racks.rack[1].nodes": 2}
+    found, configured = scaled(manifest, values, lambda path, _: quantities[path])
+    inside = ["racks.rack[0].nodes.node[0]", "racks.rack[1].nodes.node[0]", "racks.rack[1].nodes.node[1]"]
+    assert [path for path in found.components if path.endswith("]") and "node[" in path] == inside
+    assert found == expanded(manifest, quantities)
+    assert [peer.component for peer in found.components["sum"].peers["size"]] == inside
+    for path in inside:
+        [peer] = found.components[path].peers["wire"]
+        assert peer.component == f"{path[:13]}.switch"
+        assert found.components[path].scaler is None
+    assert configured["racks.rack[1].nodes"] == values["racks.rack.nodes"]
+    assert {template_path(path) for path in found.components} == set(manifest.components)
+
+
+def test_the_copies_of_a_scaler_share_its_bound() -> None:
+    manifest = nodes(NESTED)
+    found, _ = scaled(manifest, {}, lambda path, _: 600 if path.endswith("nodes") else 2)
+    assert sum("node[" in path for path in found.components) == 600

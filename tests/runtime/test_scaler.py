@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from launchbay.model.instance import InstanceStatus
@@ -299,3 +300,76 @@ async def test_on_dry_run_machines_each_member_has_an_address_of_its_own() -> No
     live = dry(MACHINES)
     assert await live.launch() is None
     assert live.results["out.ips"] == ["192.0.2.1", "192.0.2.2"]
+
+
+# Racks of nodes: a Scaler in a Scaler. Each node publishes what its launch made.
+RACKS = """
+application:
+  configuration: {racks.quantity: 2, racks.nodes: 1}
+  interfaces:
+    racks: {quantity: bind(racks#configuration.quantity), nodes: bind(racks.rack.nodes#configuration.quantity)}
+    do: {racks: bind(racks#scale.set-quantity), nodes: bind(racks.rack.nodes#scale.set-quantity)}
+    out: {all: bind(sum#out.all)}
+  bindings: [[sum, racks.rack.nodes.node]]
+  components:
+    racks:
+      type: composite.Scaler
+      components:
+        rack:
+          components:
+            nodes:
+              type: composite.Scaler
+              components:
+                node:
+                  type: workflow.Instance
+                  interfaces: {made: {key: publish-signal(object)}}
+                  configuration:
+                    configuration.workflows:
+                      launch:
+                        steps: [{make: {action: effect, output: {key: attempt}}}]
+                        return: {key: {value: "{$.key}"}}
+                      destroy: {steps: [{gone: {action: effect}}]}
+    sum:
+      type: workflow.Instance
+      interfaces: {made: {key: consume-signal(object)}, out: {all: publish-signal(object)}}
+      configuration: {configuration.workflows: {launch: {steps: []}}}
+"""
+
+
+def node_paths(live: Instance) -> list[str]:
+    return sorted(path for path in msgspec.json.decode(live.state) if "node[" in path)
+
+
+async def test_members_of_a_scaler_scale_by_themselves_and_together() -> None:
+    live = instance(RACKS)
+    assert await live.launch() is None
+    assert node_paths(live) == ["racks.rack[0].nodes.node[0]", "racks.rack[1].nodes.node[0]"]
+    assert await live.command("do.nodes", quantity="2") is None
+    assert len(node_paths(live)) == 4
+    assert await live.command("do.racks", quantity="3") is None
+    assert node_paths(live)[-1] == "racks.rack[2].nodes.node[0]", "a new rack has the configured number"
+    assert len(node_paths(live)) == 5
+    assert await live.command("do.racks", quantity="1") is None
+    assert node_paths(live) == ["racks.rack[0].nodes.node[0]", "racks.rack[0].nodes.node[1]"]
+    assert not [path for path in msgspec.json.decode(live.state) if path.startswith(("racks.rack[1]", "racks.rack[2]"))]
+    assert await live.command("do.racks", quantity="2") is None
+    assert len(node_paths(live)) == 3
+    assert await live.destroy() is None
+
+
+async def test_nested_scalers_have_a_bound_together() -> None:
+    live = instance(RACKS.replace("racks.nodes: 1", "racks.nodes: 600"))
+    assert "together must be at most 1000, not 1200" in str(await live.launch())
+    live = instance(RACKS)
+    assert await live.launch() is None
+    assert "together must be at most 1000" in str(await live.command("do.nodes", quantity="501"))
+
+
+@pytest.mark.parametrize(("command", "quantity"), [("do.racks", "1"), ("do.racks", "3"), ("do.nodes", "2")])
+async def test_scaling_nested_scalers_cut_anywhere_ends_as_if_it_was_not(command: str, quantity: str) -> None:
+    async def prepare() -> Instance:
+        live = instance(RACKS)
+        assert await live.launch() is None
+        return live
+
+    await cut_everywhere(prepare, plan_run((await prepare()).manifest, command, {"quantity": quantity}, RUNNING))

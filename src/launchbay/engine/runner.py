@@ -33,7 +33,7 @@ from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.scaling import expanded, expanded_configuration
+from launchbay.manifest.scaling import scaled
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import (
     InstanceEvent,
@@ -53,7 +53,7 @@ from launchbay.runtime.machines import release_all, stop_commands
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import return_values
 from launchbay.runtime.slot import flushed, interruptible_sleep, leaving, staying
-from launchbay.runtime.state import STATE_VERSION, Graph, InstanceState, existing_quantities
+from launchbay.runtime.state import STATE_VERSION, Graph, InstanceState, existing_quantity
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Database
 from launchbay.store.dispatch import ClaimedJob
@@ -264,9 +264,10 @@ class Runner:
         before = read_former_configuration(claim.before)
         manifest = await self._manifest(claim.application_id, before.version)
         links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
-        quantities = existing_quantities(manifest, state)
-        configuration = expanded_configuration(manifest, configure(manifest, before.parameters), quantities)
-        return Configured(expanded(manifest, quantities), configuration, links, frozenset(before.parameters))
+        configuration = configure(manifest, before.parameters)
+        return Configured(
+            *scaled(manifest, configuration, existing_quantity(state)), links, frozenset(before.parameters)
+        )
 
     async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
         return await run_until_available(

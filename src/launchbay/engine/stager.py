@@ -16,7 +16,7 @@ from launchbay.engine.ending import InstanceSnapshot, follow_ups
 from launchbay.engine.runner import parse_links
 from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
-from launchbay.manifest.scaling import component_at, expanded, scalers
+from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
@@ -57,7 +57,7 @@ async def refresh_signals(
     assert consumer is not None, "the caller holds the instance"
     secrets = Secrets(TextSeal(secret_key, consumer.organization_id))
     state = InstanceState.from_text(secrets.opened_json(consumer.state))
-    manifest = expanded(manifest, {path: state.quantity(path) for path in scalers(manifest)})
+    manifest, _ = scaled(manifest, {}, lambda path, _: state.quantity(path))
     links = parse_links(consumer.links)
     targets = [link.instance_id for link in links.values() if link.is_instance]
     published = {

@@ -121,9 +121,6 @@ class _Builder:
         self._leaf(syntax, component_type, scaler)
 
     def _typed_composite(self, syntax: ComponentSyntax, component_type: ComponentType, scaler: str | None) -> None:
-        if scaler is not None and component_type.name == SCALER:
-            message = f"A {SCALER} can't be inside another one, '{scaler}'. Keep one of them."
-            self._at(syntax).error("NestedScaler", message, syntax)
         if not syntax.components:
             message = "The component has no inner component. Add one under 'components'."
             self._at(syntax).error("MissingComponents", message, syntax)

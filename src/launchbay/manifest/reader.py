@@ -111,7 +111,7 @@ _SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})
 
 
 class Bounds(NamedTuple):
-    """How large one manifest may be (docs/reference/limits.md): `nodes` and the last two with aliases expanded."""
+    """How large one manifest may be; all but `bytes` count aliases as expanded."""
 
     bytes: int = limits.MANIFEST_BYTES
     nodes: int = limits.MANIFEST_NODES

@@ -3,11 +3,13 @@
 The content of a Scaler `cluster`, such as `cluster.node.vm`, is a template. With a quantity of 2, the members
 `cluster.node[0].vm` and `cluster.node[1].vm` replace it in the graph: a component bound to the template has several
 peers, a value of a configuration pin goes to each member, and a binding between two templates connects those of the
-same member. Other modules work on the expanded graph, without Scalers.
+same member. A Scaler inside of another one is a template too: each member has a copy, with a number of members of its
+own (`cluster.node[0].group.web[1]`). Other modules work on the expanded graph, without templates.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,35 +73,67 @@ def member_number(path: str, scaler: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def members(manifest: CompiledManifest, scaler: str, numbers: Iterable[int]) -> list[str]:
-    """Return the paths of the components of these members of a Scaler, in launch order."""
-    templates = [path for path in manifest.order if manifest.components[path].scaler == scaler]
-    return [_member(path, scaler, number) for number in numbers for path in templates]
+def members(manifest: CompiledManifest, scaler: str, numbers: Container[int]) -> list[str]:
+    """Return the paths of these members of a Scaler in an expanded manifest, in launch order."""
+    return [path for path in manifest.order if member_number(path, scaler) in numbers]
+
+
+Quantity = Callable[[str, int], int]  # path of a Scaler, its configured number → the number of members
+
+
+def scaled(
+    manifest: CompiledManifest, configuration: Configuration, quantity: Quantity
+) -> tuple[CompiledManifest, Configuration]:
+    """Return the manifest and the values of its pins, with members instead of templates.
+
+    Outer Scalers come first: each member of theirs has inner Scalers of its own. The copies of one Scaler have at most
+    SCALER_MEMBERS members together, and those beyond have none. A manifest without templates is returned unchanged.
+    """
+    filled = {component.scaler for component in manifest.components.values()}
+    waiting = deque(path for path in scalers(manifest) if manifest.components[path].scaler is None and path in filled)
+    total: Counter[str] = Counter()
+    while waiting:
+        path = waiting.popleft()
+        number = quantity(path, configured_quantity(configuration.get(path, {})))
+        total[template_path(path)] += number
+        if total[template_path(path)] > limits.SCALER_MEMBERS:
+            number = 0
+        inner = [each for each in scalers(manifest) if manifest.components[each].scaler == path and each in filled]
+        copies = [_member(each, path, place) for place in range(number) for each in inner]
+        filled.update(copies)
+        waiting.extend(copies)
+        configuration = _with_values_of_members(manifest, configuration, path, number)
+        manifest = _Expansion(manifest, path, number).manifest()
+    return manifest, configuration
 
 
 def expanded(manifest: CompiledManifest, quantities: Mapping[str, int]) -> CompiledManifest:
-    """Return the manifest with members instead of templates; a Scaler without a quantity has none.
-
-    A manifest that is expanded or has no Scalers is returned unchanged.
-    """
-    templates = {component.scaler for component in manifest.components.values() if component.scaler is not None}
-    for scaler in scalers(manifest):
-        if scaler in templates:
-            manifest = _Expansion(manifest, scaler, quantities.get(scaler, 0)).manifest()
-    return manifest
+    """Return the manifest with members instead of templates; a Scaler without a quantity has none."""
+    return scaled(manifest, {}, lambda path, _: quantities.get(path, 0))[0]
 
 
 def expanded_configuration(
     manifest: CompiledManifest, configuration: Configuration, quantities: Mapping[str, int]
 ) -> Configuration:
     """Return the values with those of templates copied to their members; `manifest` is the one with templates."""
+    return scaled(manifest, configuration, lambda path, _: quantities.get(path, 0))[1]
+
+
+def _with_values_of_members(
+    manifest: CompiledManifest, configuration: Configuration, scaler: str, quantity: int
+) -> Configuration:
     found = dict(configuration)
     for path, component in manifest.components.items():
-        if component.scaler is not None and path in configuration:
+        if path in configuration and _is_inside(component, scaler):
             values = found.pop(path)
-            for number in range(quantities.get(component.scaler, 0)):
-                found[_member(path, component.scaler, number)] = values
+            for number in range(quantity):
+                found[_member(path, scaler, number)] = values
     return found
+
+
+def _is_inside(component: Component, scaler: str) -> bool:
+    """Return whether a component is in the template of a Scaler, at any depth."""
+    return component.scaler is not None and (component.scaler == scaler or component.scaler.startswith(f"{scaler}."))
 
 
 class _Expansion:
@@ -128,7 +162,8 @@ class _Expansion:
         )
 
     def _is_template(self, path: str) -> bool:
-        return path in self._manifest.components and self._manifest.components[path].scaler == self._scaler
+        component = self._manifest.components.get(path)
+        return component is not None and _is_inside(component, self._scaler)
 
     def _copies(self, path: str, component: Component) -> Iterator[Component]:
         if not self._is_template(path):
@@ -136,14 +171,16 @@ class _Expansion:
                 interface: tuple(copy for peer in found for copy in self._peers_outside(peer))
                 for interface, found in component.peers.items()
             }
-            yield replace(component, peers=peers)
+            yield component if peers == component.peers else replace(component, peers=peers)
             return
         for number in self._numbers:
             own = {
                 interface: tuple(self._peer(peer, number) for peer in found)
                 for interface, found in component.peers.items()
             }
-            yield replace(component, path=_member(path, self._scaler, number), peers=own, scaler=None)
+            assert component.scaler is not None
+            inner = None if component.scaler == self._scaler else _member(component.scaler, self._scaler, number)
+            yield replace(component, path=_member(path, self._scaler, number), peers=own, scaler=inner)
 
     def _peers_outside(self, peer: Peer) -> Iterator[Peer]:
         """Yield the peers of a component outside the Scaler: one for each member if the peer is in a template."""

@@ -14,7 +14,7 @@ from launchbay.engine.ending import InstanceSnapshot, PendingRun, follow_ups
 from launchbay.errors import BadRequest, LaunchbayError, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.configuration import Configured, configure
-from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
+from launchbay.manifest.scaling import component_at, scaled
 from launchbay.manifest.v1 import outer_names
 from launchbay.manifest_tests.launch_tree import Fixtures, LaunchTree, ModulePath
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, status_after_job, transition
@@ -25,7 +25,7 @@ from launchbay.runtime.commands import refuse_deadlock
 from launchbay.runtime.contract import Caller, JobRun, LinkedInstance, NullJournal, RuntimeDeps
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import linked_signals, return_values, submodule_signals
-from launchbay.runtime.state import Graph, InstanceState, existing_quantities
+from launchbay.runtime.state import Graph, InstanceState, existing_quantity
 
 LogLine = Callable[[str, str], None]  # a level and a line
 
@@ -284,11 +284,10 @@ class Simulation:
 
     def _configured(self, instance: LiveInstance) -> Configured:
         manifest = instance.tree.manifest
-        quantities = existing_quantities(manifest, InstanceState.from_text(instance.state))
+        quantity = existing_quantity(InstanceState.from_text(instance.state))
         values = configure(manifest, instance.tree.parameters)
         return Configured(
-            expanded(manifest, quantities),
-            expanded_configuration(manifest, values, quantities),
+            *scaled(manifest, values, quantity),
             instance.links,
             frozenset(instance.tree.parameters),
         )

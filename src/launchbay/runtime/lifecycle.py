@@ -145,6 +145,7 @@ class _Launch:
         self._waiting = dict.fromkeys(order)
         self._running: dict[asyncio.Task[None], str] = {}
         self._failures: dict[str, str] = {}
+        self._changed: set[str] = set()
         self._dependents: dict[str, list[str]] = {}
         for path in order:
             for provider in required_components(job.component(path)):
@@ -153,6 +154,10 @@ class _Launch:
         self._begun_before = self._find_begun()
 
     async def run(self) -> None:
+        with self._job.state.watched() as self._changed:
+            await self._run()
+
+    async def _run(self) -> None:
         self._job.state.begin_launch(self._waiting)
         candidates = list(self._waiting)
         news = asyncio.create_task(self._job.state.next_change.wait())
@@ -204,10 +209,11 @@ class _Launch:
 
     def _candidates(self, *, after_hold: bool) -> list[str]:
         """Return waiting components whose missing signals may have been published."""
-        news = self._job.state.take_changed_components()
+        news = sorted(self._changed)
+        self._changed.clear()
         if after_hold:
             return list(self._waiting)
-        return list(dict.fromkeys(each for path in sorted(news) for each in self._dependents.get(path, ())))
+        return list(dict.fromkeys(each for path in news for each in self._dependents.get(path, ())))
 
     def _raise_failures(self) -> None:
         job = self._job

@@ -23,7 +23,7 @@ from launchbay.manifest.graph import (
     compose_url,
 )
 from launchbay.manifest.paths import Scope
-from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, member_number, scalers
+from launchbay.manifest.scaling import Quantity, member_number, scaled
 from launchbay.model.instance import Scale, effective_scale
 from launchbay.model.machine import Machine, exclude_machines, merge_machines
 
@@ -53,7 +53,7 @@ class InstanceState:
         self._components = components
         self._launched_before = frozenset(path for path, state in components.items() if state.launched)
         self._changed = asyncio.Event()
-        self._changed_components: set[str] = set()
+        self._watched: list[set[str]] = []
         self._abandoned: set[str] = set()
         self._awaited: Counter[tuple[str, str]] = Counter()
         # What this job has destroyed. It can't launch it again, because its records would apply.
@@ -127,8 +127,8 @@ class InstanceState:
             self.component(path).variables.pop(pin.rpartition(".")[2], None)
 
     def quantity(self, scaler: str) -> int:
-        scale = self.component(scaler).scale
-        return 0 if scale is None else scale.quantity
+        state = self._components.get(scaler)
+        return 0 if state is None or state.scale is None else state.scale.quantity
 
     def scale(self, scaler: str, quantity: int) -> None:
         state = self.component(scaler)
@@ -193,13 +193,19 @@ class InstanceState:
         """Wait for the next change."""
         await self._changed.wait()
 
-    def take_changed_components(self) -> set[str]:
-        """Return the components that changed since the last call."""
-        changed, self._changed_components = self._changed_components, set()
-        return changed
+    @contextmanager
+    def watched(self) -> Iterator[set[str]]:
+        """Collect the paths of the components that change during the block."""
+        changed: set[str] = set()
+        self._watched.append(changed)
+        try:
+            yield changed
+        finally:
+            self._watched = [each for each in self._watched if each is not changed]
 
     def _announce(self, *paths: str) -> None:
-        self._changed_components.update(paths)
+        for changed in self._watched:
+            changed.update(paths)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -217,9 +223,8 @@ class Graph:
     def __init__(self, manifest: CompiledManifest, configuration: Configuration) -> None:
         self.compiled = manifest
         self._configuration = configuration
-        templates = {component.scaler for component in manifest.components.values()}
-        self._scalers = [path for path in scalers(manifest) if path in templates]
-        self._key: tuple[int, ...] = ()
+        self._has_scalers = any(component.scaler for component in manifest.components.values())
+        self._key: dict[str, int] | None = None
         self._now = (manifest, configuration)
 
     def apply_quantity(self, state: InstanceState) -> None:
@@ -227,38 +232,47 @@ class Graph:
 
         So a quantity that a command set stays until a different one is configured.
         """
-        for path in self._scalers:
-            configured = configured_quantity(self._configuration.get(path, {}))
+
+        def quantity(path: str, configured: int) -> int:
             component = state.component(path)
             component.scale = effective_scale(component.scale, configured)
+            return component.scale.quantity
+
+        if self._has_scalers:
+            scaled(self.compiled, self._configuration, quantity)
 
     def manifest(self, state: InstanceState) -> CompiledManifest:
         """Return the graph with the target members."""
-        return self._at(state)[0] if self._scalers else self.compiled
+        return self._at(state)[0] if self._has_scalers else self.compiled
 
     def configuration(self, state: InstanceState) -> Configuration:
         """Return the values of all configuration pins, including members."""
-        return self._at(state)[1] if self._scalers else self._configuration
+        return self._at(state)[1] if self._has_scalers else self._configuration
 
     def _at(self, state: InstanceState) -> tuple[CompiledManifest, Configuration]:
-        quantities = {path: state.quantity(path) for path in self._scalers}
-        key = tuple(quantities.values())
-        if key != self._key:  # only the latest is cached: there may be a thousand members
-            self._now = (
-                expanded(self.compiled, quantities),
-                expanded_configuration(self.compiled, self._configuration, quantities),
-            )
-            self._key = key
+        if self._key is None or any(state.quantity(path) != number for path, number in self._key.items()):
+            found: dict[str, int] = {}
+
+            def quantity(path: str, configured: int) -> int:
+                if state.component(path).scale is None:  # of a member that a command has just added
+                    state.component(path).scale = Scale(configured, configured)
+                found[path] = state.quantity(path)
+                return found[path]
+
+            self._now = scaled(self.compiled, self._configuration, quantity)
+            self._key = found  # only the latest is cached: there may be a thousand members
         return self._now
 
 
-def existing_quantities(manifest: CompiledManifest, state: InstanceState) -> Mapping[str, int]:
-    """Return quantities that include every member with a state, regardless of the target."""
-    found: dict[str, int] = {}
-    for scaler in scalers(manifest):
-        numbers = [number for path in state.paths() if (number := member_number(path, scaler)) is not None]
-        found[scaler] = max(numbers, default=-1) + 1
-    return found
+def existing_quantity(state: InstanceState) -> Quantity:
+    """Return a quantity that includes every member with a state, regardless of the target."""
+    paths = state.paths()
+
+    def quantity(path: str, configured: int) -> int:  # noqa: ARG001 - what a `Quantity` takes
+        numbers = [number for each in paths if (number := member_number(each, path)) is not None]
+        return max(numbers, default=-1) + 1
+
+    return quantity
 
 
 class WorkflowScope:

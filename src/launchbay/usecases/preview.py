@@ -17,7 +17,7 @@ from launchbay.manifest.configuration import (
     triggered,
 )
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
-from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, scalers
+from launchbay.manifest.scaling import scaled
 from launchbay.model.instance import (
     InstanceStatus,
     Link,
@@ -187,16 +187,11 @@ def _configured(
 ) -> Configured:
     """Return one side of the comparison, with the members of its Scalers."""
     configuration = configure(manifest, parameters)
-    quantities = {
-        path: effective_scale(scales.get(path), configured_quantity(configuration.get(path, {}))).quantity
-        for path in scalers(manifest)
-    }
-    return Configured(
-        expanded(manifest, quantities),
-        expanded_configuration(manifest, configuration, quantities),
-        links,
-        frozenset(parameters),
-    )
+
+    def quantity(path: str, configured: int) -> int:
+        return effective_scale(scales.get(path), configured).quantity
+
+    return Configured(*scaled(manifest, configuration, quantity), links, frozenset(parameters))
 
 
 def _component(node: LaunchNode, before: Configured, change: ComponentChange, redactor: Redactor) -> PreviewedComponent:

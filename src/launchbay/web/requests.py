@@ -50,7 +50,7 @@ class JsonBody:
 
 @dataclass(frozen=True, slots=True)
 class YamlBody:
-    """A manifest as request body, passed on as a string: its reader has its own bounds.
+    """A manifest, passed on as a string: its reader has its own bounds.
 
     A setting may raise `bytes_max`.
     """

@@ -9,8 +9,8 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.errors import WorkflowFailed
-from launchbay.manifest.graph import Component
-from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, members, minimum_quantity
+from launchbay.manifest.graph import SCALER, Component
+from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, members, minimum_quantity, scalers, template_path
 from launchbay.model.types import INT
 from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.components.references import wait_for_launch
@@ -30,6 +30,7 @@ class Scaler:
             number = configured.get(key)
             if number is not None and not 0 <= number <= limits.SCALER_MEMBERS:
                 raise WorkflowFailed(f"{key} must be 0 to {limits.SCALER_MEMBERS}, not {number}.")
+        _check_total(job, component, job.state.quantity(component.path))
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
         """Change the number of members. Raises WorkflowFailed."""
@@ -40,7 +41,8 @@ class Scaler:
         wanted = _wanted(job, component, call.arguments.get("quantity"))
         if call.is_replay:
             job = replace(job, journal=ReplayJournal(job.journal))
-        present = _members(job, component, 0, job.state.quantity(component.path))
+        _check_total(job, component, wanted)
+        present = members(job.manifest, component.path, range(job.state.quantity(component.path)))
         for path in present:
             await wait_for_launch(job, job.component(path), call)
         await _shrink(job, component, wanted)
@@ -66,27 +68,40 @@ def _wanted(job: JobRun, component: Component, quantity: Any) -> int:
     return int(wanted)
 
 
-def _members(job: JobRun, component: Component, first: int, end: int) -> list[str]:
-    return members(job.graph.compiled, component.path, range(first, end))
+def _check_total(job: JobRun, component: Component, wanted: int) -> None:
+    """Raise WorkflowFailed if copies of a Scaler would have too many members together."""
+    template = template_path(component.path)
+    copies = [path for path in scalers(job.manifest) if template_path(path) == template and path != component.path]
+    total = wanted + sum(job.state.quantity(path) for path in copies)
+    if total > limits.SCALER_MEMBERS:
+        raise WorkflowFailed(
+            f"all members of {template!r} together must be at most {limits.SCALER_MEMBERS}, not {total}."
+        )
 
 
 async def _shrink(job: JobRun, component: Component, wanted: int) -> None:
     """Destroy the members beyond a number, the last one first; stop at the first failure."""
     for number in reversed(range(wanted, job.state.quantity(component.path))):
-        for path in reversed(_members(job, component, number, number + 1)):
+        job.state.scale(component.path, number + 1)
+        inside = [job.component(path) for path in members(job.manifest, component.path, [number])]
+        for each in reversed(inside):
             try:
-                await destroy_component(job, job.component(path))
+                await destroy_component(job, each)
             except WorkflowFailed as failure:
-                job.state.scale(component.path, number + 1)
-                raise WorkflowFailed(f"can't destroy component {path!r}: {failure}") from failure
-            job.state.forget(path)
-            job.state.retired.add(path)
+                raise WorkflowFailed(f"can't destroy component {each.path!r}: {failure}") from failure
+            if each.type != SCALER:
+                job.state.forget(each.path)
+            job.state.retired.add(each.path)
+        job.state.scale(component.path, number)
+        for each in inside:  # its Scalers last: they tell which members it has
+            job.state.forget(each.path)
 
 
 async def _grow(job: JobRun, component: Component, wanted: int) -> None:
     """Launch missing members, including those whose earlier launch failed."""
     job.state.scale(component.path, wanted)
-    missing = [path for path in _members(job, component, 0, wanted) if not job.state.is_launched(path)]
+    inside = members(job.manifest, component.path, range(wanted))
+    missing = [path for path in inside if not job.state.is_launched(path)]
     retired = [path for path in missing if path in job.state.retired]
     if retired:
         raise WorkflowFailed(
