@@ -120,7 +120,7 @@ def _margin(quota: Quota, allowed: int) -> int:
 
 
 class Quotas:
-    """What organizations may use, as this process knows it, and the check of it."""
+    """What organizations may use, as this process knows it, and the check of it. `turns` are those of all requests."""
 
     def __init__(self, defaults: Mapping[Quota, int], clock: Clock) -> None:
         self._defaults = dict(defaults)
@@ -129,6 +129,7 @@ class Quotas:
         self._read_at_s = -math.inf
         self._samples: OrderedDict[tuple[str, Quota], _Sample] = OrderedDict()
         self._windows: OrderedDict[str, _Window] = OrderedDict()
+        self.turns = Turns()
 
     def allowed(self, organization_id: str, quota: Quota) -> int:
         """Return what the organization may use; 0 is any amount."""

@@ -1,5 +1,6 @@
 """Who gets which page: every row of the table, as nobody, as an outsider, and without the token of a form."""
 
+import asyncio
 import re
 
 import httpx
@@ -7,6 +8,7 @@ import pytest
 
 from launchbay.console.app import ROUTES
 from launchbay.console.request import PageRoute
+from launchbay.quotas import ALONE, TURN_S
 from tests.support.pages import browser
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
@@ -134,6 +136,19 @@ async def test_a_disabled_account_is_out_with_its_next_page(api: Api) -> None:
 
 async def test_the_api_does_not_take_the_cookie(visitor: httpx.AsyncClient) -> None:
     assert (await visitor.get("/api/1/organizations")).status_code == 401
+
+
+async def test_pages_take_turns_with_requests_of_their_organization(api: Api, visitor: httpx.AsyncClient) -> None:
+    path = f"/console/organizations/{api.organization}/roles"
+    assert (await visitor.get(path)).status_code == 200
+    turns = api.parts.quotas.turns
+    ends = [await turns.begin(api.organization, 60) for _ in range(ALONE)]
+    page = asyncio.create_task(visitor.get(path))
+    done, _ = await asyncio.wait({page}, timeout=2 * TURN_S)
+    assert not done
+    for end in ends:
+        end()
+    assert (await page).status_code == 200
 
 
 async def test_the_start_of_the_server_leads_to_the_console(visitor: httpx.AsyncClient) -> None:

@@ -380,7 +380,8 @@ def _web_app(settings: Settings, api: ApiDeps, rows: tuple[Endpoint, ...], pages
     tokens = AccessTokens(api.app.database)
     authenticator = Authenticator(api.app.sign_in, api.app.sessions, tokens, api.app.throttle)
     limits = _rate_limits(settings, api.app.clock)
-    return create_app(rows, authenticator, api, limits, pages, settings.accepted_hosts(), _proxies(settings))
+    hosts, proxies = settings.accepted_hosts(), _proxies(settings)
+    return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.quotas.turns)
 
 
 def _proxies(settings: Settings) -> Callable[[ASGIApp], ASGIApp] | None:

@@ -96,7 +96,11 @@ def _endpoint(route: PageRoute, deps: ConsoleDeps) -> Callable[[Request], Awaita
         request = PageRequest(http=http, deps=deps)
         try:
             request = await _authorize(route, http, deps)
-            return await route.answer(request)
+            end_turn = await _begin_turn(request)
+            try:
+                return await route.answer(request)
+            finally:
+                end_turn()
         except NotAuthenticated as error:
             return _to_sign_in(request, error)
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a page
@@ -128,6 +132,17 @@ async def _authorize(route: PageRoute, http: Request, deps: ConsoleDeps) -> Page
     ):
         raise NotAllowed("The form belongs to another session.", "Reload its page and retry.", code="CrossOrigin")
     return PageRequest(http=http, deps=deps, signed_in=actor, session=session, form=form)
+
+
+async def _begin_turn(request: PageRequest) -> Callable[[], None]:
+    """Count the request for its organization, and wait for its turn, as calls of the API do. Raises TooManyRequests."""
+    app, actor = request.deps.app, request.signed_in
+    if actor is None or request.deps.limits is None:
+        return lambda: None
+    organization_id = app.lookups.organization_of(actor.user_id)
+    if organization_id is not None:
+        app.quotas.count_request(organization_id)
+    return await app.quotas.turns.begin(organization_id or actor.user_id)
 
 
 def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:

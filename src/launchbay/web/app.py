@@ -103,12 +103,14 @@ def create_app(
     mount: Mount | None = None,
     hosts: frozenset[str] | None = None,
     proxies: Callable[[ASGIApp], ASGIApp] | None = None,
+    turns: Turns | None = None,
 ) -> ASGIApp:
     """Return the endpoints and the mounted application, inside the middleware.
 
-    `hosts` is for AcceptedHosts, `proxies` what puts ClientAddress around an application.
+    `hosts` is for AcceptedHosts, `proxies` what puts ClientAddress around an application. `turns` are shared with the
+    mounted application.
     """
-    dispatcher = Dispatcher(endpoints, authenticator, services, limits)
+    dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or Turns())
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
@@ -123,13 +125,18 @@ class Dispatcher:
     """Responds to requests from the endpoint table."""
 
     def __init__(
-        self, endpoints: Iterable[Endpoint], authenticator: Authenticator, services: ApiDeps, limits: RateLimits | None
+        self,
+        endpoints: Iterable[Endpoint],
+        authenticator: Authenticator,
+        services: ApiDeps,
+        limits: RateLimits | None,
+        turns: Turns,
     ) -> None:
         self._limits = limits
         self._router = Router(endpoints)
         self._authenticator = authenticator
         self._services = services
-        self._turns = Turns()
+        self._turns = turns
         self._chunk_turns = Turns(CHUNKS_ALONE, self._turns)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
