@@ -60,6 +60,7 @@ READY_S = 2.0  # for the database's response to a readiness check
 
 # Lists.
 LIST_CHUNK_ROWS = 2_000
+LOG_CHUNK_LINES = 500
 LIST_CHUNK_BYTES = 128 * KIB  # of texts in one chunk of a list, masked together
 LIST_LIMIT_MAX = 10_000
 PAGE_ROWS = 100  # of a list that always has pages, by default

@@ -56,6 +56,39 @@ def test_each_name_of_a_secret_masks_its_value_in_a_text(words: list[str], data:
     assert masked is is_secret_name(name)
 
 
+@given(
+    st.lists(
+        st.text("abc :/=-")
+        | st.sampled_from(
+            [
+                f"password={SECRET}",
+                f"https://jo:{SECRET}@example.org",
+                f"Bearer {SECRET}",
+                "-----BEGIN PRIVATE KEY-----",
+                "launchbay:sealed:abc;",
+                "Basic instinct",
+                "a key",
+            ]
+        )
+    )
+)
+def test_texts_that_are_left_alone_together_are_left_alone_one_by_one(texts: list[str]) -> None:
+    if Redactor().leaves(texts):
+        assert [Redactor().text(text) for text in texts] == texts
+
+
+def test_most_texts_are_left_alone_and_those_with_secrets_are_not() -> None:
+    assert Redactor().leaves(["a line", "another line of a log: 17 of 20"])
+    for text in (
+        f"password={SECRET}",
+        f"x https://jo:{SECRET}@example.org",
+        f"Bearer {SECRET}",
+        "launchbay:sealed:abc;",
+    ):
+        assert not Redactor().leaves(["a line", text])
+    assert not Redactor([{"password": SECRET}]).leaves(["a line"])
+
+
 @given(PLAIN_NAMES)
 def test_names_about_secrets_and_other_names_are_not_covered(name: str) -> None:
     assert not is_secret_name(name)

@@ -10,7 +10,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -246,8 +246,11 @@ _SECRET_WORDS = frozenset(
     )
 )
 _SECRET_PAIRS = frozenset({("api", "key"), ("private", "key"), ("access", "key"), ("pass", "word"), ("signing", "key")})
-# Each name of a secret has one of these, in lower case.
-_IN_SECRET_NAMES = ("pass", "pwd", "secret", "token", "credential", "authorization", "cookie", "key")
+# Each name of a secret has one of the first, and each other form one of the last, in lower case.
+_IN_SECRETS = (
+    *("pass", "pwd", "secret", "token", "credential", "authorization", "cookie", "key"),
+    *("-----begin ", "://", "bearer", "basic"),
+)
 # `tokenId` names a token and `passwordLength` measures a password; neither is one.
 _ABOUT_A_SECRET = frozenset(
     ("id", "ids", "name", "names", "type", "kind", "count", "length", "policy", "expiry", "expires", "lifetime", "at")
@@ -301,17 +304,23 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return a text with its secrets redacted."""
         text = replace_tokens(self._known.replace(text, _redacted_token), _redacted_token)
-        # Most lines of a log have none of these, and a search is much faster than a pattern.
-        if "-----BEGIN " in text:
-            text = _PRIVATE_KEY.sub(REDACTED, text)
-        lowered = text.lower()
-        if any(part in lowered for part in _IN_SECRET_NAMES):
-            text = _NAMED.sub(_named, text)
-        if "://" in text:
-            text = _PASSWORD_IN_URL.sub(rf"\1{REDACTED}", text)
-        if "Bearer" in text or "Basic" in text:
-            text = _AUTHORIZATION.sub(rf"\1\2{REDACTED}", text)
-        return text
+        if _has_no_form_of_a_secret(text):
+            return text
+        text = _PRIVATE_KEY.sub(REDACTED, text)
+        text = _NAMED.sub(_named, text)
+        text = _PASSWORD_IN_URL.sub(rf"\1{REDACTED}", text)
+        return _AUTHORIZATION.sub(rf"\1\2{REDACTED}", text)
+
+    def leaves(self, texts: Sequence[str]) -> bool:
+        """Return whether there is certainly nothing to redact in these texts. It takes much less time than `text`."""
+        joined = "\n".join(texts)
+        return not self._known and TOKEN_PREFIX not in joined and _has_no_form_of_a_secret(joined)
+
+
+def _has_no_form_of_a_secret(text: str) -> bool:
+    """Return whether no pattern below can match: most texts have none of these parts, and a search for them is fast."""
+    lowered = text.lower()
+    return not any(part in lowered for part in _IN_SECRETS)
 
 
 def _redacted_token(_: str) -> str:
