@@ -72,6 +72,13 @@ HISTORY_STEPS_BYTES = 2 * MIB  # of the steps of these jobs; only …/jobs lists
 JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS steps
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 
+# Bulk runs.
+BULK_INSTANCES = 10_000  # of one bulk run
+BULK_PARALLEL = 100  # jobs of one bulk run at the same time
+BULKS_OPEN = 50  # of one organization
+BULK_DAYS = 90  # that an ended one stays
+BULK_BUSY_PAUSE_S = 2.0  # before another attempt at an instance that was busy
+
 # Labels.
 LABELS = 32  # of one object
 LABEL_NAME_CHARS = 63

@@ -1,4 +1,4 @@
-"""`launchbay ps`: all instances with their last jobs, by filters."""
+"""`launchbay ps` and `launchbay bulk`: many instances at once."""
 
 from pathlib import Path
 
@@ -37,3 +37,23 @@ def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:
     assert "'Runing'" in told
     assert "'Running'" in told
     assert "'Failed'" in cli.bad(2, "ps", "--last", "Broken")
+
+
+def test_many_failures_are_found_and_resumed_by_two_commands(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "many").write_text(FAILING_EARLY, "utf-8")
+    cli.good("application", "create", "many")
+    cli.good("manifest", "upload", "many", str(tmp_path / "many"))
+    made = {cli.good("launch", "many", "--instance-name", f"many-{number}").strip() for number in range(3)}
+    for instance in made:
+        cli.bad(1, "instance", "wait", instance)
+    assert set(cli.good("ps", "--last", "Failed", "--application", "many", "-q").split()) == made
+    chosen = ("--select", "application=many", "--select", "lastStatus=Failed")
+    preview = cli.document("bulk", "create", "resume", *chosen, "--preview")
+    assert {each["instanceId"] for each in preview["instances"]} == made
+    bulk = cli.document("bulk", "create", "resume", *chosen)["id"]
+    assert "3 instances failed" in cli.bad(1, "bulk", "wait", bulk, "--timeout", "1m")
+    assert {each["status"] for each in cli.document("bulk", "instances", bulk)} == {"Failed"}
+    one = cli.document("bulk", "create", "label", "--instance", "many-0", "--label", "team=web")["id"]
+    cli.good("bulk", "wait", one)
+    assert cli.document("instance", "labels", "many-0") == {"team": "web"}
+    assert "'destroy'" in cli.bad(2, "bulk", "create", "explode")

@@ -61,6 +61,11 @@ class Stage:
         }
         return await self.made(f"{self.organization}/services", body)
 
+    async def bulk(self) -> str:
+        """Begin a bulk run that waits for the engine."""
+        body = {"act": "label", "ids": [await self.launched()], "labels": {"team": "web"}}
+        return await self.made(f"{self.organization}/bulk", body)
+
     async def webhook(self) -> str:
         """Create a webhook that is switched off, so that no delivery changes the database on its own."""
         body = {"url": "https://hooks.example.com/launchbay", "events": ["signal"]}
@@ -443,6 +448,25 @@ async def put_user_data(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.launched()}/userData", {"ticket": "OPS-17"})
 
 
+async def create_bulk(stage: Stage) -> Call:
+    body = {"act": "label", "ids": [await stage.launched()], "labels": {"team": "web"}}
+    return partial(stage.api.post, f"{stage.organization}/bulk", body)
+
+
+async def pause_bulk(stage: Stage) -> Call:
+    return partial(stage.api.post, f"bulk/{await stage.bulk()}/pause")
+
+
+async def continue_bulk(stage: Stage) -> Call:
+    bulk = await stage.bulk()
+    accepted(await stage.api.post(f"bulk/{bulk}/pause"))
+    return partial(stage.api.post, f"bulk/{bulk}/continue")
+
+
+async def cancel_bulk(stage: Stage) -> Call:
+    return partial(stage.api.post, f"bulk/{await stage.bulk()}/cancel")
+
+
 async def put_instance_labels(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.launched()}/labels", {"team": "web"})
 
@@ -527,6 +551,7 @@ SCENARIOS: dict[str, Scenario] = {
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at,
+        create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         put_instance_labels, put_application_labels, put_environment_labels,
         create_webhook, update_webhook, delete_webhook, forget_host_key,
     )

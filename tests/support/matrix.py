@@ -263,6 +263,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "jobs": _job,
     "invitation": _invitation,
     "webhooks": Stage.webhook,
+    "bulk": Stage.bulk,
     "approvals": Stage.approval,
     "hostKeys": Stage.host_key,
     "serviceAccounts": Stage.service_account,

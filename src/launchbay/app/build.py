@@ -58,6 +58,8 @@ from launchbay.store.events import EventFeed
 from launchbay.store.schema import upgrade
 from launchbay.telemetry.metrics import exposition
 from launchbay.telemetry.tracing import tracing
+from launchbay.usecases.bulk import POLL_S as BULK_S
+from launchbay.usecases.bulk import BulkRunner
 from launchbay.usecases.context import AppContext
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, initialize
@@ -425,6 +427,7 @@ def _engine(
                 Retention(database, _retention_policy(settings), deps.clock, secret).purge,
             ),
             PeriodicTask("webhooks", POLL_S, sender.send_due),
+            PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),
             PeriodicTask("measurement", MEASURE_S, stored.measure),

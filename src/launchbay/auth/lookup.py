@@ -30,6 +30,7 @@ from launchbay.ids import is_id
 from launchbay.limits import GRANTS_CACHED
 from launchbay.store import lookups, users
 from launchbay.store.applications import Application, Revision
+from launchbay.store.bulk import BulkRun
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
@@ -193,6 +194,13 @@ class Lookup:
         found, stamp = await self._find(lookups.service, service_id)
         grants = await self._grants_in(found.organization_id, stamp)
         self._check(grants, permission, (permissions.service(found.id), *touching))
+        return found
+
+    async def bulk(self, bulk_id: str) -> BulkRun:
+        """Return a bulk run of an organization that the caller belongs to."""
+        found, stamp = await self._find(lookups.bulk, bulk_id)
+        if not (await self._grants_in(found.organization_id, stamp)).member:
+            raise _foreign()
         return found
 
     async def role(self, role_id: str, permission: Permission) -> Role:

@@ -278,6 +278,7 @@ EXTENSIONS: Mapping[str, Extension] = {
 }
 # Verbs that combine several operations.
 ADDED: Mapping[str, Mapping[str, str]] = {
+    "bulk": {"wait": "launchbay.cli.instances:wait_for_bulk"},
     "instance": {"list": "launchbay.cli.instances:list_all", "wait": "launchbay.cli.instances:wait"},
     "job": {"wait": "launchbay.cli.instances:wait_for_one_job"},
     "token": {"create": "launchbay.cli.tokens:create"},

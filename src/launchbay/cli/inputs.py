@@ -206,6 +206,7 @@ _NAMED = {
 _LISTS = {"environments": "environment", "services": "service"}
 _MAPPINGS = {"parameters", "arguments", "user_data", "labels"}
 _METAVARS = {"properties": "PROPERTY..."}
+_CHOICES = {"act": ("run", "resume", "reconfigure", "extend", "destroy", "label")}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
 _FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}
@@ -225,6 +226,9 @@ class _Form:
 _FORMS = {
     "destroy_interval": _Form(
         parse_duration_ms, "Destroy the instance after this time: 90s, 1h30m, 2d or never. Default: 1h.", "DURATION"
+    ),
+    "expires_in": _Form(
+        parse_duration_ms, "Destroy the instance after this time: 90s, 1h30m, 2d or never.", "DURATION"
     ),
     "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
     "destroy_at": _Form(parse_time_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
@@ -285,6 +289,8 @@ def _argument(name: str, argument: inspect.Parameter) -> click.Parameter:
         metavar = "[NAME=VALUE]..." if name in _MAPPINGS else _METAVARS.get(name, f"{shown.rstrip('S')}...")
         suggestions = completion_for(_LISTS.get(name, ""))
         return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar, **suggestions)
+    if name in _CHOICES:
+        return click.Argument([name], type=click.Choice(_CHOICES[name]))
     return click.Argument([name], metavar=shown, **completion_for(name.removesuffix("_id")))
 
 
@@ -306,6 +312,12 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         # With a default, even None, click wouldn't require it.
         default: dict[str, Any] = {"default": None} if is_optional else {}
         return click.Option([flag], required=not is_optional, help=about, **default)
+    if name == "ids":
+        about = "Only these instances: names or IDs. Repeatable."
+        return click.Option(["--instance", name], multiple=True, metavar="INSTANCE", help=about)
+    if name == "select":
+        about = "All instances that fit: lastStatus=Failed, labels=team=web, application=NAME and so on. Repeatable."
+        return click.Option(["--select"], multiple=True, metavar="FILTER=VALUE", help=about)
     hint, metavar = _hint(name, kind)
     multiple = get_origin(kind) in {Sequence, Mapping}
     short = ["--name"] if name == "instance_name" else []
@@ -346,6 +358,10 @@ def _reader(name: str, annotation: Any) -> Read:
         read = partial(_named, noun)
     elif name in _LISTS:
         read = partial(_all_named, _LISTS[name])
+    elif name == "ids":
+        read = _instances
+    elif name == "select":
+        read = _selection
     elif name in _FORMS:
         read = partial(_formed, _FORMS[name].read)
     elif kind is Mapping:
@@ -399,6 +415,19 @@ def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]
 
 def _all_named(noun: str, given: Sequence[str], connection: Connection, _: Mapping[str, Any]) -> list[str]:
     return [str(getattr(connection.names, noun)(each)) for each in given]
+
+
+def _instances(given: Sequence[str], connection: Connection, _: Mapping[str, Any]) -> list[str] | None:
+    return [connection.names.instance(each) for each in given] or None
+
+
+def _selection(given: Sequence[str], connection: Connection, _: Mapping[str, Any]) -> Any:
+    """Return the filters of a list of instances, with ids instead of names."""
+    found = dict(mapping(given) or {})
+    for noun in ("application", "environment"):
+        if noun in found:
+            found[noun] = getattr(connection.names, noun)(found[noun])
+    return found or None
 
 
 def _items(inner: Any, given: Sequence[str]) -> Any:

@@ -1,5 +1,6 @@
-"""Commands that make several calls: `ps`, `instance list`, `instance wait` and `job wait`."""
+"""Commands that make several calls: `ps`, `instance list`, `instance wait`, `job wait`, `bulk wait`."""
 
+import time
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 from launchbay.cli.commands import connected, follow, sharing_options, waiting_options
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import RemoteCommand, show
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.client.types import InstanceSummary
 from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.instance import InstanceStatus
@@ -195,5 +196,32 @@ wait_for_one_job = RemoteCommand(
     short_help="Wait for a job and show its steps.",
     help="Wait until a job has ended and show its steps and results. Exit with 1 if it failed.",
     params=[click.Argument(["job"], metavar="JOB"), *waiting_options(always=True), *sharing_options()],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _wait_for_bulk(bulk: str, timeout: float | None, **given: Any) -> None:
+    connection = connected(given)
+    until_s = None if timeout is None else time.monotonic() + timeout
+    while (found := connection.client.read_bulk(bulk)).finished_at is None:
+        if until_s is not None and time.monotonic() >= until_s:
+            raise CommandFailed(f"The bulk run hasn't ended within {timeout:g} s.", ExitCode.TIMED_OUT)
+        time.sleep(_BULK_POLL_S)
+    show(msgspec.to_builtins(found), connection.output)
+    failed = found.counts.failed + found.counts.refused + found.counts.cancelled
+    if failed:
+        raise CommandFailed(
+            f"{failed} instances failed, were refused or got no turn. Run `launchbay bulk instances {bulk}`.",
+            ExitCode.FAILED,
+        )
+
+
+_BULK_POLL_S = 0.5
+wait_for_bulk = RemoteCommand(
+    "wait",
+    callback=_wait_for_bulk,
+    short_help="Wait until a bulk run has ended.",
+    help="Wait until a bulk run has ended. Exit with 1 unless it succeeded on all instances.",
+    params=[click.Argument(["bulk"], metavar="BULK"), *waiting_options(always=True), *sharing_options()],
     context_settings=HELP_OPTIONS,
 )

@@ -77,6 +77,7 @@ NOUNS: Mapping[str, str] = {
     "application": "Manage applications, and launch them.",
     "approval": "Answer the questions of waiting workflows.",
     "audit": "List who changed what, and when.",
+    "bulk": "Run a workflow on many instances, or resume, reconfigure, extend, destroy or label them.",
     "environment": "Manage environments: policies, markers, properties, services.",
     "instance": "Operate instances: status, workflows, schedules, log, events.",
     "invitation": "Join organizations that invite you.",

@@ -33,6 +33,7 @@ _NAMES = {
     "invitation_page": "page invitation",
     "launch_application": "application launch",
     "leave_organization": "organization leave",
+    "list_bulk_instances": "bulk instances",
     "list_application_instances": "application instances",
     "list_audit_entries": "audit list",
     "list_deliveries": "webhook deliveries",

@@ -920,9 +920,6 @@ class Operations:
         self,
         organization_id: str,
         *,
-        limit: int | None = None,
-        after: str | None = None,
-        count: bool | None = None,
         status: str | None = None,
         last_status: str | None = None,
         last_workflow: str | None = None,
@@ -935,13 +932,13 @@ class Operations:
         name: str | None = None,
         name_part: str | None = None,
         q: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        count: bool | None = None,
         sort: str | None = None,
     ) -> Call[list[types.FleetInstance]]:
         """List the instances of an organization, by filters. Permission: Read on each instance returned.
 
-        `limit`: Maximum number of items.
-        `after`: Where the page begins: from the `Link` of the page before.
-        `count`: Return the number of all items in the header `Launchbay-Total-Count`.
         `status`: Only instances in one of these statuses.
         `last_status`: Only instances whose last job ended so: Succeeded or Failed.
         `last_workflow`: Only instances whose last job was one of these workflows.
@@ -954,6 +951,9 @@ class Operations:
         `name`: Only instances with exactly this name.
         `name_part`: Only instances whose name contains this text, in any case.
         `q`: Only instances with each of these words in the name, a label's value or at the begin of the ID.
+        `limit`: Maximum number of items.
+        `after`: Where the page begins: from the `Link` of the page before.
+        `count`: Return the number of all items in the header `Launchbay-Total-Count`.
         `sort`: The order: name, created, lastJob or expiry; `-` before it reverses it.
         """
 
@@ -982,6 +982,70 @@ class Operations:
     @operation(OperationSpec("PUT", "/api/1/environments/{envId}/labels", media_type=JSON))
     def put_environment_labels(self, environment_id: str, labels: Mapping[str, Any]) -> Call[None]:
         """Replace the labels of an environment. Permission: EditEnvironment."""
+
+    # Bulk
+
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/bulk", media_type=JSON, keyed=True))
+    def create_bulk(
+        self,
+        organization_id: str,
+        *,
+        act: Any,
+        ids: Sequence[str] | None = None,
+        select: types.Selection | None = None,
+        workflow: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        expires_in: int | None = None,
+        labels: Mapping[str, Any] | None = None,
+        max_parallel: int | None = None,
+        stop_after_failures: int | None = None,
+        preview: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.BulkDocument]:
+        """Begin an act on many instances. Permission: What the act needs on each instance.
+
+        `max_parallel`: Jobs at the same time.
+        `stop_after_failures`: Begin no more after so many failures and refusals.
+        `preview`: Only show for which instances it would be.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/bulk"))
+    def list_bulks(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.BulkItem]]:
+        """List the bulk runs of an organization. Permission: None: every member.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/bulk/{bulkId}"))
+    def read_bulk(self, bulk_id: str) -> Call[types.BulkDocument]:
+        """Show a bulk run. Permission: None: every member."""
+
+    @list_operation(OperationSpec("GET", "/api/1/bulk/{bulkId}/instances"))
+    def list_bulk_instances(
+        self, bulk_id: str, *, limit: int | None = None, after: str | None = None, status: Any | None = None
+    ) -> Call[list[types.BulkInstance]]:
+        """List the instances of a bulk run. Permission: Read on each instance returned.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        `status`: Only instances with this status.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/bulk/{bulkId}/pause"))
+    def pause_bulk(self, bulk_id: str) -> Call[None]:
+        """Pause a bulk run. Permission: None for who began it, else EditInstance."""
+
+    @operation(OperationSpec("POST", "/api/1/bulk/{bulkId}/continue"))
+    def continue_bulk(self, bulk_id: str) -> Call[None]:
+        """Continue a paused bulk run. Permission: None for who began it, else EditInstance."""
+
+    @operation(OperationSpec("POST", "/api/1/bulk/{bulkId}/cancel"))
+    def cancel_bulk(self, bulk_id: str) -> Call[None]:
+        """Cancel a bulk run. Permission: None for who began it, else EditInstance."""
 
     # Approvals
 

@@ -662,6 +662,76 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_job: LastJob | None
 
 
+class BulkCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many instances have each status."""
+
+    waiting: int
+    running: int
+    succeeded: int
+    failed: int
+    refused: int
+    cancelled: int
+
+
+class BulkInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance of a bulk run. `message` is why it failed, waits or was refused."""
+
+    id: str
+    instance_id: str
+    instance_name: str
+    status: str
+    job_id: str | None = None
+    message: str | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+
+
+class BulkDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A bulk run. A preview has no `id`, but the first 1,000 `instances`."""
+
+    id: str | None
+    act: str
+    workflow: str | None
+    status: str
+    counts: BulkCounts
+    max_parallel: int
+    stop_after_failures: int | None
+    owner_id: str
+    created_at: int | None
+    finished_at: int | None
+    instances: list[BulkInstance] | None = None
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The filters of the organization's list of instances; without any, all instances."""
+
+    status: str | None = None
+    last_status: str | None = None
+    last_workflow: str | None = None
+    application: str | None = None
+    environment: str | None = None
+    owner: str | None = None
+    version: int | None = None
+    labels: str | None = None
+    expires_before: int | None = None
+    name: str | None = None
+    name_part: str | None = None
+    q: str | None = None
+
+
+class BulkItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A bulk run of the list."""
+
+    id: str
+    act: str
+    workflow: str | None
+    status: str
+    counts: BulkCounts
+    owner_id: str
+    created_at: int
+    finished_at: int | None
+
+
 class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from launchbay.store.applications import Application, Revision
+from launchbay.store.bulk import BulkRun
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
@@ -94,6 +95,7 @@ revision = LookupQuery("revision", Revision)
 environment = LookupQuery("environment", Environment)
 default_environment = LookupQuery("default_environment", Environment, noun="default environment")
 service = LookupQuery("service", Service)
+bulk = LookupQuery("bulk", BulkRun, noun="bulk run")
 role = LookupQuery("role", Role)
 member = LookupQuery("member", User)
 instance = LookupQuery("instance", InstanceRecord)

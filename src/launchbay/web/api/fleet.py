@@ -27,16 +27,13 @@ def _about(text: str) -> msgspec.Meta:
     return msgspec.Meta(description=text)
 
 
-class FleetPaging(msgspec.Struct, frozen=True):
-    """The query of lists that always have pages, with cursors as positions."""
-
-    limit: Annotated[int, msgspec.Meta(ge=1, le=PAGE_ROWS_MAX, description="Maximum number of items.")] = PAGE_ROWS
-    after: Annotated[str | None, _about("Where the page begins: from the `Link` of the page before.")] = None
-    count: Annotated[bool, _about("Return the number of all items in the header `Launchbay-Total-Count`.")] = False
+_Limit = Annotated[int, msgspec.Meta(ge=1, le=PAGE_ROWS_MAX, description="Maximum number of items.")]
+_After = Annotated[str | None, _about("Where the page begins: from the `Link` of the page before.")]
+_Count = Annotated[bool, _about("Return the number of all items in the header `Launchbay-Total-Count`.")]
 
 
-class FleetQuery(FleetPaging, frozen=True):
-    """Filters and order of a list of instances. Lists are separated by commas."""
+class FleetFilter(msgspec.Struct, frozen=True):
+    """Which instances to choose. Lists are separated by commas."""
 
     status: Annotated[str | None, _about("Only instances in one of these statuses.")] = None
     lastStatus: Annotated[str | None, _about("Only instances whose last job ended so: Succeeded or Failed.")] = None
@@ -55,7 +52,6 @@ class FleetQuery(FleetPaging, frozen=True):
         str | None,
         _about("Only instances with each of these words in the name, a label's value or at the begin of the ID."),
     ] = None
-    sort: Annotated[str, _about("The order: name, created, lastJob or expiry; `-` before it reverses it.")] = "-created"
 
     def filter(self) -> InstanceFilter:
         """Return what to look for. Raises BadRequest."""
@@ -73,6 +69,15 @@ class FleetQuery(FleetPaging, frozen=True):
             search=self.q,
             labels=self.labels,
         )
+
+
+class FleetQuery(FleetFilter, frozen=True):
+    """Paging, filters and order of a list of instances."""
+
+    limit: _Limit = PAGE_ROWS
+    after: _After = None
+    count: _Count = False
+    sort: Annotated[str, _about("The order: name, created, lastJob or expiry; `-` before it reverses it.")] = "-created"
 
 
 def _order(sort: str) -> Sort:

@@ -1,0 +1,119 @@
+"""Bulk runs and the outcome of each of their instances."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from launchbay.store.statements import load
+
+_sql = load("bulk")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRun:
+    """A bulk run. `act` and `counts` (instances by status) are JSON."""
+
+    id: str
+    organization_id: str
+    owner_id: str
+    act: str
+    status: str
+    max_parallel: int
+    stop_after_failures: int | None
+    created_at: datetime
+    finished_at: datetime | None
+    counts: str
+
+
+class BulkInstanceRow(NamedTuple):
+    """An instance of a bulk run and its outcome."""
+
+    place: int
+    instance_id: str
+    instance_name: str
+    application_id: str
+    environment_id: str
+    status: str
+    job_id: str | None
+    message: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class TakenRow(NamedTuple):
+    """A locked bulk run, and on whose behalf it acts."""
+
+    id: str
+    organization_id: str
+    owner_id: str
+    owner_email: str
+    owner_name: str
+    address: str
+    method: str
+    token_id: str | None
+    act: str
+    status: str
+    max_parallel: int
+    stop_after_failures: int | None
+
+
+class StatesRow(NamedTuple):
+    """How many instances have a job under way, wait, and failed or were refused."""
+
+    running: int
+    waiting: int
+    failed: int
+
+
+class NextRow(NamedTuple):
+    """An instance whose turn it is."""
+
+    place: int
+    instance_id: str
+
+
+class TokenRow(NamedTuple):
+    """An access token."""
+
+    id: str
+    name: str
+    organization_id: str
+    scope: str | None
+
+
+class LastJobRow(NamedTuple):
+    """The newest job of an instance."""
+
+    id: str
+    status: str
+    name: str
+
+
+class LastWorkflowRow(NamedTuple):
+    """The workflow that ended last on an instance."""
+
+    instance_id: str
+    workflow: str
+
+
+count_open = _sql.value("count_open", int)
+insert = _sql.change("insert")
+insert_instances = _sql.change("insert_instances")
+delete_old = _sql.change("delete_old")
+list_runs = _sql.rows("list_runs", BulkRun)
+list_instances = _sql.rows("list_instances", BulkInstanceRow)
+lock_status = _sql.value("lock_status", str)
+set_status = _sql.change("set_status")
+drop_waiting = _sql.change("drop_waiting")
+list_open = _sql.column("list_open", str)
+take = _sql.row("take", TakenRow)
+settle = _sql.change("settle")
+count_states = _sql.row("count_states", StatesRow)
+get_next = _sql.row("get_next", NextRow)
+begin_instance = _sql.change("begin_instance")
+refuse_instance = _sql.change("refuse_instance")
+postpone_instance = _sql.change("postpone_instance")
+finish = _sql.change("finish")
+get_token = _sql.row("get_token", TokenRow)
+get_last_job = _sql.row("get_last_job", LastJobRow)
+list_last_workflows = _sql.rows("list_last_workflows", LastWorkflowRow)

@@ -1,0 +1,108 @@
+-- name: count_open
+SELECT count(*) FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_at IS NULL;
+
+-- name: insert
+INSERT INTO bulk_runs (id, organization_id, owner_id, owner_email, owner_name, address, method, token_id, act, max_parallel,
+                       stop_after_failures)
+VALUES (%(bulk_id)s, %(organization_id)s, %(owner_id)s, %(owner_email)s, %(owner_name)s, %(address)s, %(method)s, %(token_id)s, %(act)s,
+        %(max_parallel)s, %(stop_after_failures)s);
+
+-- name: insert_instances
+INSERT INTO bulk_instances (bulk_id, place, instance_id, instance_name, application_id, environment_id, status, message, finished_at)
+SELECT %(bulk_id)s, chosen.place, chosen.id, chosen.name, chosen.application_id, chosen.environment_id,
+       CASE WHEN chosen.refusal IS NULL THEN 'Waiting' ELSE 'Refused' END, chosen.refusal,
+       CASE WHEN chosen.refusal IS NOT NULL THEN now() END
+FROM unnest(%(ids)s::text[], %(names)s::text[], %(application_ids)s::text[], %(environment_ids)s::text[], %(refusals)s::text[])
+     WITH ORDINALITY AS chosen (id, name, application_id, environment_id, refusal, place);
+
+-- name: delete_old
+DELETE FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_at < now() - %(days)s * interval '1 day';
+
+-- name: list_runs
+-- Bulk runs of an organization, the newest first, with how far they are.
+SELECT id, organization_id, owner_id, act, status, max_parallel, stop_after_failures, created_at, finished_at, (
+    SELECT coalesce(json_object_agg(each.status, each.count), '{}')
+    FROM (SELECT status, count(*) AS count FROM bulk_instances WHERE bulk_id = bulk_runs.id GROUP BY status) AS each
+)::text AS counts
+FROM bulk_runs
+WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+ORDER BY id DESC LIMIT %(count)s;
+
+-- name: list_instances
+-- Instances of a bulk run in their order, from a place on.
+SELECT place, instance_id, instance_name, application_id, environment_id, status, job_id, message, started_at, finished_at
+FROM bulk_instances
+WHERE bulk_id = %(bulk_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR status = %(status)s)
+ORDER BY place LIMIT %(count)s;
+
+-- name: lock_status
+-- Orders what changes a bulk run one after the other, also the turns of its instances.
+SELECT status FROM bulk_runs WHERE id = %(bulk_id)s FOR UPDATE;
+
+-- name: set_status
+UPDATE bulk_runs SET status = %(status)s WHERE id = %(bulk_id)s;
+
+-- name: drop_waiting
+-- Instances that won't have their turn.
+UPDATE bulk_instances SET status = 'Cancelled', message = %(message)s, finished_at = now()
+WHERE bulk_id = %(bulk_id)s AND status = 'Waiting';
+
+-- name: list_open
+SELECT id FROM bulk_runs WHERE finished_at IS NULL ORDER BY id;
+
+-- name: take
+-- A bulk run with work left, for one transaction. No row: another process is at it, or it has ended.
+SELECT id, organization_id, owner_id, owner_email, owner_name, address, method, token_id, act, status, max_parallel, stop_after_failures
+FROM bulk_runs WHERE id = %(bulk_id)s AND finished_at IS NULL FOR UPDATE SKIP LOCKED;
+
+-- name: settle
+-- Notes the outcome of jobs that have ended.
+UPDATE bulk_instances
+SET status = CASE WHEN jobs.status = 'Succeeded' THEN 'Succeeded' ELSE 'Failed' END,
+    message = CASE WHEN jobs.status IS NULL THEN 'The job is not there any more.' ELSE jobs.error_message END,
+    finished_at = coalesce(jobs.finished_at, now())
+FROM bulk_instances AS under_way LEFT JOIN jobs ON jobs.id = under_way.job_id
+WHERE under_way.bulk_id = %(bulk_id)s AND under_way.status = 'Running' AND jobs.status IS DISTINCT FROM 'Executing'
+  AND bulk_instances.bulk_id = under_way.bulk_id AND bulk_instances.place = under_way.place;
+
+-- name: count_states
+SELECT count(*) FILTER (WHERE status = 'Running') AS running, count(*) FILTER (WHERE status = 'Waiting') AS waiting,
+       count(*) FILTER (WHERE status IN ('Failed', 'Refused')) AS failed
+FROM bulk_instances WHERE bulk_id = %(bulk_id)s;
+
+-- name: get_next
+-- The instance whose turn it is.
+SELECT place, instance_id FROM bulk_instances
+WHERE bulk_id = %(bulk_id)s AND status = 'Waiting' AND not_before <= now()
+ORDER BY not_before, place LIMIT 1;
+
+-- name: begin_instance
+-- With a job, its end is the outcome; without one, the act is done.
+UPDATE bulk_instances
+SET status = CASE WHEN %(job_id)s::text IS NULL THEN 'Succeeded' ELSE 'Running' END, job_id = %(job_id)s, message = NULL, started_at = now(),
+    finished_at = CASE WHEN %(job_id)s::text IS NULL THEN now() END
+WHERE bulk_id = %(bulk_id)s AND place = %(place)s;
+
+-- name: refuse_instance
+UPDATE bulk_instances SET status = 'Refused', message = %(message)s, finished_at = now()
+WHERE bulk_id = %(bulk_id)s AND place = %(place)s AND status = 'Waiting';
+
+-- name: postpone_instance
+UPDATE bulk_instances SET message = %(message)s, not_before = now() + %(pause_s)s * interval '1 second'
+WHERE bulk_id = %(bulk_id)s AND place = %(place)s AND status = 'Waiting';
+
+-- name: finish
+UPDATE bulk_runs SET status = CASE WHEN status = 'Running' THEN 'Finished' ELSE status END, finished_at = now()
+WHERE id = %(bulk_id)s;
+
+-- name: get_token
+-- The access token of a bulk run, while it is good.
+SELECT id, name, organization_id, scope FROM access_tokens WHERE id = %(token_id)s AND expires_at > now();
+
+-- name: get_last_job
+SELECT id, status, name FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1;
+
+-- name: list_last_workflows
+-- The workflows that ended last on instances.
+SELECT instance_id, job_name AS workflow FROM fleet
+WHERE organization_id = %(organization_id)s AND instance_id = ANY (%(ids)s::text[]) AND job_name IS NOT NULL;

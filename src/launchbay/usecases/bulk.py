@@ -1,0 +1,399 @@
+"""Bulk runs: one act on many instances (conformance.md, "Beyond the reference").
+
+A bulk run is rows in the database: processes with an engine take turns at it (`BulkRunner`). The transaction that
+accepts the job of an instance also notes it, so that a crash loses none and repeats none.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.auth import permissions
+from launchbay.auth.gate import instance_patterns
+from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
+from launchbay.clock import to_ms
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, TooManyRequests, Unavailable
+from launchbay.ids import new_id
+from launchbay.model.job import JobStatus
+from launchbay.model.labels import read_labels
+from launchbay.planning import DESTROY
+from launchbay.store import bulk as store
+from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow
+from launchbay.store.database import Connection, DatabaseError
+from launchbay.store.fleet import FleetRow
+from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels, read_object_labels
+from launchbay.usecases.instances import NEVER, set_destroy_at
+from launchbay.usecases.jobs import resume_job
+from launchbay.usecases.reconfigure import reconfigure
+from launchbay.usecases.submodule_shapes import submodules_of
+from launchbay.usecases.workflows import run_workflow
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_PAGE = 1_000
+_PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded"}  # codes of what another attempt may not meet
+RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
+ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What to do with each instance. Fields that an act doesn't use stay empty.
+
+    `expires_in_ms` counts from the turn of the instance; -1 is never. Labels that are None are removed.
+    """
+
+    act: ActName
+    workflow: str | None = None
+    parameters: dict[str, Any] = {}
+    version: int | None = None
+    expires_in_ms: int | None = None
+    labels: dict[str, str | None] = {}
+
+    def check(self) -> None:
+        """Raise BadRequest for a field that is missing or unused."""
+        used = {
+            "run": {"workflow", "parameters"},
+            "resume": {"parameters"},
+            "reconfigure": {"version", "parameters"},
+            "extend": {"expires_in_ms"},
+            "destroy": set[str](),
+            "label": {"labels"},
+        }[self.act]
+        given = {name for name in self.__struct_fields__ if name != "act" and getattr(self, name) not in (None, {})}
+        if given - used:
+            raise BadRequest(f"The act {self.act} has no {', '.join(sorted(given - used))}.", code="InvalidAct")
+        if self.act in {"run", "extend", "label"} and not given & (used - {"parameters"}):
+            needed = {"run": "a workflow", "extend": "expiresIn", "label": "labels"}[self.act]
+            raise BadRequest(f"The act {self.act} needs {needed}.", code="InvalidAct")
+        if self.act == "reconfigure" and not given:
+            raise BadRequest("The act reconfigure needs a version or parameters.", code="InvalidAct")
+        if self.act == "label":
+            read_labels({name: value or "" for name, value in self.labels.items()})
+
+    def target(self, row: FleetRow, workflow: str | None) -> tuple[Permission, Resource]:
+        """Return what the act needs. `workflow` is the one that it would resume."""
+        assert row.id is not None, "rows without an instance are left out before"
+        name = self.workflow if self.act == "run" else workflow if self.act == "resume" else None
+        if name is not None and name != DESTROY:
+            return Permission.RUN_INSTANCE_WORKFLOW, permissions.workflow(row.application_id, row.id, name)
+        return Permission.EDIT_INSTANCE, permissions.instance(row.application_id, row.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkRequest:
+    """A bulk run to begin. Without `ids`, the filter chooses the instances."""
+
+    act: Act
+    ids: list[str] | None
+    wanted: InstanceFilter = field(default_factory=InstanceFilter)
+    max_parallel: int
+    stop_after_failures: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenInstance:
+    """An instance of a bulk run. With a refusal, it gets no turn."""
+
+    row: FleetRow
+    refusal: str | None
+
+
+async def preview_bulk(ctx: Context, organization_id: str, request: BulkRequest) -> list[ChosenInstance]:
+    """Return the instances of a bulk run, and which of them it would refuse."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return await _choose(work, organization.id, request)
+
+
+async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) -> str:
+    """Begin a bulk run and return its ID. Raises BadRequest, TooManyRequests."""
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        chosen = await _choose(work, organization.id, request)
+        if not chosen:
+            raise BadRequest("No instance fits, so there is nothing to do.", code="NothingChosen")
+        if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.BULKS_OPEN:
+            raise TooManyRequests(
+                f"The organization has {limits.BULKS_OPEN} bulk runs under way. Wait for the end of one.",
+                retry_after_s=60,
+            )
+        await store.delete_old(work.connection, organization_id=organization.id, days=limits.BULK_DAYS)
+        bulk_id, actor = new_id(), ctx.actor
+        await store.insert(
+            work.connection,
+            bulk_id=bulk_id,
+            organization_id=organization.id,
+            owner_id=actor.user_id,
+            owner_email=actor.email,
+            owner_name=actor.name,
+            address=actor.address,
+            method=actor.method.value,
+            token_id=None if actor.token is None else actor.token.id,
+            act=msgspec.json.encode(request.act).decode(),
+            max_parallel=request.max_parallel,
+            stop_after_failures=request.stop_after_failures,
+        )
+        await store.insert_instances(
+            work.connection,
+            bulk_id=bulk_id,
+            ids=[each.row.id for each in chosen],
+            names=[each.row.name for each in chosen],
+            application_ids=[each.row.application_id for each in chosen],
+            environment_ids=[each.row.environment_id for each in chosen],
+            refusals=[each.refusal for each in chosen],
+        )
+        after = {"act": request.act.act, "workflow": request.act.workflow, "instances": len(chosen)}
+        await work.audit(
+            "create_bulk", organization, after=after, at=f"/organizations/{organization.id}/bulk/{bulk_id}"
+        )
+    return bulk_id
+
+
+async def _choose(work: Work, organization_id: str, request: BulkRequest) -> list[ChosenInstance]:
+    """Return the instances, oldest first, with their refusals. Raises BadRequest."""
+    request.act.check()
+    wanted = request.wanted if request.ids is None else InstanceFilter(ids=request.ids)
+    rows: list[FleetRow] = []
+    after: str | None = None
+    while len(rows) <= limits.BULK_INSTANCES:
+        page = await page_of_instances(
+            work, organization_id, wanted, Permission.READ, sort="created", after=after, count=_PAGE
+        )
+        rows += page.rows
+        if page.next_after is None:
+            break
+        after = page.next_after.to_text()
+    if len(rows) > limits.BULK_INSTANCES:
+        raise BadRequest(
+            f"More than {limits.BULK_INSTANCES} instances fit. Choose fewer with a narrower filter.", code="TooMany"
+        )
+    missing = sorted(set(request.ids or ()) - {row.id or "" for row in rows})
+    if missing:
+        raise BadRequest(f"ids: there is no instance {missing[0][:40]!r} that you may read.", code="UnknownId")
+    return [ChosenInstance(row, _refusal(work, organization_id, request.act, row)) for row in rows]
+
+
+def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str | None:
+    if row.parent_id is not None:
+        return f"The instance belongs to a submodule of the instance {row.parent_id}."
+    permission, resource = act.target(row, row.job_name)
+    if not work.lookup.allows(organization_id, permission, resource, permissions.environment(row.environment_id)):
+        return f"You need the permission {permission} for {resource}."
+    if act.act == "resume" and row.job_status != JobStatus.FAILED:
+        return "The last job didn't fail, so there is nothing to resume."
+    if row.status == "Destroyed" and act.act != "label":
+        return "The instance is destroyed."
+    return None
+
+
+async def list_bulk_runs(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[BulkRun]:
+    """Return the bulk runs of an organization, the newest first."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return await store.list_runs(work.connection, organization_id=organization.id, after=after, count=count)
+
+
+async def read_bulk(ctx: Context, bulk_id: str) -> BulkRun:
+    async with ctx.read() as work:
+        return await work.lookup.bulk(bulk_id)
+
+
+async def list_bulk_instances(
+    ctx: Context, bulk_id: str, *, status: str | None, after: int, count: int
+) -> list[BulkInstanceRow]:
+    """Return instances that the caller may read, in their order, after a place."""
+    found: list[BulkInstanceRow] = []
+    async with ctx.read() as work:
+        run = await work.lookup.bulk(bulk_id)
+        while len(found) < count:
+            rows = await store.list_instances(
+                work.connection, bulk_id=run.id, status=status, after=after, count=limits.PAGE_ROWS_MAX
+            )
+            found += [row for row in rows if _is_visible(work, run, row)]
+            if len(rows) < limits.PAGE_ROWS_MAX:
+                break
+            after = rows[-1].place
+    return found[:count]
+
+
+def _is_visible(work: Work, run: BulkRun, row: BulkInstanceRow) -> bool:
+    touched = permissions.instance(row.application_id, row.instance_id), permissions.environment(row.environment_id)
+    return work.lookup.allows(run.organization_id, Permission.READ, *touched)
+
+
+async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "Paused", "Cancelled"]) -> None:
+    """Continue, pause or cancel a bulk run. Jobs under way continue.
+
+    Who began it may do that, and who may edit all instances. Raises Conflict if it has ended.
+    """
+    async with ctx.begin() as work:
+        run = await work.lookup.bulk(bulk_id)
+        _require_control(work, run)
+        before = await store.lock_status(work.connection, bulk_id=run.id)
+        if before in {CANCELLED, STOPPED, "Finished", None}:
+            raise Conflict(f"The bulk run has ended: it is {before}.", code="BulkEnded")
+        if before == status:
+            return
+        await store.set_status(work.connection, bulk_id=run.id, status=status)
+        if status == CANCELLED:
+            await store.drop_waiting(work.connection, bulk_id=run.id, message=f"Cancelled by {ctx.actor.email}.")
+        await work.audit(
+            {RUNNING: "continue_bulk", PAUSED: "pause_bulk", CANCELLED: "cancel_bulk"}[status],
+            run.organization_id,
+            {"status": before},
+            {"status": status},
+            at=f"/organizations/{run.organization_id}/bulk/{run.id}",
+        )
+
+
+def _require_control(work: Work, run: BulkRun) -> None:
+    grants = work.lookup.grants(run.organization_id)
+    entries = [entry for _, entry in grants.entries_for(Permission.EDIT_INSTANCE)]
+    scope = None if grants.scope is None else instance_patterns(grants.scope.entries, Permission.EDIT_INSTANCE)
+    may_edit_all = bool(entries) and instance_patterns(entries, Permission.EDIT_INSTANCE) is None and scope is None
+    if run.owner_id != work.actor.user_id and not may_edit_all:
+        raise NotAllowed(
+            "Only who began the bulk run can do this, or who has EditInstance for all instances.",
+            "Ask an administrator of the organization.",
+        )
+
+
+def counts_of(run: BulkRun) -> Counter[str]:
+    """Return how many instances have each status."""
+    return Counter(msgspec.json.decode(run.counts))
+
+
+class BulkRunner:
+    """Gives the instances of bulk runs their turns; `advance` is one round."""
+
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+
+    async def advance(self) -> bool:
+        """Take a step of each bulk run. Return True if another one is possible."""
+        async with self._app.database.connection() as connection:
+            open_runs = await store.list_open(connection)
+        has_more = False
+        for bulk_id in open_runs:
+            has_more |= await self._advance(bulk_id)
+        return has_more
+
+    async def _advance(self, bulk_id: str) -> bool:
+        """Take one step of a bulk run; return True if another one is possible."""
+        turn: NextRow | None = None
+        try:
+            async with self._app.database.transaction() as connection:
+                run = await store.take(connection, bulk_id=bulk_id)
+                if run is None:
+                    return False
+                turn = await self._next(connection, run)
+                if turn is None:
+                    return False
+                with self._app.database.joined(connection):
+                    job_id = await self._act(run, turn.instance_id)
+                await store.begin_instance(connection, bulk_id=run.id, place=turn.place, job_id=job_id)
+        except (Unavailable, DatabaseError):
+            raise
+        except LaunchbayError as error:
+            # The transaction was rolled back: the instance is as it was.
+            assert turn is not None, "only an act is refused"
+            await self._put_off(bulk_id, turn, error)
+        except Exception:
+            if turn is None:
+                raise
+            # A defect of ours. Another attempt would fail the same way, and the other instances wait for their turns.
+            log.exception("bulk.act_failed", bulk=bulk_id, instance=turn.instance_id)
+            await self._put_off(bulk_id, turn, LaunchbayError("Internal error. The log of the server says more."))
+        return True
+
+    async def _next(self, connection: Connection, run: TakenRow) -> NextRow | None:
+        """Note the ends of jobs; return whose turn it is, if anybody's."""
+        await store.settle(connection, bulk_id=run.id)
+        states = await store.count_states(connection, bulk_id=run.id)
+        assert states is not None, "an aggregate has a row"
+        waiting = states.waiting
+        is_enough = run.stop_after_failures is not None and states.failed >= run.stop_after_failures
+        if run.status == RUNNING and waiting and is_enough:
+            message = f"Stopped after {states.failed} failures."
+            await store.set_status(connection, bulk_id=run.id, status=STOPPED)
+            await store.drop_waiting(connection, bulk_id=run.id, message=message)
+            waiting = 0
+        if not waiting and not states.running:
+            await store.finish(connection, bulk_id=run.id)
+            log.info("bulk.ended", bulk=run.id)
+        if run.status != RUNNING or not waiting or states.running >= run.max_parallel:
+            return None
+        return await store.get_next(connection, bulk_id=run.id)
+
+    async def _act(self, run: TakenRow, instance_id: str) -> str | None:
+        """Do the act for who began the run, and return the ID of its job."""
+        act = _read_act(run.act)
+        ctx = Context(self._app, await self._actor(run))
+        if act.act == "run":
+            return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
+        if act.act == "destroy":
+            return (await run_workflow(ctx, instance_id, DESTROY, {})).job_id
+        if act.act == "resume":
+            return await self._resume(ctx, instance_id, act.parameters)
+        if act.act == "reconfigure":
+            return await self._reconfigure(ctx, instance_id, act)
+        if act.act == "extend":
+            in_ms = NEVER if act.expires_in_ms is None else act.expires_in_ms
+            await set_destroy_at(ctx, instance_id, in_ms if in_ms == NEVER else to_ms(self._app.clock.now()) + in_ms)
+        else:
+            labels: Mapping[str, str | None] = {**await read_object_labels(ctx, "instance", instance_id), **act.labels}
+            kept = {name: value for name, value in labels.items() if value is not None}
+            await put_labels(ctx, "instance", instance_id, kept)
+        return None
+
+    async def _reconfigure(self, ctx: Context, instance_id: str, act: Act) -> str:
+        """Keep what the act doesn't name."""
+        async with ctx.read() as work:
+            record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+            body: dict[str, Any] = {
+                "parameters": {**msgspec.json.decode(record.parameters), **act.parameters},
+                "submodules": await submodules_of(work, record),
+                "manifestVersion": act.version,
+            }
+        return (await reconfigure(ctx, instance_id, body)).job_id
+
+    async def _resume(self, ctx: Context, instance_id: str, parameters: Mapping[str, Any]) -> str:
+        async with ctx.read() as work:
+            last = await store.get_last_job(work.connection, instance_id=instance_id)
+        if last is None or last.status == JobStatus.SUCCEEDED:
+            raise BadRequest("The last job didn't fail, so there is nothing to resume.", code="JobSucceeded")
+        return (await resume_job(ctx, instance_id, last.id, parameters)).job_id
+
+    async def _actor(self, run: TakenRow) -> Actor:
+        """Return who began the run. Raises NotAllowed if their access token has ended."""
+        token = None
+        if run.token_id is not None:
+            async with self._app.database.connection() as connection:
+                row = await store.get_token(connection, token_id=run.token_id)
+            if row is None:
+                raise NotAllowed("The access token that began the bulk run has expired or was revoked.")
+            token = ActingToken(row.id, row.name, row.organization_id, row.scope)
+        return Actor(run.owner_id, run.owner_email, run.owner_name, run.address, Method(run.method), token=token)
+
+    async def _put_off(self, bulk_id: str, turn: NextRow, error: LaunchbayError) -> None:
+        """Note a refusal. An instance that is busy gets another turn."""
+        async with self._app.database.transaction() as connection:
+            if error.code in _PASSING:
+                await store.postpone_instance(
+                    connection,
+                    bulk_id=bulk_id,
+                    place=turn.place,
+                    message=str(error),
+                    pause_s=limits.BULK_BUSY_PAUSE_S,
+                )
+            else:
+                await store.refuse_instance(connection, bulk_id=bulk_id, place=turn.place, message=str(error))
+
+
+_read_act = msgspec.json.Decoder(Act).decode

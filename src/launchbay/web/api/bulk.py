@@ -1,0 +1,294 @@
+"""Bulk runs (conformance.md, "Beyond the reference")."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.errors import BadRequest
+from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL, PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.store.bulk import BulkInstanceRow, BulkRun
+from launchbay.usecases import bulk
+from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance
+from launchbay.usecases.fleet import InstanceFilter
+from launchbay.web.api.fleet import FleetFilter
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import JSONResponse, Paging, Response, next_link, optional_ms, page
+from launchbay.web.routing import Returns, Routes
+
+routes = Routes("Bulk", extension=True)
+
+_PREVIEWED = 1_000
+
+
+class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
+    """The filters of the organization's list of instances; without any, all instances."""
+
+
+class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to do, and with which instances: either `ids` or `select`.
+
+    `expiresIn` is in milliseconds from the turn of the instance; -1 is never. A label that is null is removed.
+    """
+
+    act: Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
+    ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=BULK_INSTANCES)] | None = None
+    select: Selection | None = None
+    workflow: str | None = None
+    parameters: dict[str, Any] = {}
+    version: int | None = None
+    expiresIn: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    labels: dict[str, str | None] = {}
+    maxParallel: Annotated[int, msgspec.Meta(ge=1, le=BULK_PARALLEL, description="Jobs at the same time.")] = 10
+    stopAfterFailures: (
+        Annotated[int, msgspec.Meta(ge=1, description="Begin no more after so many failures and refusals.")] | None
+    ) = None
+    preview: Annotated[bool, msgspec.Meta(description="Only show for which instances it would be.")] = False
+
+    def request(self) -> BulkRequest:
+        """Return what is asked for. Raises BadRequest."""
+        if (self.ids is None) == (self.select is None):
+            raise BadRequest("Give either ids or select.", code="InvalidAct")
+        act = Act(
+            act=self.act,
+            workflow=self.workflow,
+            parameters=self.parameters,
+            version=self.version,
+            expires_in_ms=self.expiresIn,
+            labels=self.labels,
+        )
+        wanted = InstanceFilter() if self.select is None else self.select.filter()
+        return BulkRequest(
+            act=act,
+            ids=self.ids,
+            wanted=wanted,
+            max_parallel=self.maxParallel,
+            stop_after_failures=self.stopAfterFailures,
+        )
+
+
+class BulkCounts(msgspec.Struct):
+    """How many instances have each status."""
+
+    waiting: int
+    running: int
+    succeeded: int
+    failed: int
+    refused: int
+    cancelled: int
+
+
+class BulkInstance(msgspec.Struct, kw_only=True):
+    """An instance of a bulk run. `message` is why it failed, waits or was refused."""
+
+    id: Annotated[str, msgspec.Meta(description="The place in the order, written as an ID.")]
+    instanceId: str
+    instanceName: str
+    status: str
+    jobId: str | None = None
+    message: str | None = None
+    startedAt: int | None = None
+    finishedAt: int | None = None
+
+
+class BulkDocument(msgspec.Struct, kw_only=True):
+    """A bulk run. A preview has `instances`, at most 1,000, and no `id`."""
+
+    id: str | None
+    act: str
+    workflow: str | None
+    status: Annotated[
+        str, msgspec.Meta(description="Running, Paused, Cancelled, Stopped or Finished; Preview for a preview.")
+    ]
+    counts: BulkCounts
+    maxParallel: int
+    stopAfterFailures: int | None
+    ownerId: str
+    createdAt: int | None
+    finishedAt: Annotated[int | None, msgspec.Meta(description="Null while jobs are under way.")]
+    instances: list[BulkInstance] | None = None
+
+
+class BulkItem(msgspec.Struct, kw_only=True):
+    """A bulk run of the list."""
+
+    id: str
+    act: str
+    workflow: str | None
+    status: str
+    counts: BulkCounts
+    ownerId: str
+    createdAt: int
+    finishedAt: int | None
+
+
+_read_act = msgspec.json.Decoder(Act).decode
+_EXAMPLE = {"act": "resume", "select": {"lastStatus": "Failed", "labels": "team=web"}, "stopAfterFailures": 3}
+
+
+@routes.post(
+    "/organizations/{orgId}/bulk",
+    permission="What the act needs on each instance",
+    body=JsonBody(example=_EXAMPLE),
+    returns=Returns("The bulk run, or its preview.", type=BulkDocument),
+    statuses=(403,),
+    idempotency_key=True,
+)
+async def create_bulk(request: Request[BulkBody, None]) -> Response:
+    """Begin an act on many instances."""
+    organization_id, wanted = request.path["orgId"], request.body.request()
+    if request.body.preview:
+        chosen = await bulk.preview_bulk(request.ctx, organization_id, wanted)
+        return JSONResponse(_preview(request.actor.user_id, wanted, chosen))
+    bulk_id = await bulk.create_bulk(request.ctx, organization_id, wanted)
+    return JSONResponse(_document(await bulk.read_bulk(request.ctx, bulk_id)))
+
+
+@routes.get(
+    "/organizations/{orgId}/bulk",
+    permission="None: every member",
+    returns=Returns("The bulk runs, newest first.", type=list[BulkItem]),
+    statuses=(403,),
+)
+async def list_bulks(request: Request[None, Paging]) -> Response:
+    """List the bulk runs of an organization."""
+    limit = PAGE_ROWS if request.query.limit is None else request.query.limit
+    rows = await bulk.list_bulk_runs(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
+    return page(request, [_item(row) for row in rows], limit)
+
+
+@routes.get("/bulk/{bulkId}", permission="None: every member", returns=Returns("The bulk run."), statuses=(403,))
+async def read_bulk(request: Request[None, None]) -> BulkDocument:
+    """Show a bulk run."""
+    return _document(await bulk.read_bulk(request.ctx, request.path["bulkId"]))
+
+
+class OutcomeQuery(Paging, frozen=True):
+    """Paging and filter of the instances of a bulk run."""
+
+    status: Annotated[
+        Literal["Waiting", "Running", "Succeeded", "Failed", "Refused", "Cancelled"] | None,
+        msgspec.Meta(description="Only instances with this status."),
+    ] = None
+
+
+@routes.get(
+    "/bulk/{bulkId}/instances",
+    permission="Read on each instance returned",
+    returns=Returns("The instances in their order, with their outcomes.", type=list[BulkInstance]),
+    statuses=(403,),
+)
+async def list_bulk_instances(request: Request[None, OutcomeQuery]) -> Response:
+    """List the instances of a bulk run."""
+    query = request.query
+    limit = PAGE_ROWS if query.limit is None else min(query.limit, PAGE_ROWS_MAX)
+    rows = await bulk.list_bulk_instances(
+        request.ctx,
+        request.path["bulkId"],
+        status=query.status,
+        after=min(int(query.after or "0", 16), BULK_INSTANCES),
+        count=limit + 1,
+    )
+    shown = [_outcome(row) for row in rows[:limit]]
+    return JSONResponse(shown, next_link(request, shown[-1].id) if len(rows) > limit else ())
+
+
+_CONTROL = "None for who began it, else EditInstance"
+
+
+@routes.post("/bulk/{bulkId}/pause", permission=_CONTROL, statuses=(403, 409))
+async def pause_bulk(request: Request[None, None]) -> None:
+    """Pause a bulk run.
+
+    Jobs under way continue. Others than who began it need the permission for all instances.
+    """
+    await bulk.control_bulk(request.ctx, request.path["bulkId"], "Paused")
+
+
+@routes.post("/bulk/{bulkId}/continue", permission=_CONTROL, statuses=(403, 409))
+async def continue_bulk(request: Request[None, None]) -> None:
+    """Continue a paused bulk run."""
+    await bulk.control_bulk(request.ctx, request.path["bulkId"], "Running")
+
+
+@routes.post("/bulk/{bulkId}/cancel", permission=_CONTROL, statuses=(403, 409))
+async def cancel_bulk(request: Request[None, None]) -> None:
+    """Cancel a bulk run.
+
+    Instances that wait get no turn. Jobs under way continue.
+    """
+    await bulk.control_bulk(request.ctx, request.path["bulkId"], "Cancelled")
+
+
+def _counts(run: BulkRun) -> BulkCounts:
+    counts = bulk.counts_of(run)
+    return BulkCounts(*(counts[name.capitalize()] for name in BulkCounts.__struct_fields__))
+
+
+def _document(run: BulkRun) -> BulkDocument:
+    act = _read_act(run.act)
+    return BulkDocument(
+        id=run.id,
+        act=act.act,
+        workflow=act.workflow,
+        status=run.status,
+        counts=_counts(run),
+        maxParallel=run.max_parallel,
+        stopAfterFailures=run.stop_after_failures,
+        ownerId=run.owner_id,
+        createdAt=to_ms(run.created_at),
+        finishedAt=optional_ms(run.finished_at),
+    )
+
+
+def _item(run: BulkRun) -> BulkItem:
+    act = _read_act(run.act)
+    return BulkItem(
+        id=run.id,
+        act=act.act,
+        workflow=act.workflow,
+        status=run.status,
+        counts=_counts(run),
+        ownerId=run.owner_id,
+        createdAt=to_ms(run.created_at),
+        finishedAt=optional_ms(run.finished_at),
+    )
+
+
+def _preview(owner_id: str, wanted: BulkRequest, chosen: list[ChosenInstance]) -> BulkDocument:
+    refused = sum(each.refusal is not None for each in chosen)
+    return BulkDocument(
+        id=None,
+        act=wanted.act.act,
+        workflow=wanted.act.workflow,
+        status="Preview",
+        counts=BulkCounts(len(chosen) - refused, 0, 0, 0, refused, 0),
+        maxParallel=wanted.max_parallel,
+        stopAfterFailures=wanted.stop_after_failures,
+        ownerId=owner_id,
+        createdAt=None,
+        finishedAt=None,
+        instances=[
+            BulkInstance(
+                id=f"{place:024x}",
+                instanceId=each.row.id or "",
+                instanceName=each.row.name,
+                status="Waiting" if each.refusal is None else "Refused",
+                message=each.refusal,
+            )
+            for place, each in enumerate(chosen[:_PREVIEWED], 1)
+        ],
+    )
+
+
+def _outcome(row: BulkInstanceRow) -> BulkInstance:
+    return BulkInstance(
+        id=f"{row.place:024x}",
+        instanceId=row.instance_id,
+        instanceName=row.instance_name,
+        status=row.status,
+        jobId=row.job_id,
+        message=row.message,
+        startedAt=optional_ms(row.started_at),
+        finishedAt=optional_ms(row.finished_at),
+    )

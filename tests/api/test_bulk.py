@@ -1,0 +1,239 @@
+"""Bulk runs: a turn and an outcome for each instance, pause, cancellation, limits, permissions at each turn."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.manifests import PAUSING
+from tests.support.service import Api, Caller, accepted, refused, running_api
+
+# Its command fails while the machine's file says so: a resume after the repair succeeds.
+FRAGILE = """
+launch: {steps: []}
+check:
+  parameters: [{fails: {default: false}}]
+  steps:
+    - look: {action: restcall, parameters: {command: "not a URL"}}
+destroy: {steps: []}
+"""
+
+
+@pytest.fixture(scope="module")
+async def own(databases: Databases) -> AsyncIterator[Api]:
+    """A service of this file alone."""
+    url = databases.create()
+    async with running_api(url) as api:
+        yield api
+    databases.drop(url)
+
+
+async def family(api: Api, manifest: str, count: int, **body: Any) -> tuple[str, list[str]]:
+    """Return an application and settled instances of it."""
+    application = await api.application(manifest)
+    made = [await api.launch(application, destroyInterval=-1, **body) for _ in range(count)]
+    for instance in made:
+        await api.settled(instance)
+    return application, sorted(made)  # in the order of lists
+
+
+async def begin(api: Api, caller: Caller | None = None, **body: Any) -> Any:
+    return accepted(await (caller or api).post(f"organizations/{api.organization}/bulk", body))
+
+
+async def ended(api: Api, bulk: str, timeout_s: float = 30.0) -> Any:
+    """Wait until a bulk run has ended, and return it."""
+    async with asyncio.timeout(timeout_s):
+        while (document := accepted(await api.get(f"bulk/{bulk}")))["finishedAt"] is None:
+            await asyncio.sleep(0.05)
+    return document
+
+
+async def outcomes(api: Api, bulk: str) -> dict[str, str]:
+    rows = accepted(await api.get(f"bulk/{bulk}/instances"))
+    return {each["instanceId"]: each["status"] for each in rows}
+
+
+async def test_a_workflow_runs_on_all_that_a_filter_finds(own: Api) -> None:
+    application, made = await family(own, PAUSING, 5)
+    begun = await begin(
+        own,
+        act="run",
+        workflow="pause",
+        parameters={"seconds": "0"},
+        select={"application": application},
+        maxParallel=2,
+    )
+    assert (begun["status"], sum(begun["counts"].values())) == ("Running", 5)
+    document = await ended(own, begun["id"])
+    assert document["status"] == "Finished"
+    assert document["counts"] == {
+        "waiting": 0, "running": 0, "succeeded": 5, "failed": 0, "refused": 0, "cancelled": 0
+    }  # fmt: skip
+    rows = accepted(await own.get(f"bulk/{begun['id']}/instances"))
+    assert [each["instanceId"] for each in rows] == made
+    for each in rows:
+        job = (await own.document(each["instanceId"]))["workflowHistory"][0]
+        assert (job["id"], job["name"], job["status"]) == (each["jobId"], "pause", "Succeeded")
+    assert begun["id"] in [each["id"] for each in accepted(await own.get(f"organizations/{own.organization}/bulk"))]
+    page = await own.get(f"bulk/{begun['id']}/instances", limit=2)
+    following = await own.get(page.links["next"]["url"].removeprefix("/api/1/"))
+    assert [each["instanceId"] for each in accepted(page) + accepted(following)] == made[:4]
+
+
+async def test_failed_instances_are_resumed_by_one_call(own: Api) -> None:
+    application, made = await family(own, FRAGILE, 4)
+    for instance in made[:3]:
+        accepted(await own.post(f"instances/{instance}/check", {}))
+    for instance in made[:3]:
+        await own.settled(instance)
+    begun = await begin(own, act="resume", select={"application": application, "lastStatus": "Failed"})
+    document = await ended(own, begun["id"])
+    # They fail again, each with a job of its own that continues the one before.
+    assert document["counts"]["failed"] == 3
+    for each in accepted(await own.get(f"bulk/{begun['id']}/instances", status="Failed")):
+        detail = accepted(await own.get(f"instances/{each['instanceId']}/jobs/{each['jobId']}"))
+        assert detail["resumes"] is not None
+        assert each["message"] == detail["errorMessage"]
+    assert made[3] not in await outcomes(own, begun["id"])
+
+
+async def test_no_more_than_the_limit_run_at_once_and_a_pause_begins_none(own: Api) -> None:
+    application, made = await family(own, PAUSING, 5)
+    begun = await begin(
+        own,
+        act="run",
+        workflow="pause",
+        parameters={"seconds": "600"},
+        select={"application": application},
+        maxParallel=2,
+    )
+    path = f"bulk/{begun['id']}"
+    async with asyncio.timeout(20):
+        while accepted(await own.get(path))["counts"]["running"] < 2:
+            await asyncio.sleep(0.05)
+    accepted(await own.post(f"{path}/pause"))
+    assert list((await outcomes(own, begun["id"])).values()).count("Running") == 2
+    rows = accepted(await own.get(f"{path}/instances", status="Running"))
+    accepted(await own.delete(f"instances/{rows[0]['instanceId']}/jobs/{rows[0]['jobId']}"))
+    async with asyncio.timeout(20):
+        while accepted(await own.get(path))["counts"]["failed"] < 1:
+            await asyncio.sleep(0.05)
+    paused = accepted(await own.get(path))
+    assert (paused["status"], paused["counts"]["running"], paused["counts"]["waiting"]) == ("Paused", 1, 3)
+    accepted(await own.post(f"{path}/continue"))
+    async with asyncio.timeout(20):
+        while accepted(await own.get(path))["counts"]["running"] < 2:
+            await asyncio.sleep(0.05)
+    accepted(await own.post(f"{path}/cancel"))
+    cancelled = accepted(await own.get(path))
+    assert (cancelled["status"], cancelled["counts"]["cancelled"], cancelled["finishedAt"]) == ("Cancelled", 2, None)
+    for row in accepted(await own.get(f"{path}/instances", status="Running")):
+        accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
+    assert (await ended(own, begun["id"]))["status"] == "Cancelled"
+    refused(await own.post(f"{path}/continue"), 409, "BulkEnded")
+    assert len(made) == 5
+
+
+async def test_it_stops_after_so_many_failures(own: Api) -> None:
+    application, _ = await family(own, FRAGILE, 5)
+    begun = await begin(
+        own, act="run", workflow="check", select={"application": application}, maxParallel=1, stopAfterFailures=2
+    )
+    document = await ended(own, begun["id"])
+    assert document["status"] == "Stopped"
+    assert (document["counts"]["failed"], document["counts"]["cancelled"]) == (2, 3)
+
+
+async def test_a_preview_says_what_would_be_refused_and_changes_nothing(own: Api) -> None:
+    application, made = await family(own, PAUSING, 2)
+    await own.run(made[0], "destroy")
+    shown = await begin(own, act="run", workflow="pause", select={"application": application}, preview=True)
+    assert (shown["id"], shown["status"]) == (None, "Preview")
+    assert [(each["instanceId"], each["status"]) for each in shown["instances"]] == [
+        (made[0], "Refused"),
+        (made[1], "Waiting"),
+    ]
+    assert (await own.document(made[1]))["status"] == "Running"
+    assert len((await own.document(made[1]))["workflowHistory"]) == 1
+
+
+async def test_other_acts_extend_label_reconfigure_and_destroy(own: Api) -> None:
+    application, made = await family(own, PAUSING, 2)
+    select = {"application": application}
+    await ended(own, (await begin(own, act="extend", select=select, expiresIn=3_600_000))["id"])
+    documents = [await own.document(instance) for instance in made]
+    assert all(each["destroyAt"] > each["createdAt"] + 3_000_000 for each in documents)
+    accepted(await own.put(f"instances/{made[0]}/labels", {"old": "1", "kept": "1"}))
+    labels = {"team": "web", "old": None}
+    await ended(own, (await begin(own, act="label", select=select, labels=labels))["id"])
+    assert (await own.document(made[0]))["labels"] == {"kept": "1", "team": "web"}
+    assert (await own.document(made[1]))["labels"] == {"team": "web"}
+    accepted(await own.put_yaml(f"applications/{application}/manifest", PAUSING + "more: {steps: []}\n"))
+    await ended(own, (await begin(own, act="reconfigure", select=select, version=3))["id"])
+    assert [(await own.document(instance))["version"] for instance in made] == [3, 3]
+    await ended(own, (await begin(own, act="destroy", ids=made))["id"])
+    assert [(await own.document(instance))["status"] for instance in made] == ["Destroyed", "Destroyed"]
+
+
+async def test_permission_is_needed_before_and_at_the_turn(own: Api) -> None:
+    application, made = await family(own, PAUSING, 3)
+    runs = f"RunInstanceWorkflow: [/applications/{application}/instances/{made[0]}/workflows/*]"
+    member = await own.member("Read: [/*]", runs)
+    begun = await begin(own, member, act="run", workflow="pause", parameters={"seconds": "0"}, ids=made)
+    assert begun["counts"]["refused"] == 2
+    document = await ended(own, begun["id"])
+    assert (document["counts"]["succeeded"], document["counts"]["refused"]) == (1, 2)
+    rows = accepted(await own.get(f"bulk/{begun['id']}/instances", status="Refused"))
+    assert all("You need the permission RunInstanceWorkflow" in each["message"] for each in rows)
+    # A role that is taken away between two turns.
+    everything = await own.member("Read: [/*]", "RunInstanceWorkflow: [/*]")
+    begun = await begin(
+        own, everything, act="run", workflow="pause", parameters={"seconds": "600"}, ids=made, maxParallel=1
+    )
+    async with asyncio.timeout(20):
+        while accepted(await own.get(f"bulk/{begun['id']}"))["counts"]["running"] < 1:
+            await asyncio.sleep(0.05)
+    accepted(await own.delete(f"organizations/{own.organization}/users/{begun['ownerId']}"))
+    [row] = accepted(await own.get(f"bulk/{begun['id']}/instances", status="Running"))
+    accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
+    assert (await ended(own, begun["id"]))["counts"]["refused"] == 2
+
+
+async def test_a_busy_instance_gets_its_turn_when_it_is_free(own: Api) -> None:
+    _, [instance] = await family(own, PAUSING, 1)
+    accepted(await own.post(f"instances/{instance}/pause", {"seconds": "600"}))
+    begun = await begin(own, act="run", workflow="pause", parameters={"seconds": "0"}, ids=[instance])
+    async with asyncio.timeout(20):
+        while accepted(await own.get(f"bulk/{begun['id']}/instances"))[0]["message"] is None:
+            await asyncio.sleep(0.05)
+    [job] = [each for each in (await own.document(instance))["workflowHistory"] if each["status"] == "Executing"]
+    accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
+    assert (await ended(own, begun["id"]))["counts"]["succeeded"] == 1
+
+
+async def test_who_did_not_begin_it_needs_all_instances_to_stop_it(own: Api) -> None:
+    application, made = await family(own, PAUSING, 1)
+    begun = await begin(own, act="run", workflow="pause", parameters={"seconds": "600"}, ids=made)
+    one = await own.member("Read: [/*]", f"EditInstance: [/applications/{application}/*]")
+    refused(await one.post(f"bulk/{begun['id']}/cancel"), 403)
+    everything = await own.member("EditInstance: [/*]")
+    accepted(await everything.post(f"bulk/{begun['id']}/cancel"))
+    stranger, _, _ = await own.outsider()
+    refused(await stranger.get(f"bulk/{begun['id']}"), 403)
+    reader = await own.member()
+    assert accepted(await reader.get(f"bulk/{begun['id']}/instances")) == []
+
+
+async def test_what_makes_no_sense_is_refused(own: Api) -> None:
+    _, made = await family(own, PAUSING, 1)
+    path = f"organizations/{own.organization}/bulk"
+    refused(await own.post(path, {"act": "run", "ids": made}), 400, "InvalidAct")
+    refused(await own.post(path, {"act": "destroy", "ids": made, "workflow": "pause"}), 400, "InvalidAct")
+    refused(await own.post(path, {"act": "destroy"}), 400, "InvalidAct")
+    refused(await own.post(path, {"act": "destroy", "ids": ["00" * 12]}), 400, "UnknownId")
+    refused(await own.post(path, {"act": "destroy", "select": {"lables": "a=b"}}), 400)
+    refused(await own.post(path, {"act": "destroy", "select": {"name": "nobody has this name"}}), 400, "NothingChosen")
+    refused(await own.post(path, {"act": "explode", "ids": made}), 400)
