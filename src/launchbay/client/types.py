@@ -674,7 +674,7 @@ class BulkCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BulkInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance of a bulk run. `message` is why it failed, waits or was refused."""
+    """An instance of a bulk run. `message` is why it failed or waits."""
 
     id: str
     instance_id: str
@@ -687,7 +687,7 @@ class BulkInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BulkDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A bulk run. A preview has no `id`, but the first 1,000 `instances`."""
+    """A bulk run. A preview has `instances`, at most 1,000, and no `id`."""
 
     id: str | None
     act: str

@@ -332,7 +332,7 @@ class BulkRunner:
         return await store.get_next(connection, bulk_id=run.id)
 
     async def _act(self, run: TakenRow, instance_id: str) -> str | None:
-        """Do the act for who began the run, and return the ID of its job."""
+        """Do the act as who began the run; return its job."""
         act = _read_act(run.act)
         ctx = Context(self._app, await self._actor(run))
         if act.act == "run":

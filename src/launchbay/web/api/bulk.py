@@ -79,7 +79,7 @@ class BulkCounts(msgspec.Struct):
 
 
 class BulkInstance(msgspec.Struct, kw_only=True):
-    """An instance of a bulk run. `message` is why it failed, waits or was refused."""
+    """An instance of a bulk run. `message` is why it failed or waits."""
 
     id: Annotated[str, msgspec.Meta(description="The place in the order, written as an ID.")]
     instanceId: str
