@@ -74,7 +74,7 @@ async def test_required_parameters_that_are_not_given_are_refused_naming_each(ap
     instance = await api.running(sized(), parameters={"input.label": "box"})
     told = refused(await api.put(f"instances/{instance}/configuration", {}), 400, "InvalidParameters")
     assert "input.label" in told
-    assert (await api.document(instance))["parameters"] == {"input.label": "box"}
+    assert (await api.document(instance))["parameters"] == {"input.label": "box", "input.size": 1}
 
 
 async def test_nothing_runs_where_nothing_changes(api: Api) -> None:
@@ -325,7 +325,7 @@ async def test_a_busy_instance_refuses_a_configuration_with_409(api: Api) -> Non
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.label": "x"}}))
     refused(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.label": "y"}}), 409)
     document = await api.settled(instance)
-    assert document["parameters"] == {"input.label": "x"}
+    assert document["parameters"] == {"input.label": "x", "input.size": 1}
 
 
 @pytest.mark.parametrize(

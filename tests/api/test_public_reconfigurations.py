@@ -183,11 +183,15 @@ async def test_the_parameters_of_the_child_can_be_given_for_the_parent_maps_none
     document = await launched_public(dry, ROOT_W, submodules={"monitor-child": {"parameters": given}})
     [child] = [part["instanceId"] for part in document["components"] if "instanceId" in part]
     assert document["returnValues"] == {}
-    assert (await dry.document(child))["parameters"] == given
+    shown = (await dry.document(child))["parameters"]
+    defaults = {"init.s": "some sub string", "init.i": 9, "init.m": {"sub-key": "sub-value"}}
+    assert shown == defaults | given
     other = {"submodules": {"references.submodules.monitor-child": {"parameters": {"init.s": "y"}}}}
     accepted(await dry.put(f"instances/{document['id']}/configuration", other))
     await dry.settled(document["id"])
-    assert (await dry.document(child))["parameters"] == {"init.s": "y"}
+    shown = (await dry.document(child))["parameters"]
+    assert shown["init.s"] == "y"
+    assert shown["init.l"] != given["init.l"], "the others have their defaults again"
     await destroyed(dry, document["id"])
 
 

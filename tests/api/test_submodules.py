@@ -266,7 +266,7 @@ async def test_a_workflow_manifest_is_a_child_with_the_interfaces_of_its_rewriti
     assert document["returnValues"] == {"out.size": 5, "out.said": "grown to 5"}
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"in.size": 7}}))
     assert (await api.settled(instance))["status"] == "Running"
-    assert (await api.document(child_of(document)))["parameters"] == {"size": 7}
+    assert (await api.document(child_of(document)))["parameters"] == {"size": 7, "word": "hello"}
     for named in ("word", "input.word"):
         body = {"submodules": {"child": {"parameters": {named: "bye"}}}}
         document = await api.settled(await api.launch(application, **body))

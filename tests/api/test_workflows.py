@@ -253,7 +253,7 @@ async def test_a_launch_of_a_running_instance_is_a_workflow_like_any_other(api: 
     document = await api.run(instance, "launch")
     assert document["status"] == "Running"
     assert [job["name"] for job in document["workflowHistory"]] == ["launch", "launch"]
-    assert document["parameters"] == {"label": "x"}
+    assert document["parameters"] == {"size": 1, "label": "x"}
 
 
 async def test_a_workflow_that_fails_leaves_the_status_and_tells_why(api: Api, instance: str) -> None:

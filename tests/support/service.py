@@ -373,6 +373,7 @@ REFERENCE_INSTANCE = {
     *("applicationId", "environmentId", "components"),
 }
 ADDED_TO_INSTANCE = {
+    "parameterOrigins",
     "errorMessage",
     "lastFailure",
     "availableWorkflows",

@@ -95,6 +95,7 @@ class InstanceView:
     workflows: list[str]
     is_dry_run: bool
     parameters: Mapping[str, Any]
+    origins: Mapping[str, str]
     return_values: Mapping[str, Any]
     error: str
     failure: FailureRow | None  # the job behind `error`
@@ -167,7 +168,8 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
         manifest=manifest,
         workflows=view.available_workflows,
         is_dry_run=view.is_dry_run,
-        parameters=redactor.value(msgspec.json.decode(record.parameters)),
+        parameters=redactor.value(view.parameters),
+        origins=view.origins,
         return_values=redactor.value(msgspec.json.decode(record.return_values)),
         error=redactor.text(view.detail.error_message or ""),
         failure=view.detail.failure,

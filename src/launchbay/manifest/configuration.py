@@ -51,6 +51,23 @@ def configure(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str,
     return configured
 
 
+def effective_parameters(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value of each parameter, in the type of the first pin that it is bound to.
+
+    These are the given values and the manifest's defaults. Values that don't fit the manifest stay as they are.
+    """
+    try:
+        configured = configure(manifest, given)
+    except BadRequest:
+        return dict(given)
+    found: dict[str, Any] = {}
+    for name, parameter in manifest.parameters.items():
+        for target in parameter.targets[:1]:
+            if target.pin in configured.get(target.component, {}):
+                found[name] = configured[target.component][target.pin]
+    return found | {name: value for name, value in given.items() if name not in found}
+
+
 def _put(
     configured: dict[str, dict[str, Any]],
     place: tuple[str, str],

@@ -30,6 +30,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     owner_id: str
     status: str
     parameters: str
+    parameter_origins: str
     return_values: str
     components: str
     user_data: str

@@ -12,6 +12,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff, Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooLarge
 from launchbay.ids import new_id
+from launchbay.manifest.configuration import effective_parameters
 from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
@@ -34,6 +35,8 @@ class InstanceView(msgspec.Struct, frozen=True):
     detail: InstanceDetail
     available_workflows: list[str]
     is_dry_run: bool
+    parameters: dict[str, Any]  # the effective ones
+    origins: dict[str, str]  # of each of them: given, default, revision or parent
 
     @property
     def is_busy(self) -> bool:
@@ -69,7 +72,11 @@ async def _read_instance(ctx: Context, instance_id: str) -> InstanceView:
     # What workflows learned from a vault is sealed in there.
     shown = redaction.replace_tokens(detail.return_values, lambda _: REDACTED)
     detail = msgspec.structs.replace(detail, return_values=shown)
-    return InstanceView(detail, available_workflows(manifest), provider == DRY_RUN)
+    given: dict[str, Any] = msgspec.json.decode(detail.parameters)
+    parameters = effective_parameters(manifest, given)
+    known: dict[str, str] = msgspec.json.decode(detail.parameter_origins)
+    origins = {name: known.get(name, "given") if name in given else "default" for name in parameters}
+    return InstanceView(detail, available_workflows(manifest), provider == DRY_RUN, parameters, origins)
 
 
 async def put_user_data(ctx: Context, instance_id: str, data: Mapping[str, Any]) -> None:

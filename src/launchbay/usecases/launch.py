@@ -101,25 +101,29 @@ async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, A
     application, environment = await work.lookup.launch_target(
         application_id, wanted if isinstance(wanted, str) else None, Permission.CREATE_INSTANCE
     )
-    request = await _with_revision(work, application, read_launch_request(body))
+    given = read_launch_request(body)
+    request = await _with_revision(work, application, given)
     if environment is None or request.environment_id not in {None, environment.id}:
         environment = await _environment(work, application, request.environment_id)
     _require_environment(work, application, environment)
     version = await validate_version(work, application, request.version)
     manifest = await work.manifest(application.id, version)
     view = environment_view(environment)
-    root = _root(application, request, version, manifest)
+    root = _root(application, request, given, version, manifest)
     # Shared instances are asked for by name only, so most launches need not know them.
     shared = await shared_instances(work, environment.id) if request.submodules else {}
     planner = TreePlanner(work, environment, shared)
-    await planner.plan_tree(root, read_submodules(request.submodules))
+    await planner.plan_tree(root, read_submodules(request.submodules), explicit=read_submodules(given.submodules))
     unmet = await bind_services(work, environment, root)
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
     return PlannedLaunch(application, environment, request, root, view)
 
 
-def _root(application: Application, request: LaunchRequest, version: int, manifest: CompiledManifest) -> LaunchNode:
+def _root(
+    application: Application, request: LaunchRequest, given: LaunchRequest, version: int, manifest: CompiledManifest
+) -> LaunchNode:
+    """Return the root of a launch. `request` has what `given` leaves open from its revision."""
     instance_id = new_id()
     return LaunchNode(
         instance_id=instance_id,
@@ -129,6 +133,7 @@ def _root(application: Application, request: LaunchRequest, version: int, manife
         revision_id=request.revision_id,
         parameters=request.parameters,
         manifest=manifest,
+        origins=dict.fromkeys(request.parameters.keys() - given.parameters.keys(), "revision"),
     )
 
 

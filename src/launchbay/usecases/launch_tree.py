@@ -4,7 +4,7 @@ Everything that can be known at launch is checked here, at every level: applicat
 So the launch is accepted whole or refused whole (promise 8).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,7 @@ class LaunchNode:
     revision_id: str | None
     parameters: Mapping[str, Any]
     manifest: CompiledManifest
+    origins: Mapping[str, str] = field(default_factory=dict)  # of parameters that the request doesn't give
     path: tuple[str, ...] = ()
     former: FormerLaunch | None = None  # of an instance that is there already and stays
     links: dict[str, Link] = field(default_factory=dict)
@@ -80,20 +81,34 @@ class TreePlanner:
         self._applications: dict[str, Application] = {}  # by id
 
     async def plan_tree(
-        self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], *, as_recorded: bool = False
+        self,
+        node: LaunchNode,
+        requests: Mapping[str, SubmoduleRequest],
+        *,
+        as_recorded: bool = False,
+        explicit: Mapping[str, SubmoduleRequest] | None = None,
     ) -> None:
         """Add to a node the links and nodes of its submodules, at every level. Raises BadRequest, NotAllowed.
 
         With `as_recorded`, the requests are those of a revision: a submodule without a revision there is an own one.
-        Otherwise it stays what it is.
+        Otherwise it stays what it is. `explicit` are the requests without those of a revision, if they differ.
         """
-        await self._plan_node(node, requests, {node.application_id}, as_recorded=as_recorded)
+        explicit = requests if explicit is None else explicit
+        await self._plan_node(node, requests, explicit, {node.application_id}, as_recorded=as_recorded)
 
     async def _plan_node(
-        self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], above: set[str], *, as_recorded: bool
+        self,
+        node: LaunchNode,
+        requests: Mapping[str, SubmoduleRequest],
+        explicit: Mapping[str, SubmoduleRequest],
+        above: set[str],
+        *,
+        as_recorded: bool,
     ) -> None:
         configuration = configure(node.manifest, node.parameters)
-        asked = for_components(node.manifest, requests, "/".join(("submodules", *node.path)))
+        where = "/".join(("submodules", *node.path))
+        asked = for_components(node.manifest, requests, where)
+        given = for_components(node.manifest, explicit, where)
         for path, component in node.manifest.components.items():
             if component.type != SUBMODULE:
                 continue
@@ -109,12 +124,15 @@ class TreePlanner:
             if stays is not None and is_open and await self._remains_shared(node, path, configured):
                 node.links[path] = stays
                 continue
-            child, inside = await self._child(node, component, configured, request, above)
+            own = given.get(path, SubmoduleRequest())
+            child, inside = await self._child(node, component, configured, request, own.parameters, above)
             node.children[path] = child
             node.links[path] = Link(child.instance_id, LinkKind.OWN)
             # A submodule's revision brings those inside as it records them, too.
             recorded = as_recorded or request.revision_id is not None
-            await self._plan_node(child, inside, above | {child.application_id}, as_recorded=recorded)
+            explicit_inside = read_submodules(own.submodules, "/".join(("submodules", *child.path)))
+            around = above | {child.application_id}
+            await self._plan_node(child, inside, explicit_inside, around, as_recorded=recorded)
 
     async def _remains_shared(self, node: LaunchNode, path: str, configured: Mapping[str, Any]) -> bool:
         """Return whether a component keeps its shared instance: another locator replaces it (§7)."""
@@ -129,9 +147,13 @@ class TreePlanner:
         component: Component,
         configured: Mapping[str, Any],
         request: SubmoduleRequest,
+        explicit: Collection[str],
         above: set[str],
     ) -> tuple[LaunchNode, Mapping[str, SubmoduleRequest]]:
-        """Return the submodule's instance, and what is asked of the submodules inside it."""
+        """Return the submodule's instance, and what is asked of the submodules inside it.
+
+        `explicit` are the names of the parameters that the request itself gives, and no revision.
+        """
         where = ".".join((*node.path, component.path))
         application_id = await self._application(configured, where)
         if application_id in above or len(node.path) >= SUBMODULE_LEVELS:
@@ -172,6 +194,12 @@ class TreePlanner:
         unknown = [name for name in asked if name not in manifest.parameters]
         if unknown:
             raise BadRequest(f"The submodule {where} has no parameter {', '.join(unknown)}.", code="InvalidParameters")
+        named = {inner_name(manifest, name) for name in explicit}
+        origins = {
+            name: "parent" if name in given and name not in asked else "revision"
+            for name in parameters
+            if name not in named
+        }
         try:
             configure(manifest, parameters)
         except BadRequest as error:
@@ -185,6 +213,7 @@ class TreePlanner:
             revision_id=request.revision_id or (None if present is None or request.is_own else present.revision_id),
             parameters=parameters,
             manifest=manifest,
+            origins=origins,
             path=(*node.path, component.path),
             former=present,
         )
@@ -300,6 +329,7 @@ def write_launch(
         version=root.version,
         name=root.name,
         parameters=msgspec.json.encode(root.parameters).decode(),
+        parameter_origins=msgspec.json.encode(root.origins).decode(),
         components=components_text(root),
         destroy_after_ms=destroy_after_ms,
         labels=msgspec.json.encode(labels).decode(),
@@ -327,6 +357,7 @@ def write_children(work: Work, root: LaunchNode, environment: Environment, view:
             versions=[child.version for _, child in new],
             names=[child.name for _, child in new],
             parameters=[msgspec.json.encode(child.parameters).decode() for _, child in new],
+            parameter_origins=[msgspec.json.encode(child.origins).decode() for _, child in new],
             components=[components_text(child) for _, child in new],
             parent_ids=[parent.instance_id for parent, _ in new],
         )

@@ -116,11 +116,13 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
         revision_id=target.revision_id,
         parameters=target.parameters,
         manifest=manifest,
+        origins=dict.fromkeys(target.parameters.keys() - request.parameters.keys(), "revision"),
         former=await former_of(work, record.id, record.version, record.revision_id, record.parameters),
     )
     planner = TreePlanner(work, environment, await shared_instances(work, environment.id))
     as_recorded = request.revision_id is not None
-    await planner.plan_tree(root, read_submodules(target.submodules), as_recorded=as_recorded)
+    explicit = read_submodules(request.submodules)
+    await planner.plan_tree(root, read_submodules(target.submodules), as_recorded=as_recorded, explicit=explicit)
     unmet = await bind_services(work, environment, root)
     await _refuse_cycles(work, record.organization_id, root)
     for node in root.walk():
@@ -208,6 +210,7 @@ async def _write(work: Work, planned: PlannedConfiguration) -> None:
                 version=node.version,
                 revision_id=node.revision_id,
                 parameters=msgspec.json.encode(node.parameters).decode(),
+                parameter_origins=msgspec.json.encode(node.origins).decode(),
                 components=components_text(node),
                 environment_view=planned.view.to_text(),
                 name=node.name,

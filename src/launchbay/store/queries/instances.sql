@@ -51,12 +51,12 @@ DELETE FROM instances WHERE id = %(instance_id)s;
 -- name: insert_children
 -- The instances of submodules, parents before their children; the job of its parent launches each.
 INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
-                       parameters, components, environment_view, parent_id)
+                       parameters, parameter_origins, components, environment_view, parent_id)
 SELECT child.id, %(organization_id)s, child.application_id, %(environment_id)s, child.revision_id, child.version, child.name,
-       %(owner_id)s, %(status)s, child.parameters, child.components, %(environment_view)s, child.parent_id
+       %(owner_id)s, %(status)s, child.parameters, child.origins, child.components, %(environment_view)s, child.parent_id
 FROM unnest(%(instance_ids)s::text[], %(application_ids)s::text[], %(revision_ids)s::text[], %(versions)s::integer[],
-            %(names)s::text[], %(parameters)s::text[], %(components)s::text[], %(parent_ids)s::text[])
-     WITH ORDINALITY AS child (id, application_id, revision_id, version, name, parameters, components, parent_id, place)
+            %(names)s::text[], %(parameters)s::text[], %(parameter_origins)s::text[], %(components)s::text[], %(parent_ids)s::text[])
+     WITH ORDINALITY AS child (id, application_id, revision_id, version, name, parameters, origins, components, parent_id, place)
 ORDER BY child.place;
 
 -- name: get_state
@@ -106,6 +106,7 @@ WITH removed_links AS (
 )
 UPDATE instances
 SET version = %(version)s, revision_id = %(revision_id)s, parameters = %(parameters)s, components = %(components)s,
+    parameter_origins = %(parameter_origins)s,
     environment_view = %(environment_view)s, name = %(name)s, 
     -- A submodule whose turn never came in a reconfiguration that failed is still what it was before that.
     before = coalesce(before, %(before)s)

@@ -3,10 +3,10 @@
 -- expiry uses the clock of the database, by which schedules fire.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
-                           job_id, parameters, components, environment_view, destroy_at, labels)
+                           job_id, parameters, parameter_origins, components, environment_view, destroy_at, labels)
     VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
-            %(name)s, %(owner_id)s, %(status)s, %(job_id)s, %(parameters)s, %(components)s, %(environment_view)s,
-            now() + %(destroy_after_ms)s::bigint * interval '1 millisecond', %(labels)s::jsonb)
+            %(name)s, %(owner_id)s, %(status)s, %(job_id)s, %(parameters)s, %(parameter_origins)s, %(components)s,
+            %(environment_view)s, now() + %(destroy_after_ms)s::bigint * interval '1 millisecond', %(labels)s::jsonb)
     RETURNING id, job_id, owner_id, destroy_at
 ), job AS (
     INSERT INTO jobs (id, instance_id, organization_id, name, owner_id, status, plan, steps, worker_id, fence)

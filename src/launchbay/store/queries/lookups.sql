@@ -110,7 +110,7 @@ WHERE u.id = %(caller_id)s;
 -- a job's end reads what it returned. The running job brings the rows of its steps, which are newer.
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        i.id, i.organization_id, i.application_id, i.environment_id, i.version, i.name, i.owner_id, i.status,
-       i.parameters, i.return_values, i.components, i.user_data, i.environment_view, i.error_message, i.last_failure, i.destroy_at,
+       i.parameters, i.parameter_origins, i.return_values, i.components, i.user_data, i.environment_view, i.error_message, i.last_failure, i.destroy_at,
        i.created_at, i.labels::text AS labels, (
     SELECT coalesce(json_agg(json_build_array(
         id, name, status, owner_id, steps::json, error_message,

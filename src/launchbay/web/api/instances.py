@@ -1,7 +1,7 @@
 """Application instances: lists, detail, user data, deletion (reference §4)."""
 
 import asyncio
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
@@ -92,6 +92,7 @@ class _InstanceDocument(TypedDict):
     name: str
     version: int
     parameters: dict[str, Any]
+    parameterOrigins: dict[str, Literal["given", "default", "revision", "parent"]]
     status: str
     ownerId: str
     workflowHistory: list[JobDocument]
@@ -109,6 +110,8 @@ class _InstanceDocument(TypedDict):
 
 class InstanceDocument(_InstanceDocument, total=False):
     """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated.
+
+    `parameters` are the effective ones, with the manifest's defaults; `parameterOrigins` says where each comes from.
 
     `waitingFor` is set while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the
     last failed job, until a launch or reconfiguration succeeds.
@@ -128,7 +131,8 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
         "id": detail.id,
         "name": detail.name,
         "version": detail.version,
-        "parameters": msgspec.Raw(detail.parameters.encode()),
+        "parameters": view.parameters,
+        "parameterOrigins": view.origins,
         "status": detail.status,
         "ownerId": detail.owner_id,
         "workflowHistory": history,
