@@ -487,7 +487,8 @@ class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated. `waitingFor` is set
+    """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated. `parameters` are the
+    effective ones, with the manifest's defaults; `parameterOrigins` says where each comes from. `waitingFor` is set
     while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the last failed job,
     until a launch or reconfiguration succeeds.
     """
@@ -505,6 +506,7 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     last_failure: FailureDocument | None
     name: str
     owner_id: str
+    parameter_origins: dict[str, Any]
     parameters: dict[str, Any]
     return_values: dict[str, Any]
     status: str
