@@ -1,6 +1,7 @@
 """Object ids (conformance.md, "Wire" 10)."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -18,14 +19,28 @@ def test_a_new_id_has_24_digits_the_first_8_of_which_are_the_second() -> None:
     assert before <= int(made[:8], 16) <= int(time.time())
 
 
-def test_ids_of_one_second_differ_in_all_64_random_bits() -> None:
-    tails = [int(new_id()[8:], 16) for _ in range(1_000)]
+def test_ids_differ_in_all_44_random_bits() -> None:
+    tails = [int(new_id()[13:], 16) for _ in range(1_000)]
     assert len(set(tails)) == len(tails)
-    ever_set, always_set = 0, (1 << 64) - 1
+    ever_set, always_set = 0, (1 << 44) - 1
     for tail in tails:
         ever_set |= tail
         always_set &= tail
-    assert (ever_set, always_set) == ((1 << 64) - 1, 0), "each bit is sometimes set, and sometimes not"
+    assert (ever_set, always_set) == ((1 << 44) - 1, 0), "each bit is sometimes set, and sometimes not"
+
+
+def test_ids_sort_in_the_order_of_their_making_even_by_threads_and_with_a_clock_that_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = [new_id() for _ in range(10_000)]
+    assert made == sorted(made)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000_000_000)
+    made += [new_id() for _ in range(10)]
+    assert made == sorted(made)
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda _: [new_id() for _ in range(2_000)], range(4)))
+    assert all(part == sorted(part) for part in parts)
+    assert len({each[:13] for part in parts for each in part}) == 8_000, "no two have the same time"
 
 
 @pytest.mark.parametrize(
