@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -138,17 +138,35 @@ def waiting_options(*, always: bool = False) -> tuple[click.Parameter, ...]:
 
 
 def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    if options["is_dry_run"]:
+        show_preview(connection, replace(call, spec=Operations.preview_launch.row, idempotency_key=None))
+        return
     document, job = _started(connection, call)
-    for warning in document.get("warnings", ()):
-        click.echo(printable(f"Warning: {warning}"), err=True)
+    _print_warnings(document)
     if options["wait"]:
         follow(connection, document["id"], job, options["timeout"], after=0)
     else:
         show(document, connection.output)
 
 
-def _run(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    """Make a call that begins a job on the instance of its path."""
+def show_preview(connection: Connection, call: Call[Any]) -> None:
+    """Show what a call would do. Raises CommandFailed with the reasons if the server would refuse it."""
+    document = answer(connection, call)
+    _print_warnings(document)
+    if document["errors"]:
+        raise CommandFailed(printable("\n".join(document["errors"])), ExitCode.REFUSED)
+    if connection.output == "table":
+        document = {name: document[name] for name in ("components", "workflows")}
+    show(document, connection.output)
+
+
+def _print_warnings(document: Mapping[str, Any]) -> None:
+    for warning in document.get("warnings", ()):
+        click.echo(printable(f"Warning: {warning}"), err=True)
+
+
+def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    """Make a call that begins a job on the instance of its path; with `wait`, follow the job."""
     document, job = _started(connection, call)
     if options["wait"]:
         follow(connection, call.path[0], job, options["timeout"])
@@ -159,7 +177,7 @@ def _run(connection: Connection, call: Call[Any], options: Mapping[str, Any]) ->
 def _schedule(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     if options["wait"] and str(call.body.get("interval")) != "0":
         raise click.UsageError("--wait needs the interval 0: a later run has no job yet.")
-    _run(connection, call, options)
+    begin(connection, call, options)
 
 
 def _delete(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
@@ -246,19 +264,20 @@ _PROPERTIES = (
     'PROPERTY is a JSON or YAML object, such as {"name": "size", "type": "int", "value": 3}. '
     "@FILE reads one object or a list of objects."
 )
+_DRY_RUN = click.Option(["--dry-run", "is_dry_run"], is_flag=True, help="Show what this would do, and do nothing.")
 EXTENSIONS: Mapping[str, Extension] = {
     "openapi": Extension(_openapi),
     "export_organization": Extension(
         _export_organization,
         [click.Argument(["file"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")],
     ),
-    "launch_application": Extension(_launch, waiting_options()),
+    "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
     "replace_manifest": Extension(_upload),
     "set_manifest_source": Extension(_upload),
     "refresh_manifest": Extension(_upload),
-    "run_workflow": Extension(_run, waiting_options()),
-    "reconfigure_instance": Extension(_run, waiting_options()),
-    "resume_job": Extension(_run, waiting_options()),
+    "run_workflow": Extension(begin, waiting_options()),
+    "reconfigure_instance": Extension(begin, waiting_options()),
+    "resume_job": Extension(begin, waiting_options()),
     "schedule_workflow": Extension(_schedule, waiting_options()),
     "delete_instance": Extension(_delete, waiting_options()),
     "read_log": Extension(

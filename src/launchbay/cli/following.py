@@ -17,6 +17,7 @@ from launchbay.cli.output import CommandFailed, ExitCode, printable, show_one_of
 from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
 from launchbay.client.types import InstanceDocument, JobDetail
+from launchbay.model.job import component_of, step_name
 
 _LAST_EVENTS_S = 1.0
 _ASK_S = 10  # how long one request waits for the end of a job: less than the time limit of a read
@@ -89,7 +90,7 @@ def wait_for_job(
         watcher.silence()
         for step in found.steps:  # a short job may end before the first event arrives
             if step.status in _STEP_ENDS and "/" in step.path:
-                progress.step(step.path, step.name, step.status, step.percent_complete)
+                progress.step(step.path, _label(step.path, step.name), step.status, step.percent_complete)
     if found.status != "Succeeded":
         reason = f": {found.error_message}" if found.error_message else "."
         raise CommandFailed(printable(f"Job '{found.name}' failed{reason}"), ExitCode.FAILED)
@@ -159,7 +160,13 @@ class _Watcher(threading.Thread):
             self._progress.status(str(data.get("status")))
         elif event.name == "step" and data.get("path"):
             percent = int(data.get("percentComplete") or 0)
-            self._progress.step(str(data["path"]), str(data.get("name")), str(data.get("status")), percent)
+            label = _label(str(data["path"]), str(data.get("name")))
+            self._progress.step(str(data["path"]), label, str(data.get("status")), percent)
+
+
+def _label(path: str, name: str) -> str:
+    """Return the name of a step after that of its component: in a command, of the receiver."""
+    return f"{step_name(component_of(path.rpartition('>')[2]))} › {name}"
 
 
 _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}

@@ -26,6 +26,7 @@ from launchbay.errors import InvalidManifest
 from launchbay.ids import is_id
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.instance import InstanceStatus
 
 COMPLETION_TIMEOUT_S = 2.0
 
@@ -52,9 +53,7 @@ def _workflows(connection: Connection, given: Mapping[str, Any]) -> Iterable[str
 _NAMES: Mapping[str, Callable[[Connection], Iterable[str]]] = {
     "application": _named_in_organization("list_applications"),
     "environment": _named_in_organization("list_environments"),
-    "instance": lambda connection: (
-        each.name for each in connection.names.instances(None) if each.status != "Destroyed"
-    ),
+    "instance": lambda connection: (each.name for each in connection.names.instances() if each.status != "Destroyed"),
     "invitation": lambda connection: (each.organization_name for each in connection.client.list_invitations()),
     "revision": _revisions,
     "role": _named_in_organization("list_roles"),
@@ -206,6 +205,9 @@ _NAMED = {
 _LISTS = {"environments": "environment", "services": "service"}
 _MAPPINGS = {"parameters", "arguments", "user_data", "labels"}
 _METAVARS = {"properties": "PROPERTY..."}
+_STATUSES = tuple(status.value for status in InstanceStatus)
+# Without this check, a mistyped status would find nothing.
+_VALUES: Mapping[str, Sequence[str]] = {"status": _STATUSES, "last_status": ("Succeeded", "Failed")}
 _CHOICES = {"act": ("run", "resume", "reconfigure", "extend", "destroy", "label")}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
@@ -370,6 +372,8 @@ def _reader(name: str, annotation: Any) -> Read:
         read = partial(_formed, partial(_items, get_args(_unwrapped(annotation))[0]))
     elif name in {"path", "touching"}:
         read = _object_path
+    elif name in _VALUES:
+        read = partial(_chosen, name)
     elif name == "force":
         read = partial(_formed, lambda given: 1 if given else None)
     return read
@@ -377,6 +381,15 @@ def _reader(name: str, annotation: Any) -> Read:
 
 def _formed(form: Callable[[Any], Any], given: Any, *_: Any) -> Any:
     return None if given is None else form(given)
+
+
+def _chosen(name: str, given: str | None, *_: Any) -> str | None:
+    """Return values of an option, separated by commas. Raises UsageError if one isn't a choice of the option."""
+    for value in () if given is None else given.split(","):
+        if value not in _VALUES[name]:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"Invalid value for --{option}: {value!r}. Use {', '.join(_VALUES[name])}.")
+    return given
 
 
 def _job(given: str, connection: Connection, before: Mapping[str, Any]) -> str:

@@ -11,8 +11,7 @@ import msgspec
 from launchbay.cli.commands import connected, follow, sharing_options, waiting_options
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
-from launchbay.client.types import InstanceSummary
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show, with_iso_times
 from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.instance import InstanceStatus
 
@@ -20,33 +19,34 @@ _STATUS = click.Choice([status.value for status in InstanceStatus])
 
 
 def _list_all(
-    *, with_destroyed: bool, application: str | None, environment: str | None, status: str | None, **given: Any
+    *,
+    with_destroyed: bool,
+    application: str | None,
+    environment: str | None,
+    status: str | None,
+    limit: int | None,
+    **given: Any,
 ) -> None:
     connection = connected(given)
-    names, client = connection.names, connection.client
-    found: list[InstanceSummary] = []
-    if application is not None:
-        found = list(client.list_application_instances.each(names.application(application), status=status))
-    elif environment is None:
-        found = [each for each in names.instances(None) if status in {None, each.status}]
-    if environment is not None:
-        environment_id = names.environment(environment)
-        if application is None:
-            found = list(client.list_environment_instances.each(environment_id, status=status))
-        found = [each for each in found if each.environment == environment_id]
-    if not with_destroyed and status is None:
-        found = [each for each in found if each.status != "Destroyed"]
-    applications = {each.id: each.name for each in client.list_applications(names.organization())}
-    environments = {each.id: each.name for each in client.list_environments(names.organization())}
+    names = connection.names
+    alive = ",".join(each.value for each in InstanceStatus if each is not InstanceStatus.DESTROYED)
+    listed = connection.client.list_organization_instances.each(
+        names.organization(),
+        status=status or (None if with_destroyed else alive),
+        application=None if application is None else names.application(application),
+        environment=None if environment is None else names.environment(environment),
+        sort="-created",
+        limit=PAGE_ROWS_MAX if limit is None else min(limit, PAGE_ROWS_MAX),
+    )
     rows = [
         {
             "id": each.id,
             "name": each.name,
             "status": each.status,
-            "application": applications.get(each.application, each.application),
-            "environment": environments.get(each.environment, each.environment),
+            "application": each.application_name,
+            "environment": each.environment_name,
         }
-        for each in found
+        for each in islice(listed, limit)
     ]
     show(rows, connection.output)
 
@@ -55,12 +55,13 @@ list_all = RemoteCommand(
     "list",
     callback=_list_all,
     short_help="List instances of the organization.",
-    help="List instances of the organization, without destroyed ones.",
+    help="List instances of the organization, newest first, without destroyed ones.",
     params=[
         click.Option(["--application"], help="Only instances of this application.", metavar="APPLICATION"),
         click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
         click.Option(["--status"], type=_STATUS, help="Only instances in this status."),
         click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
+        click.Option(["--limit"], type=click.IntRange(min=1), help="Maximum number. Default: all."),
         *sharing_options(),
     ],
     context_settings=HELP_OPTIONS,
@@ -110,7 +111,7 @@ def _ps(
     elif connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
     else:
-        show(found, connection.output)
+        show(with_iso_times(found), connection.output)
 
 
 def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,12 @@
-"""Names instead of ids: what a user types is looked up in the organization, unless it is an id."""
+"""Names instead of IDs: what a user types is looked up in the organization, unless it is an ID.
 
+A name wins over the beginning of an ID, so a new instance called `cafe` never changes what a longer beginning means.
+"""
+
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TypeVar
 
 import click
@@ -9,11 +14,15 @@ import click
 from launchbay.cli.lazy import unknown_name
 from launchbay.cli.output import ObjectNotFound
 from launchbay.client import Client, NotAllowed
-from launchbay.client.types import InstanceSummary
+from launchbay.client.types import FleetInstance
 from launchbay.ids import is_id
+from launchbay.limits import PAGE_ROWS_MAX
 
 T = TypeVar("T")
 LAST = "last"
+PREFIX_CHARS = 4  # of an ID, at least: fewer are more likely to be a mistyped name
+_PREFIX = re.compile(rf"[0-9a-f]{{{PREFIX_CHARS},23}}")
+_SUGGESTED = 500  # newest instances that an unknown name is compared with
 
 
 class Names:
@@ -98,28 +107,44 @@ class Names:
         return _one("revision", name, lambda: self._client.list_revisions(application_id))
 
     def instance(self, text: str) -> str:
-        """Return the id of an instance. Destroyed instances count only if no other has the name."""
+        """Return the ID of an instance. Destroyed instances count only if no other has the name."""
         if is_id(text):
             return text
-        found = [each for each in self.instances(text) if each.name == text]
+        found = list(self._listed(name=text))
         alive = [each for each in found if each.status != "Destroyed"] or found
-        if len(alive) == 1:
+        if len(alive) > 1:
+            raise _several("instance", text, [each.id for each in alive])
+        if alive:
             return alive[0].id
-        if not alive:
-            known = [each.name for each in self.instances(None)]
-            raise ObjectNotFound(unknown_name(f"instance '{text}'", text, known))
-        raise _several("instance", text, [each.id for each in alive])
+        if is_prefix(text):
+            begins = [each.id for each in self._listed(q=text) if each.id.startswith(text)]
+            if len(begins) == 1:
+                return begins[0]
+            if begins:
+                raise _ambiguous("instance", text, begins)
+        known = [each.name for each in islice(self.instances(), _SUGGESTED)]
+        raise ObjectNotFound(unknown_name(f"instance '{text}'", text, list(dict.fromkeys(known))))
 
-    def instances(self, name: str | None) -> Iterable[InstanceSummary]:
-        for environment in self._client.list_environments(self.organization()):
-            yield from self._client.list_environment_instances.each(environment.id, name=name)
+    def instances(self) -> Iterable[FleetInstance]:
+        """Return all instances of the organization, the newest first."""
+        return self._listed()
+
+    def _listed(self, *, name: str | None = None, q: str | None = None) -> Iterable[FleetInstance]:
+        listing = self._client.list_organization_instances
+        return listing.each(self.organization(), name=name, q=q, sort="-created", limit=PAGE_ROWS_MAX)
 
     def job(self, text: str, instance: str) -> str:
-        """Return the id of a job of an instance; `last` is the newest one."""
+        """Return the ID of a job of an instance; `last` is the newest one."""
         if is_id(text):
             return text
         for newest in self._client.list_jobs(instance, limit=1) if text == LAST else ():
             return newest.id
+        if is_prefix(text):
+            begins = [each.id for each in self._client.list_jobs.each(instance) if each.id.startswith(text)]
+            if len(begins) == 1:
+                return begins[0]
+            if begins:
+                raise _ambiguous("job", text, begins)
         raise ObjectNotFound(f"Unknown job '{text}'. Use its ID, or {LAST} for the newest job of the instance.")
 
     def _find_organization(self) -> str:
@@ -143,12 +168,26 @@ def _one(kind: str, text: str, listing: Callable[[], Sequence[T]]) -> str:
 
 def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
     found = list(dict.fromkeys(number for name, number in pairs if name == text))
-    if len(found) == 1:
-        return found[0]
+    if len(found) > 1:
+        raise _several(kind, text, found)
+    if not found and is_prefix(text):
+        found = list(dict.fromkeys(number for _, number in pairs if number.startswith(text)))
+    if len(found) > 1:
+        raise _ambiguous(kind, text, found)
     if not found:
         raise ObjectNotFound(unknown_name(f"{kind} '{text}'", text, [name for name, _ in pairs]))
-    raise _several(kind, text, found)
+    return found[0]
+
+
+def is_prefix(text: str) -> bool:
+    """Return whether the text can be the beginning of an ID."""
+    return _PREFIX.fullmatch(text) is not None
 
 
 def _several(kind: str, text: str, ids: Sequence[str]) -> ObjectNotFound:
     return ObjectNotFound(f"More than one {kind} is named '{text}'. Use an ID: {', '.join(ids)}.")
+
+
+def _ambiguous(kind: str, text: str, ids: Sequence[str]) -> ObjectNotFound:
+    shown = ", ".join(ids[:5]) + (" …" if len(ids) > 5 else "")
+    return ObjectNotFound(f"'{text}' begins the ID of more than one {kind}: {shown}. Type more characters.")

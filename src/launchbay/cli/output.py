@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
@@ -55,6 +56,33 @@ def show(value: Any, output: str, columns: Sequence[str] = ()) -> None:
     else:
         # Only tables need Rich, which takes as long to import as everything else.
         load("launchbay.cli.rich_output:show_table")(value, columns)
+
+
+_TIME_NAME = re.compile(r"(At|^at|^time|^timestamp|Since|^since|^ended|^expires)$")
+_LEAST_MS = 10**11  # 1973: smaller numbers aren't times
+_FREE = {"arguments", "labels", "outputs", "parameters", "results", "returnValues", "userData"}  # named by users
+
+
+def is_time(name: str, value: Any) -> bool:
+    """Return whether the field of this name holds a time, in milliseconds since the Unix epoch."""
+    return isinstance(value, int) and value > _LEAST_MS and _TIME_NAME.search(name) is not None
+
+
+def with_iso_times(value: Any) -> Any:
+    """Return a document with its times as ISO 8601 in UTC, except in maps whose names users choose."""
+    if isinstance(value, list):
+        return [with_iso_times(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: iso_time(each) if is_time(name, each) else each if name in _FREE else with_iso_times(each)
+        for name, each in value.items()
+    }
+
+
+def iso_time(ms: int) -> str:
+    """Return milliseconds since the Unix epoch as `2026-12-24T18:00:00.000Z`."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class ExitCode(IntEnum):

@@ -1,7 +1,6 @@
 """Documents as tables and bars, for people."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
@@ -15,10 +14,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from launchbay.cli.output import printable
+from launchbay.cli.output import is_time, printable
 
-_TIME_FORMAT = re.compile(r"(At|^at|^time|^timestamp|Since)$")
-_LEAST_MS = 10**11  # 1973: smaller numbers aren't times
 _CELL_CHARS = 60
 _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}
 _DULL = {"ownerId", "outputs", "outputsOmitted", "canEvict", "canManageRoles"}  # in lists; documents show them
@@ -71,7 +68,7 @@ def _table(items: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> T
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     rows = [[_cell(name, _at(item, name), in_list=True) for name in names] for item in items]
     for number, name in enumerate(names):
-        is_whole = name in _WHOLE or _TIME_FORMAT.search(name) is not None
+        is_whole = name in _WHOLE or any(is_time(name, _at(item, name)) for item in items)
         widest = max(row[number].cell_len for row in rows) if is_whole else 0
         table.add_column(
             name.rpartition(".")[2], overflow="fold", no_wrap=is_whole, min_width=min(widest, _WHOLE_CHARS)
@@ -146,7 +143,7 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) 
         return Text("–", style="dim")
     if isinstance(value, bool):
         return Text("yes" if value else "no")
-    if isinstance(value, int) and value > _LEAST_MS and _TIME_FORMAT.search(name):
+    if is_time(name, value):
         return Text(format_time(value, in_list=in_list))
     if isinstance(value, str):
         return Text(printable(value), style=COLOURS.get(value, ""))

@@ -1,0 +1,193 @@
+"""Short commands for what people do all day: `status`, `destroy`, `wait` and `open`.
+
+They accept a name, an ID or the beginning of an ID, and print times as ISO 8601. `launch`, `run`, `logs` and `ps` are
+in `commands.py` and `instances.py`.
+"""
+
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from launchbay.cli.commands import answer, begin, connected, follow, sharing_options, show_preview, waiting_options
+from launchbay.cli.connection import Connection
+from launchbay.cli.following import progress_for_terminal, wait_for_instance
+from launchbay.cli.inputs import completion_for
+from launchbay.cli.lazy import HELP_OPTIONS
+from launchbay.cli.output import ObjectNotFound, RemoteCommand, show, with_iso_times
+from launchbay.client import NotFound, Operations
+from launchbay.ids import is_id
+
+_RECENT_JOBS = 5
+_JOB_COLUMNS = ("id", "name", "status", "startedAt", "finishedAt", "errorMessage")
+_SHOWN = ("id", "name", "status", "application", "environment", "version", "createdAt", "destroyAt", "waitingFor")
+
+
+def _instance_argument(**more: Any) -> click.Argument:
+    return click.Argument(["instance"], metavar="INSTANCE", **completion_for("instance"), **more)
+
+
+def _status(instance: str, **given: Any) -> None:
+    connection = connected(given)
+    instance_id = connection.names.instance(instance)
+    document = status_of(connection, instance_id)
+    if connection.output != "table":
+        show(with_iso_times(document), connection.output)
+        return
+    job, error = document["job"], document["errorMessage"]
+    brief = {name: document[name] for name in _SHOWN if document[name] is not None}
+    if job is not None:
+        brief["job"] = f"{job['name']} ({', '.join(_step(step) for step in job['steps']) or job['status']})"
+    if error is not None:
+        brief["error"] = error
+    brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
+    show(brief, connection.output)
+    click.echo()
+    show(document["jobs"], connection.output, _JOB_COLUMNS)
+
+
+def _step(step: dict[str, Any]) -> str:
+    percent = step["percentComplete"]
+    return f"{step['name']}: {step['status']}" + (f" {percent} %" if 0 < percent < 100 else "")
+
+
+def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
+    """Return what the instance is and does: names beside IDs, the running job, and the newest jobs."""
+    document = answer(connection, Operations.read_instance.call(instance_id))
+    listed = connection.client.list_organization_instances(connection.names.organization(), q=instance_id, limit=1)
+    known = msgspec.to_builtins(listed[0]) if listed else {}
+    jobs = [
+        {name: each.get(name) for name in _JOB_COLUMNS}
+        for each in answer(connection, Operations.list_jobs.call(instance_id, limit=_RECENT_JOBS))
+    ]
+    return {
+        "id": document["id"],
+        "name": document["name"],
+        "status": document["status"],
+        "health": known.get("health"),
+        "application": known.get("applicationName", document["applicationId"]),
+        "environment": known.get("environmentName", document["environmentId"]),
+        "version": document["version"],
+        "createdAt": document["createdAt"],
+        "destroyAt": document["destroyAt"],
+        "labels": document.get("labels") or {},
+        "components": known.get("components"),
+        "job": document.get("workflow"),
+        "waitingFor": document.get("waitingFor"),
+        "errorMessage": document["errorMessage"],
+        "returnValues": document["returnValues"],
+        "jobs": jobs,
+    }
+
+
+status = RemoteCommand(
+    "status",
+    callback=_status,
+    short_help="Show the status of an instance, its running job and its newest jobs.",
+    help="Show the status of an instance, its running job and what it waits for, its last error and its newest jobs.",
+    params=[_instance_argument(), *sharing_options()],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _destroy(
+    *,
+    instance: str,
+    force: bool,
+    is_dry_run: bool,
+    is_confirmed: bool,
+    wait: bool,
+    timeout: float | None,
+    **given: Any,
+) -> None:
+    connection = connected(given)
+    instance_id = connection.names.instance(instance)
+    forced = 1 if force else None
+    if is_dry_run:
+        show_preview(connection, Operations.preview_destroy.call(instance_id, force=forced))
+        return
+    if not is_confirmed and sys.stdin.isatty():
+        click.confirm(f"Destroy {instance}?", abort=True, err=True)
+    call = Operations.run_workflow.call(instance_id, "destroy", force=forced)
+    begin(connection, call, {"wait": wait, "timeout": timeout})
+
+
+destroy = RemoteCommand(
+    "destroy",
+    callback=_destroy,
+    short_help="Destroy an instance.",
+    help="Run the workflow destroy of an instance. Exit with 1 if it fails, with --wait.",
+    params=[
+        _instance_argument(),
+        click.Option(["--force"], is_flag=True, help="Destroy the instance although others use it."),
+        click.Option(["--dry-run", "is_dry_run"], is_flag=True, help="Show what this would do, and do nothing."),
+        click.Option(
+            ["-y", "--yes", "is_confirmed"],
+            is_flag=True,
+            help="Skip the confirmation prompt. Without a terminal there is no prompt.",
+        ),
+        *waiting_options(),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _wait(target: str, timeout: float | None, **given: Any) -> None:
+    connection = connected(given)
+    if is_id(target):
+        try:
+            job = connection.client.find_job(target)
+        except NotFound:
+            pass
+        else:
+            follow(connection, job.instance_id, job.id, timeout)
+            return
+    try:
+        instance_id = connection.names.instance(target)
+    except ObjectNotFound as error:
+        raise ObjectNotFound(f"{error} A job is named by its whole ID.") from error
+    for newest in connection.client.list_jobs(instance_id, limit=1):
+        if newest.status == "Executing":
+            follow(connection, instance_id, newest.id, timeout)
+            return
+    idle = ("Running", "Destroyed")
+    document = wait_for_instance(connection.client, instance_id, timeout, progress_for_terminal(), until=idle)
+    show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
+
+
+wait = RemoteCommand(
+    "wait",
+    callback=_wait,
+    short_help="Wait for a job, or for the job that an instance runs.",
+    help="Wait until a job has ended, or the one that an instance runs, and show its steps and results. Exit with 1 "
+    "if it failed, or if no job runs and the instance is Failed.",
+    params=[
+        click.Argument(["target"], metavar="INSTANCE|JOB", **completion_for("instance")),
+        *waiting_options(always=True),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _open(instance: str | None, **given: Any) -> None:
+    connection = connected(given)
+    address = f"{connection.client.core.base_url}/console"
+    if instance is not None:
+        address += f"/instances/{connection.names.instance(instance)}"
+    if connection.output == "table":
+        click.echo(address)
+    else:
+        show({"url": address}, connection.output)
+
+
+open_ = RemoteCommand(
+    "open",
+    callback=_open,
+    short_help="Print the address of an instance in the console.",
+    help="Print the address of an instance in the console; without an instance, that of the console.",
+    params=[_instance_argument(required=False), *sharing_options()],
+    context_settings=HELP_OPTIONS,
+)

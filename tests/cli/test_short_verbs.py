@@ -1,0 +1,155 @@
+"""Short commands: `status`, `destroy`, `wait`, `open`, `launch --dry-run`, and beginnings of IDs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.manifests import FAILING_EARLY
+from tests.support.shell import Shell
+
+MANIFEST = """
+application:
+  interfaces:
+    manage: { move: bind(ferry#manage.move) }
+  components:
+    ferry:
+      type: workflow.Instance
+      interfaces:
+        manage: { move: receive-command(string delay => string moved) }
+      configuration:
+        configuration.workflows:
+          launch: { steps: [{ sail: { action: wait, parameters: { delay: "0" } } }] }
+          move:
+            steps: [{ turn: { action: wait, parameters: { delay: "{$.delay}" } } }]
+            return: { moved: { value: "after {$.delay}" } }
+          destroy: { steps: [{ scrap: { action: wait, parameters: { delay: "0" } } }] }
+"""
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+@pytest.fixture
+def ferry(cli: Shell, tmp_path: Path) -> str:
+    """Return the name of an application with a command whose time is its parameter."""
+    name = f"ferry of {tmp_path.name}"
+    file = tmp_path / "manifest.yaml"
+    file.write_text(MANIFEST, "utf-8")
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(file))
+    return name
+
+
+@pytest.fixture
+def ship(cli: Shell, ferry: str) -> str:
+    """Return the ID of a running instance, which has the name of its application."""
+    instance = cli.good("launch", ferry, "--name", ferry).strip()
+    cli.good("wait", instance)
+    return instance
+
+
+def test_the_status_names_application_job_and_error(cli: Shell, ferry: str, ship: str) -> None:
+    cli.bad(1, "run", ferry, "manage.move", "delay=whenever", "--wait")
+    shown = cli.good("status", ferry)
+    assert re.search(rf"application +{ferry}", shown)
+    assert re.search(r"manage\.move +Failed", shown)
+    assert "step 'turn' failed" in shown
+    document = cli.document("status", ferry)
+    assert (document["id"], document["application"], document["environment"]) == (ship, ferry, "default")
+    assert document["components"] == {"total": 1, "running": 1}
+    assert [job["name"] for job in document["jobs"]] == ["manage.move", "launch"]
+    assert all(ISO.fullmatch(document[name]) for name in ("createdAt", "destroyAt"))
+    assert all(ISO.fullmatch(job["finishedAt"]) for job in document["jobs"])
+
+
+def test_the_status_shows_the_running_step(cli: Shell, ferry: str, ship: str) -> None:
+    cli.good("run", ship, "manage.move", "delay=60s")
+    assert re.search(r"job +manage\.move \(turn: (Requested|Executing)\)", cli.good("status", ferry))
+    assert cli.document("status", ferry)["job"]["name"] == "manage.move"
+    cli.good("job", "cancel", ferry, "last")
+
+
+def test_progress_names_the_component_of_a_step(cli: Shell, ship: str) -> None:
+    assert "  ferry › turn: Succeeded" in cli.run("run", ship, "manage.move", "delay=0", "--wait").stderr
+
+
+def test_the_beginning_of_an_id_is_enough(cli: Shell, ferry: str, ship: str) -> None:
+    assert cli.document("status", ship[:14])["id"] == ship
+    application = cli.document("application", "show", ferry)["id"]
+    assert cli.document("application", "show", application[:14])["name"] == ferry
+    [job] = cli.document("job", "list", ship)
+    assert cli.document("job", "show", ship[:14], job["id"][:14])["name"] == "launch"
+
+
+def test_the_beginning_of_several_ids_is_refused_with_those(cli: Shell, ferry: str, ship: str) -> None:
+    other = cli.good("launch", ferry, "--name", f"second {ferry}").strip()
+    # Both begin with their time, which stays the same in its first digits for hours.
+    told = cli.bad(3, "status", ship[:4])
+    assert "begins the ID of more than one instance" in told
+    assert other in told
+    assert "Type more characters." in told
+    assert "Unknown instance 'ffff1234'" in cli.bad(3, "status", "ffff1234")
+    assert "Unknown job 'ffff1234'" in cli.bad(3, "job", "show", ship, "ffff1234")
+
+
+def test_a_name_wins_over_the_beginning_of_an_id(cli: Shell, ferry: str, ship: str) -> None:
+    named = cli.good("launch", ferry, "--name", ship[:14]).strip()
+    assert cli.document("status", ship[:14])["id"] == named
+    assert cli.document("status", ship[:15])["id"] == ship
+
+
+def test_waiting_for_an_instance_exits_by_the_outcome_of_its_job(cli: Shell, ferry: str, ship: str) -> None:
+    cli.good("run", ship, "manage.move", "delay=2s")
+    assert "after 2s" in cli.good("wait", ferry)
+    assert "Running" in cli.good("wait", ferry)
+    job = cli.document("job", "list", ship)[0]["id"]
+    assert "after 2s" in cli.good("wait", job)
+    cli.run("run", ship, "manage.move", "delay=whenever", "--wait")
+    failed = cli.document("job", "list", ship)[0]["id"]
+    assert "Job 'manage.move' failed" in cli.bad(1, "wait", failed)
+    assert "A job is named by its whole ID." in cli.bad(3, "wait", failed[:-1])
+    cli.good("run", ship, "manage.move", "delay=60s")
+    assert "still running" in cli.bad(8, "wait", ferry, "--timeout", "1s")
+    cli.good("job", "cancel", ferry, "last")
+
+
+def test_waiting_for_a_failed_instance_exits_with_1(cli: Shell, tmp_path: Path) -> None:
+    name = f"bad {tmp_path.name}"
+    (tmp_path / "bad.yaml").write_text(FAILING_EARLY, "utf-8")
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(tmp_path / "bad.yaml"))
+    cli.bad(1, "launch", name, "--name", name, "--wait")
+    cli.bad(1, "wait", name)
+
+
+def test_destroy_ends_an_instance_and_can_be_tried_first(cli: Shell, ferry: str, ship: str) -> None:
+    assert "ferry#destroy" in cli.good("destroy", ferry, "--dry-run")
+    assert cli.document("status", ship)["status"] == "Running"
+    assert "Destroyed" in cli.good("destroy", ferry, "--wait")
+    assert "is destroyed" in cli.bad(9, "destroy", ship, "--dry-run")
+
+
+def test_a_dry_run_of_a_launch_launches_nothing(cli: Shell, ferry: str) -> None:
+    assert re.search(r"ferry +starts", cli.good("launch", ferry, "--dry-run", "--name", "never"))
+    assert "Unknown parameter 'x'" in cli.bad(9, "launch", ferry, "--dry-run", "-p", "x=1")
+    assert cli.good("ps", "--application", ferry, "-q", "--all") == ""
+
+
+def test_open_prints_the_address_in_the_console(cli: Shell, ferry: str, ship: str) -> None:
+    address = cli.good("open", ferry).strip()
+    assert address == f"{cli.environ['LAUNCHBAY_URL']}/console/instances/{ship}"
+    assert cli.document("open") == {"url": f"{cli.environ['LAUNCHBAY_URL']}/console"}
+
+
+@pytest.mark.parametrize("words", [("application", "instances", "x"), ("environment", "instances", "default")])
+def test_a_mistyped_status_is_refused_with_the_right_ones(cli: Shell, ferry: str, words: tuple[str, ...]) -> None:
+    words = tuple(ferry if word == "x" else word for word in words)
+    told = cli.bad(2, *words, "--status", "Runing")
+    assert "'Runing'" in told
+    assert "Use Requested, Executing, Running, Failed, Destroying, Destroyed." in told
+    assert "'Broken'" in cli.bad(2, "organization", "instances", "--last-status", "Broken")
+
+
+def test_instances_are_listed_newest_first(cli: Shell, ferry: str, ship: str) -> None:
+    newest = cli.good("launch", ferry).strip()
+    assert [each["id"] for each in cli.document("instance", "list", "--application", ferry)] == [newest, ship]
+    assert [each["id"] for each in cli.document("instance", "list", "--limit", "1")] == [newest]
