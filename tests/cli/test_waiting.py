@@ -172,7 +172,7 @@ def test_requests_to_a_busy_instance_exit_with_6(cli: Shell, ferry: str) -> None
         ("run", instance, "manage.move", f"delay={GOOD}"),
         ("run", instance, "destroy"),
         ("instance", "reconfigure", instance),
-        ("instance", "schedule", instance, "manage.move", "0"),
+        ("instance", "schedule", instance, "manage.move", "0", "-p", f"delay={GOOD}"),
     ):
         assert "InstanceBusy" in cli.bad(6, *words, "--wait")
     cli.good("job", "cancel", instance, "last", "--yes")

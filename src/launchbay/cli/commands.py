@@ -150,7 +150,7 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
 
 
 def show_preview(connection: Connection, call: Call[Any]) -> None:
-    """Show what a call would do. Raises CommandFailed with the reasons if the server would refuse it."""
+    """Show what a call would do. Raises CommandFailed if the server would refuse it."""
     document = answer(connection, call)
     _print_warnings(document)
     if document["errors"]:
@@ -166,7 +166,7 @@ def _print_warnings(document: Mapping[str, Any]) -> None:
 
 
 def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    """Make a call that begins a job on the instance of its path; with `wait`, follow the job."""
+    """Make a call that begins a job on an instance; with `wait`, follow the job."""
     document, job = _started(connection, call)
     if options["wait"]:
         follow(connection, call.path[0], job, options["timeout"])

@@ -384,7 +384,7 @@ def _formed(form: Callable[[Any], Any], given: Any, *_: Any) -> Any:
 
 
 def _chosen(name: str, given: str | None, *_: Any) -> str | None:
-    """Return values of an option, separated by commas. Raises UsageError if one isn't a choice of the option."""
+    """Return the values of an option. Raises UsageError if one isn't a choice."""
     for value in () if given is None else given.split(","):
         if value not in _VALUES[name]:
             option = name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""Names instead of IDs: what a user types is looked up in the organization, unless it is an ID.
+"""Names instead of IDs: what a user types is looked up, unless it is an ID.
 
 A name wins over the beginning of an ID, so a new instance called `cafe` never changes what a longer beginning means.
 """

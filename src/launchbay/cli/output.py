@@ -64,12 +64,12 @@ _FREE = {"arguments", "labels", "outputs", "parameters", "results", "returnValue
 
 
 def is_time(name: str, value: Any) -> bool:
-    """Return whether the field of this name holds a time, in milliseconds since the Unix epoch."""
+    """Return whether a field holds a time in milliseconds since the Unix epoch."""
     return isinstance(value, int) and value > _LEAST_MS and _TIME_NAME.search(name) is not None
 
 
 def with_iso_times(value: Any) -> Any:
-    """Return a document with its times as ISO 8601 in UTC, except in maps whose names users choose."""
+    """Return a document with its times as ISO 8601, except in maps whose names users choose."""
     if isinstance(value, list):
         return [with_iso_times(each) for each in value]
     if not isinstance(value, dict):

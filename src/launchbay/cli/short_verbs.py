@@ -53,7 +53,7 @@ def _step(step: dict[str, Any]) -> str:
 
 
 def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
-    """Return what the instance is and does: names beside IDs, the running job, and the newest jobs."""
+    """Return the state of an instance with its running job and its newest jobs."""
     document = answer(connection, Operations.read_instance.call(instance_id))
     listed = connection.client.list_organization_instances(connection.names.organization(), q=instance_id, limit=1)
     known = msgspec.to_builtins(listed[0]) if listed else {}
