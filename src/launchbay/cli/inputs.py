@@ -352,10 +352,8 @@ def _hint(name: str, kind: Any) -> tuple[str, str | None]:
 def _reader(name: str, annotation: Any) -> Read:
     kind, noun = get_origin(_unwrapped(annotation)), name.removesuffix("_id")
     read: Read = _as_given
-    if name == "job_id":
-        read = _job
-    elif name == "revision_id":
-        read = _revision
+    if name in _READERS:
+        read = _READERS[name]
     elif noun in _NAMED and (name.endswith("_id") or name == "user"):
         read = partial(_named, noun)
     elif name in _LISTS:
@@ -370,12 +368,8 @@ def _reader(name: str, annotation: Any) -> Read:
         read = partial(_formed, mapping)
     elif kind is Sequence:
         read = partial(_formed, partial(_items, get_args(_unwrapped(annotation))[0]))
-    elif name in {"path", "touching"}:
-        read = _object_path
-    elif name in _VALUES:
+    elif name in _VALUES and _unwrapped(annotation) is str:
         read = partial(_chosen, name)
-    elif name == "force":
-        read = partial(_formed, lambda given: 1 if given else None)
     return read
 
 
@@ -424,6 +418,15 @@ def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]
         if noun in _NAMED and place % 2 == 1:
             parts[place + 1] = str(getattr(connection.names, noun)(parts[place + 1]))
     return "/".join(parts)
+
+
+_READERS: Mapping[str, Read] = {
+    "force": partial(_formed, lambda given: 1 if given else None),
+    "job_id": _job,
+    "path": _object_path,
+    "revision_id": _revision,
+    "touching": _object_path,
+}
 
 
 def _all_named(noun: str, given: Sequence[str], connection: Connection, _: Mapping[str, Any]) -> list[str]:
