@@ -72,14 +72,15 @@ def _body(operation: Operation) -> Iterator[str]:
 
 def _answer(operation: Operation) -> Iterator[str]:
     answer = operation.document["responses"]["200"]
-    ((media_type, content),) = answer["content"].items()
+    (media_type, content), *others = answer["content"].items()
     _, kind = operation.answer()
     shown = _shown(content["schema"]) if media_type == JSON and kind != "None" else ""
     if kind == "None":
         shown = "`{}`"
     about = answer["description"] if answer["description"] != "Success." else ""
     told = " ".join(part for part in (f"Returns `{media_type}`", shown and f"{shown}") if part)
-    yield f"{told}. {about}".strip()
+    forms = f" Other media types: {', '.join(f'`{kind}`' for kind, _ in others)}." if others else ""
+    yield f"{told}. {about}{forms}".strip()
     yield ""
     if "example" in content:
         yield from _example(media_type, content["example"])

@@ -105,7 +105,7 @@ class Operation:
 
     def answer(self) -> tuple[str, str]:
         """Return the media type of its answer, and the type that it is read as."""
-        ((media_type, content),) = self.document["responses"]["200"]["content"].items()
+        media_type, content = next(iter(self.document["responses"]["200"]["content"].items()))
         if media_type == "text/event-stream":
             return media_type, "Event"
         if media_type.partition(";")[0] != JSON:

@@ -25,13 +25,14 @@ from launchbay.manifest.graph import (
     WORKFLOW_INSTANCE,
     CompiledManifest,
     Component,
+    Step,
     Target,
 )
 from launchbay.manifest.scaling import component_at
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceEvent, InstanceStatus, remembered_in, sources, transition
-from launchbay.model.job import JobStatus, Plan, step_path, workflow_path
+from launchbay.model.job import JobStatus, Origin, Plan, step_path, unescaped, workflow_path
 from launchbay.model.types import UNIT, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import applications, jobs
@@ -329,6 +330,26 @@ def in_use(name: str, users: Sequence[str]) -> str:
     )
 
 
+def step_at(manifest: CompiledManifest, path: str) -> Step | None:
+    """Return the step at a path of a plan, if the manifest has it."""
+    call = path.rpartition(">")[2]
+    place, *names = call.split("/")
+    name, _, workflow_name = place.partition("#")
+    component = component_at(manifest, unescaped(name))
+    workflow_name = unescaped(workflow_name)
+    if ">" in path:  # a pin of the receiver, `interface.pin`, and not a workflow
+        workflow_name = workflow_name.partition(".")[2]
+    found = None
+    for each in names:
+        workflow = None if component is None else component.workflows.get(workflow_name)
+        wanted = unescaped(each.partition("~")[0])
+        found = None if workflow is None else next((step for step in workflow.steps if step.name == wanted), None)
+        if found is None:
+            return None
+        workflow_name = found.action or ""
+    return found
+
+
 def accepting_event(plan: Plan) -> InstanceEvent:
     """Return the instance's event when the plan is accepted."""
     return InstanceEvent.DESTROY_ACCEPTED if plan.kind == "destroy" else InstanceEvent.WORK_ACCEPTED
@@ -367,9 +388,13 @@ async def accept(
     plan: Plan,
     manifest: CompiledManifest,
     *,
+    version: int,
+    origin: Origin | None = None,
     here: bool = True,
 ) -> str | None:
     """Claim the instance for a job and return the job's ID; None if another job or status came first.
+
+    `version` is the manifest's, and `origin` what asks for the job, if not a person.
 
     Linearizable: the conditional UPDATE decides, with the unique index on running jobs (architecture, rule 6).
     """
@@ -383,16 +408,18 @@ async def accept(
         prior_status=plan.prior_status,
         status=transition(InstanceStatus(plan.prior_status), accepting_event(plan)),
         worker_id=dispatch.hold(connection, organization_id, job_id, here=here),
-        **job_columns(plan, manifest),
+        **job_columns(plan, manifest, version, origin),
     )
     return None if queued is None else job_id
 
 
-def job_columns(plan: Plan, manifest: CompiledManifest) -> dict[str, Any]:
+def job_columns(plan: Plan, manifest: CompiledManifest, version: int, origin: Origin | None) -> dict[str, Any]:
     """Return the columns of a new job that its plan determines."""
+    trace = trace_parent.get() or plan.trace
+    frozen = msgspec.structs.replace(plan, trace=trace, manifest_version=version, origin=origin)
     return {
         "job_status": JobStatus.EXECUTING.value,
-        "plan": msgspec.structs.replace(plan, trace=trace_parent.get() or plan.trace).to_text(),
+        "plan": frozen.to_text(),
         "steps": msgspec.json.encode(planned_steps(manifest, plan)).decode(),
     }
 

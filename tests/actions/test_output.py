@@ -85,7 +85,7 @@ def lines() -> list[str]:
 
 
 def made(lines: list[str], clock: SteppedClock | None = None) -> LiveLog:
-    return LiveLog(lambda _, text: lines.append(text), clock or SteppedClock())
+    return LiveLog(lambda _, text, __: lines.append(text), clock or SteppedClock())
 
 
 def test_lines_have_their_host_and_errors_are_marked(lines: list[str]) -> None:

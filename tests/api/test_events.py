@@ -78,7 +78,14 @@ async def test_a_failed_job_tells_its_error_and_the_log_line(api: Api, port: int
         assert any(step["status"] == "Failed" and step["errorMessage"] for step in events.of("step"))
         lines = events.of("log")
         assert {"at", "level", "job", "step", "text"} == set(lines[0])
-        assert {line["level"] for line in lines} == {"error"}
+        told = [line["text"] for line in lines if line["level"] != "error"]
+        assert [text.partition(" after ")[0] for text in told] == [
+            "Job 2, 'break', started.",
+            "Step 'stop' started.",
+            "Step 'stop' failed",
+            "Job 2, 'break', failed",
+        ]
+        assert any(line["level"] == "error" and line["step"] == "workflow#break/stop" for line in lines)
 
 
 async def test_a_signal_is_told_when_its_value_has_changed(api: Api, port: int) -> None:
@@ -375,12 +382,15 @@ async def test_streams_end_when_the_server_stops(databases: Databases) -> None:
     databases.drop(url)
 
 
+_LINE = {"id", "at", "level", "job", "step", "text", "component", "attempt", "stream"}
+
+
 async def test_the_log_is_read_whole_by_job_by_step_and_by_pages(api: Api, instance: str) -> None:
     for _ in range(3):
         await api.run(instance, "break")
     lines = accepted(await api.get(f"instances/{instance}/log"))
     assert [line["id"] for line in lines] == sorted({line["id"] for line in lines})
-    assert all({"id", "at", "level", "job", "step", "text"} == set(line) for line in lines)
+    assert all(set(line) == _LINE for line in lines)
     job, step = lines[-1]["job"], next(line["step"] for line in lines if line["step"])
     assert accepted(await api.get(f"instances/{instance}/log", job=job)) == [
         line for line in lines if line["job"] == job
@@ -390,7 +400,7 @@ async def test_the_log_is_read_whole_by_job_by_step_and_by_pages(api: Api, insta
     ]
     after = lines[1]["id"]
     assert accepted(await api.get(f"instances/{instance}/log", after=after)) == lines[2:]
-    seen, path = [], f"instances/{instance}/log?limit=2&level=error"
+    seen, path = [], f"instances/{instance}/log?limit=2&shade=error"
     while path:
         answer: httpx.Response = await api.get(path)
         seen += accepted(answer)

@@ -78,8 +78,9 @@ def test_a_log_is_followed_until_the_instance_is_destroyed(cli: Shell, tmp_path:
     instance = cli.good("launch", "followed").strip()
     cli.good("instance", "wait", instance)
     cli.good("run", instance, "act.greet", "-p", "name=Ann", "--wait")
-    (line,) = [json.loads(line) for line in cli.good("logs", instance, "-o", "json").splitlines()]
-    assert line["level"] == "info"
+    (line,) = [json.loads(line) for line in cli.good("logs", instance, "-q", "LOGGING", "-o", "json").splitlines()]
+    assert (line["level"], line["component"], line["stream"]) == ("info", "greeter", "system")
+    assert cli.good("logs", instance, "--since", "1h", "--until", "2001-01-01", "-o", "json") == ""
     cli.good("run", instance, "destroy")
     assert "'logging' has no effect here" in cli.good("logs", instance, "--follow")
 
@@ -90,7 +91,7 @@ def test_a_limit_is_the_number_of_all_lines(cli: Shell, tmp_path: Path) -> None:
     cli.good("instance", "wait", instance)
     for name in ("Ann", "Bob", "Cem"):
         cli.good("run", instance, "act.greet", f"name={name}", "--wait")
-    assert len(cli.good("instance", "log", instance, "-o", "json").splitlines()) == 3
+    assert len(cli.good("instance", "log", instance, "-q", "logging", "-o", "json").splitlines()) == 3
     assert len(cli.good("instance", "log", instance, "--limit", "1", "-o", "json").splitlines()) == 1
     assert len(cli.good("logs", instance, "--limit", "2", "--follow").splitlines()) == 2
 

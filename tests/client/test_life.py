@@ -14,8 +14,10 @@ from launchbay.client import (
     Basic,
     Client,
     InstanceFailed,
+    JobFailed,
     NotAuthenticated,
     NotFound,
+    Operations,
     RefreshToken,
     Session,
     SessionToken,
@@ -197,3 +199,54 @@ def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
 def test_a_part_of_a_path_cannot_lead_elsewhere(server: Server, value: str) -> None:
     with pytest.raises(ValueError, match="can't be a path segment"):
         server.client.read_instance(value)
+
+
+COMMAND = """
+launch: {steps: []}
+echo:
+  parameters: {text: {type: string}}
+  steps: [{rest: {action: wait, parameters: {delay: "{$.text}"}}}]
+  return: {text: {value: "{$.text}"}}
+"""
+
+
+def test_a_job_of_its_own_handle_waits_and_returns_results_and_log(server: Server) -> None:
+    client = server.client
+    launch = client.start(Operations.launch_application.call(server.application("handled", COMMAND)))
+    assert launch.wait(timeout_s=30).number == 1
+    job = client.run(launch.instance_id, "echo", {"text": "200 ms"})
+    following = list(job.log(follow=True))
+    assert (following[0], following[-1].partition(" after ")[0]) == (
+        *("Job 2, 'echo', started.", "Job 2, 'echo', succeeded"),
+    )
+    assert (job.wait(timeout_s=30).status, job.results) == ("Succeeded", {"text": "200 ms"})
+    assert list(job.log()) == following
+
+
+def test_a_failed_job_is_raised_with_its_error(server: Server) -> None:
+    client = server.client
+    instance = client.launch_application(server.application("failing handle", COMMAND)).id
+    client.wait(instance, timeout_s=30)
+    job = client.run(instance, "echo", {"text": "whenever"})
+    with pytest.raises(JobFailed, match=r"Job 'echo' failed: .*step 'rest' failed") as failed:
+        job.wait(timeout_s=30)
+    assert (failed.value.job_id, failed.value.instance_id) == (job.id, instance)
+    slow = client.run(instance, "echo", {"text": "10 minutes"})
+    with pytest.raises(WaitTimedOut, match=r"still running after 0\.1 s"):
+        slow.wait(timeout_s=0.1)
+    client.cancel_job(instance, slow.id)
+    with pytest.raises(JobFailed, match="Cancelled by"):
+        slow.wait(timeout_s=30)
+    with pytest.raises(ValueError, match="began no job"):
+        client.start(Operations.read_instance.call(instance))
+
+
+async def test_the_asynchronous_client_has_handles_too(server: Server) -> None:
+    application = server.application("awaited handle", COMMAND)
+    async with AsyncClient(server.url, Basic(EMAIL, PASSWORD)) as client:
+        launch = await client.start(Operations.launch_application.call(application))
+        await launch.wait(timeout_s=30)
+        job = await client.run(launch.instance_id, "echo", {"text": "0"})
+        texts = [text async for text in job.log(follow=True)]
+        assert texts[0] == "Job 2, 'echo', started."
+        assert (await job.wait(timeout_s=30)).results == job.results == {"text": "0"}

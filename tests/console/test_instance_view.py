@@ -46,8 +46,14 @@ def job(planned: list[str], recorded: list[str]) -> JobDetails:
         parameters="{}",
         environment_view="{}",
         journal=json.dumps(journal),
+        number=1,
+        owner="Ann",
+        application_id="4f" * 12,
+        version=1,
+        children="[]",
+        parent=None,
     )
-    return JobDetails(view, Plan(kind="launch", workflow="launch", prior_status="Requested"), Redactor([]))
+    return JobDetails(view, Plan(kind="launch", workflow="launch", prior_status="Requested"), Redactor([]), None)
 
 
 def quadratic_lines(details: JobDetails) -> list[tuple[str, str, int]]:

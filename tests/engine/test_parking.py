@@ -216,7 +216,7 @@ async def test_a_cancellation_while_the_job_is_being_parked_is_not_missed(bay: B
     bay.park_after_s = 1.0
     async with bay.working():
         job = await bay.launch(await bay.instance(chain(ASKING)))
-        await bay.until("SELECT count(*) = 1 FROM log_lines")
+        await bay.until("SELECT count(*) = 1 FROM log_lines WHERE text LIKE 'Waiting for approval%%'")
         asked = "UPDATE jobs SET cancel_requested = true, error_message = 'Not today.'"  # and nobody is notified
         async with about_to_park(bay, asked):
             pass

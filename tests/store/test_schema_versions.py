@@ -40,6 +40,8 @@ ACCEPTED: Rows = {
     ("jobs", "jobs_under_way"),
     # Lists search by it. It is of columns that hardly ever change, and made in some ten seconds for 100,000 instances.
     ("instances", "instances_search"),
+    # Finds the jobs that a job ran. Few jobs have a parent.
+    ("jobs", "jobs_children"),
     ("schedules", "schedules_of_organization"),
     # Older servers do not write the column; a trigger fills it.
     ("users", "users_home_organization_id_fkey"),

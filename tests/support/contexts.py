@@ -117,7 +117,7 @@ class RecordingContext:
     def redact(self, text: str) -> str:
         return Redactor().text(text)
 
-    def log(self, level: LogLevel, text: str) -> None:
+    def log(self, level: LogLevel, text: str, stream: str = "system") -> None:
         self.lines.append((level, text))
 
     async def progress(self, percent: int) -> None:

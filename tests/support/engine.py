@@ -189,7 +189,7 @@ class Bay:
         manifest = await self.manifests().get(connection, row[0], 1)
         prior = InstanceStatus(row[1])
         return await accept(
-            connection, ANY_WORKER, self.organization_id, instance_id, "u", plan(manifest, prior), manifest
+            connection, ANY_WORKER, self.organization_id, instance_id, "u", plan(manifest, prior), manifest, version=1
         )
 
     async def launch(self, instance_id: str) -> str:

@@ -28,7 +28,7 @@ from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan, StepStatus, raise_percent
 from launchbay.planning import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import JobRun, LinkedInstance, RuntimeDeps, StepBudget, StepRecord
+from launchbay.runtime.contract import SYSTEM, JobRun, LinkedInstance, RuntimeDeps, StepBudget, StepRecord
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import return_values
 from launchbay.runtime.state import Graph, InstanceState
@@ -197,6 +197,9 @@ class MemoryJournal:
         kept = msgspec.json.decode(msgspec.json.encode(outputs))
         self._write(path, StepRecord(StepStatus.SUCCEEDED, known.attempt, known.started_at, kept, percent=100))
 
+    def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
+        assert path in self._disk.steps, (error, retry_s)
+
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
         self._write_late()
         known = self._disk.steps.get(path)
@@ -219,7 +222,7 @@ class MemoryJournal:
         known = self._disk.steps[path]
         self._disk.steps[path] = replace(known, percent=raise_percent(known.percent, percent))
 
-    def log(self, path: str | None, level: str, text: str) -> None:
+    def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         self._disk.lines.append((path, level, text))
 
     def _write_late(self) -> None:

@@ -191,8 +191,11 @@ class StepContext(Protocol):
         recognized.
         """
 
-    def log(self, level: LogLevel, text: str) -> None:
-        """Add lines to the step's log. Never log a secret."""
+    def log(self, level: LogLevel, text: str, stream: str = "system") -> None:
+        """Add lines to the step's log. Never log a secret.
+
+        `stream` is `stdout` or `stderr` for the output of a program.
+        """
 
     async def progress(self, percent: int) -> None:
         """Report 0 to 100. A lower value than before changes nothing."""

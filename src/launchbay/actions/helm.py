@@ -213,7 +213,7 @@ class _Work:
         )
         with LiveLog(self._call.context.log, self._call.context.clock) as live:
             return await run_program(
-                command, lambda stream, line: live.write(line) if stream == "stderr" and line.strip() else None
+                command, lambda stream, line: live.write(line, stream) if stream == "stderr" and line.strip() else None
             )
 
 

@@ -104,7 +104,7 @@ class LiveLog:
     more.
     """
 
-    def __init__(self, log: Callable[[Literal["info"], str], None], clock: Clock) -> None:
+    def __init__(self, log: Callable[[Literal["info"], str, str], None], clock: Clock) -> None:
         self._log = log
         self._clock = clock
         self._room = float(limits.STEP_LOG_LINES_AT_ONCE)
@@ -122,7 +122,7 @@ class LiveLog:
 
     def for_host(self, host: str) -> Sink:
         def write(stream: str, line: str) -> None:
-            self.write(f"[{host}{' stderr' if stream == _STDERR else ''}] {line}")
+            self.write(f"[{host}{' stderr' if stream == _STDERR else ''}] {line}", stream)
 
         return write
 
@@ -130,10 +130,10 @@ class LiveLog:
         """Report the number of lines that were omitted since the last written one."""
         if self._dropped_lines:
             count = "1 line" if self._dropped_lines == 1 else f"{self._dropped_lines} lines"
-            self._log("info", f"({count} of output omitted from this log)")
+            self._log("info", f"({count} of output omitted from this log)", "system")
             self._dropped_lines = 0
 
-    def write(self, line: str) -> None:
+    def write(self, line: str, stream: str = "stdout") -> None:
         """Write a line, unless it exceeds a limit."""
         now_s = self._clock.monotonic_s()
         passed_s, self._looked_at_s = now_s - self._looked_at_s, now_s
@@ -146,7 +146,7 @@ class LiveLog:
         self._room -= 1
         self._lines_left -= 1
         self._bytes_left -= len(line)
-        self._log("info", line)
+        self._log("info", line, stream)
 
 
 _INTERVAL_S = 0.5

@@ -284,7 +284,7 @@ EXTENSIONS: Mapping[str, Extension] = {
         _log,
         [
             click.Option(
-                ["-f", "--follow"], is_flag=True, help="Keep printing new lines until the instance is destroyed."
+                ["-f", "--follow"], is_flag=True, help="Keep printing new lines until the job or the instance ends."
             )
         ],
     ),

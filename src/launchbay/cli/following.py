@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from launchbay.cli.lazy import load
 from launchbay.cli.output import CommandFailed, ExitCode, printable, show_one_of_many
 from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
+from launchbay.client.streams import watch_steps
 from launchbay.client.types import InstanceDocument, JobDetail
 from launchbay.model.job import component_of, step_name
 
@@ -169,11 +171,12 @@ def _label(path: str, name: str) -> str:
     return f"{step_name(component_of(path.rpartition('>')[2]))} › {name}"
 
 
+_SHOWN = ("at", "level", "job", "step", "component", "attempt", "stream", "text")
 _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 
 
 def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
-    """Print the lines of a `read_log` call; with `follow`, also new lines until the instance is destroyed.
+    """Print the lines of a `read_log` call; with `follow`, also new ones.
 
     `limit` is the number of all lines: without it, `each` would fetch page after page.
     """
@@ -182,23 +185,16 @@ def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
 
 
 def _lines(client: Client, call: Call[Any], *, follow: bool) -> Iterator[Mapping[str, Any]]:
-    last = int(call.query.get("after") or 0)
-    arguments = {name: value for name, value in call.query.items() if value is not None}
-    for line in client.read_log.each(call.path[0], **arguments):
-        last = line.id
-        yield _document(line)
     if not follow:
+        arguments = {name: value for name, value in call.query.items() if value is not None}
+        for line in client.read_log.each(call.path[0], **arguments):
+            yield {name: getattr(line, name) for name in _SHOWN}
         return
-    wanted = {name: arguments[name] for name in ("job", "step") if name in arguments}
-    for event in client.watch_instance(call.path[0], after=last):
-        if event.name == "log" and all(event.data.get(name) == value for name, value in wanted.items()):
-            yield event.data
-        if event.name == "status" and event.data.get("status") == "Destroyed":
+    spec = replace(call.known, answer="text/event-stream")
+    for event in client.iterate(watch_steps(client.core, Call(Event, call.path, query=call.query, spec=spec))):
+        if event.name == "end":
             return
-
-
-def _document(line: Any) -> dict[str, Any]:
-    return {"at": line.at, "level": line.level, "job": line.job, "step": line.step, "text": line.text}
+        yield {name: event.data.get(name) for name in _SHOWN}
 
 
 def _print(output: str, line: Mapping[str, Any]) -> None:

@@ -119,6 +119,17 @@ def parse_time_ms(text: str) -> int:
         raise click.UsageError(message) from None
 
 
+def parse_past_ms(text: str) -> int:
+    """Parse a time to milliseconds since the Unix epoch: `10m` ago, `2026-12-24T18:00`, or milliseconds."""
+    stripped = text.strip()
+    if stripped.isdecimal():
+        return int(stripped)
+    try:
+        return int(datetime.fromisoformat(stripped).astimezone().timestamp() * 1000)
+    except ValueError:
+        return int(time.time() * 1000) - parse_duration_ms(stripped)
+
+
 def text_or_file(text: str) -> str:
     """Return the string, or for `@FILE` the content of the file; `@-` is standard input."""
     return file_text(text[1:]) if text.startswith("@") and len(text) > 1 else text
@@ -203,6 +214,7 @@ _NAMED = {
     "zone",
 }
 _LISTS = {"environments": "environment", "services": "service"}
+_SHORT = {"instance_name": ["--name"], "q": ["-q"]}
 _MAPPINGS = {"parameters", "arguments", "user_data", "labels"}
 _METAVARS = {"properties": "PROPERTY..."}
 _STATUSES = tuple(status.value for status in InstanceStatus)
@@ -233,6 +245,8 @@ _FORMS = {
         parse_duration_ms, "Destroy the instance after this time: 90s, 1h30m, 2d or never.", "DURATION"
     ),
     "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
+    "since": _Form(parse_past_ms, "Only lines from this time on: 10m (ago) or 2026-12-24T18:00.", "TIME"),
+    "until": _Form(parse_past_ms, "Only lines before this time: 10m (ago) or 2026-12-24T18:00.", "TIME"),
     "destroy_at": _Form(parse_time_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
 }
@@ -322,7 +336,7 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         return click.Option(["--select"], multiple=True, metavar="FILTER=VALUE", help=about)
     hint, metavar = _hint(name, kind)
     multiple = get_origin(kind) in {Sequence, Mapping}
-    short = ["--name"] if name == "instance_name" else []
+    short = _SHORT.get(name, [])
     if name in _MAPPINGS and multiple:
         short = ["-l", "--label"] if name == "labels" else ["-p"]
     flag = f"--{name.removesuffix('_id').rstrip('_').replace('_', '-')}"

@@ -45,6 +45,7 @@ _NAMES = {
     "list_instance_approvals": "instance approvals",
     "list_organization_instances": "organization instances",
     "list_pending_users": "user invited",
+    "list_job_steps": "job steps",
     "list_revision_instances": "revision instances",
     "list_second_factors": "account second-factors",
     "list_schedules": "instance schedules",

@@ -9,6 +9,7 @@ from launchbay.client.errors import (
     Conflict,
     ConnectionFailed,
     InstanceFailed,
+    JobFailed,
     NotAllowed,
     NotAuthenticated,
     NotFound,
@@ -18,12 +19,14 @@ from launchbay.client.errors import (
     UnreadableAnswer,
     WaitTimedOut,
 )
+from launchbay.client.jobs import AsyncJob, Job
 from launchbay.client.operations import Operations
 from launchbay.client.streams import Event
 
 __all__ = [
     "ApiError",
     "AsyncClient",
+    "AsyncJob",
     "BadRequest",
     "Basic",
     "Client",
@@ -32,6 +35,8 @@ __all__ = [
     "ConnectionFailed",
     "Event",
     "InstanceFailed",
+    "Job",
+    "JobFailed",
     "NotAllowed",
     "NotAuthenticated",
     "NotFound",

@@ -2,15 +2,16 @@
 
 import ssl
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
 from launchbay.client.core import Authentication, Call, Core, Pause, Retries, Steps, read
 from launchbay.client.drivers import AsyncDriver, SyncDriver
 from launchbay.client.errors import ApiError, ConnectionFailed, InstanceFailed, WaitTimedOut
+from launchbay.client.jobs import AsyncJob, Job, starting
 from launchbay.client.operation import Routine
 from launchbay.client.operations import Operations
 from launchbay.client.streams import SILENCE_S, EventParser
@@ -117,6 +118,17 @@ class Client(_Methods, SyncDriver):
         core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
         super().__init__(core, httpx.Client(verify=verify, transport=transport))
 
+    def start(self, call: Call[Any]) -> Job:
+        """Make a call that begins a job: `client.start(Operations.launch_application.call(id))`.
+
+        Raises ValueError if it began none.
+        """
+        return Job(self, *self.perform(starting(self.core, call)))
+
+    def run(self, instance_id: str, workflow: str, parameters: Mapping[str, Any] | None = None) -> Job:
+        """Run a workflow on an instance and return its job."""
+        return self.start(Operations.run_workflow.call(instance_id, workflow, parameters))
+
     def send(self, call: Call[T]) -> T:
         """Make a call that was made as data: `client.send(Operations.read_instance.call(id))`."""
         return self.perform(self.core.answer(call))
@@ -148,6 +160,14 @@ class AsyncClient(_Methods, AsyncDriver):
     ) -> None:
         core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
         super().__init__(core, httpx.AsyncClient(verify=verify, transport=transport))
+
+    async def start(self, call: Call[Any]) -> AsyncJob:
+        """Make a call that begins a job, as `Client.start` does."""
+        return AsyncJob(self, *await self.perform(starting(self.core, call)))
+
+    async def run(self, instance_id: str, workflow: str, parameters: Mapping[str, Any] | None = None) -> AsyncJob:
+        """Run a workflow on an instance and return its job."""
+        return await self.start(Operations.run_workflow.call(instance_id, workflow, parameters))
 
     async def send(self, call: Call[T]) -> T:
         return await self.perform(self.core.answer(call))

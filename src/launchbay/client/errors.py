@@ -54,6 +54,14 @@ class WaitTimedOut(ClientError):
         self.status = status
 
 
+class JobFailed(ClientError):
+    """The awaited job failed. `error_message` is the job's error, `job_id` and `instance_id` say where to look."""
+
+    def __init__(self, message: str, instance_id: str, job_id: str, error_message: str | None) -> None:
+        super().__init__(message)
+        self.instance_id, self.job_id, self.error_message = instance_id, job_id, error_message
+
+
 class InstanceFailed(ClientError):
     """The instance cannot get where it was waited for; `status` and `error_message` are the instance's."""
 

@@ -867,6 +867,23 @@ class Operations:
         EditInstance for destroy.
         """
 
+    @list_operation(OperationSpec("GET", "/api/1/instances/{id}/jobs/{jobId}/steps"))
+    def list_job_steps(
+        self,
+        instance_id: str,
+        job_id: str,
+        *,
+        parent: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Call[list[types.StepDetail]]:
+        """List the steps of a job, one level at a time. Permission: Read.
+
+        `parent`: Only steps directly inside the step with this path. Default: the job's own steps.
+        `after`: Only steps after the one with this path.
+        `limit`: Maximum number of steps. Default: all.
+        """
+
     @operation(OperationSpec("GET", "/api/1/jobs/{jobId}"))
     def find_job(self, job_id: str, *, wait: int | None = None) -> Call[types.JobDetail]:
         """Show a job by its ID alone, with all its steps. With wait, respond when it has ended. Permission: Read.
@@ -896,13 +913,25 @@ class Operations:
         step: str | None = None,
         after: int | None = None,
         limit: int | None = None,
+        component: str | None = None,
+        level: Any = None,
+        q: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        tail: int | None = None,
     ) -> Call[list[types.LogLine]]:
-        """Show the log of an instance, of one job or of one step, with secrets masked. Permission: Read.
+        """Show or follow the log of an instance, a job or a step. Permission: Read.
 
         `job`: Only lines of the job with this ID.
         `step`: Only lines of the step with this path.
         `after`: Only lines after the one with this ID.
         `limit`: Maximum number of lines. Default: all.
+        `component`: Only lines of the steps of this component.
+        `level`: Only lines of this level and above.
+        `q`: Only lines with this text, in any case.
+        `since`: Only lines from this time on.
+        `until`: Only lines before this time.
+        `tail`: Only the newest lines, so many of them.
         """
 
     @event_operation(OperationSpec("GET", "/api/1/instances/{id}/events", answer="text/event-stream"))

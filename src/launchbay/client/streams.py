@@ -202,4 +202,6 @@ def watch_steps(core: Core, call: Call[Event]) -> Stream[Event]:
                 yield Emit(event)
         yield Pause(min(parser.retry_s or 1.0, core.retries.longest_pause_s))
         parser = EventParser(parser.retry_s)  # half an event of the last connection is nothing
-        call = replace(call, query={})  # `after` counts for the first connection; Last-Event-ID has taken over
+        if last_id is not None:  # it takes over from what chose the first event
+            kept = {name: value for name, value in call.query.items() if name not in {"after", "tail"}}
+            call = replace(call, query=kept)

@@ -465,12 +465,13 @@ class StepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job of the history."""
+    """A job of the history. `number` counts the jobs of the instance."""
 
     error_message: str | None
     finished_at: int | None
     id: str
     name: str
+    number: int
     owner_id: str
     started_at: int | None
     status: str
@@ -588,9 +589,39 @@ class Schedules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     schedules: list[ScheduleEntry]
 
 
+class Beginning(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`."""
+
+    kind: str
+    id: str
+    name: str
+
+
+class JobReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job on another instance."""
+
+    id: str
+    number: int
+    workflow: str
+    status: str
+    instance_id: str
+    instance_name: str
+
+
+class AttemptDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One attempt of a step; `errorMessage` says why it failed."""
+
+    number: int
+    started_at: int | None
+    finished_at: int | None
+    error_message: str | None
+
+
 class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch. `outputsOmitted` is
-    true if the outputs are too large to show.
+    """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch. `component` has the
+    workflow of the step; `phase` and `action` are null if the manifest no longer has the step. `children` are the
+    steps inside it. `notRun` is true if the job ended before the step began. `outputsOmitted` is true if the outputs
+    are too large to show.
     """
 
     path: str
@@ -603,10 +634,38 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     outputs: dict[str, Any] | None = None
     outputs_omitted: bool = False
     error_message: str | None = None
+    component: str = ""
+    phase: str | None = None
+    action: str | None = None
+    duration_ms: int | None = None
+    attempts: list[AttemptDetail] = []
+    children: int = 0
+    not_run: bool = False
+
+
+class WaitDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that a job waits for, such as an approval, since when, and what ends it. `kind` is `worker`,
+    `approval`, `job`, `retry` or `time`. `position` is the job's place in the queue for a worker; `jobId` and
+    `instanceId` are the job to wait for.
+    """
+
+    kind: str
+    text: str
+    since: int
+    ends_when: str
+    until: int | None
+    position: int | None
+    job_id: str | None
+    instance_id: str | None
 
 
 class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job. `parameters` and `results` are those of a command; `resumes` is the failed job that this one continues."""
+    """A job. `number` counts the jobs of its instance; `workflow` equals `name`. `parameters` and `results` are
+    those of a command. `component` is set if the job runs a workflow of one component. `queuedAt` is the time of the
+    request. `resumes` is the failed job that this one continues, and `attempt` counts both. `parent` is the job that
+    runs this one, and `children` are the jobs that this one runs on other instances. `usualDurationMs` is the median
+    of the last successful runs.
+    """
 
     id: str
     instance_id: str
@@ -621,6 +680,18 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     results: dict[str, Any]
     resumes: str | None
     steps: list[StepDetail]
+    number: int
+    workflow: str
+    component: str | None
+    began_by: Beginning
+    queued_at: int
+    duration_ms: int | None
+    percent: int
+    attempt: int
+    parent: JobReference | None
+    children: list[JobReference]
+    waiting_for: list[WaitDetail]
+    usual_duration_ms: int | None
 
 
 class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -772,13 +843,18 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A log line. Pass `id` as `after`; `at` is in milliseconds since the Unix epoch; `step` is the step's path."""
+    """A log line. Pass `id` as `after`; `at` is in milliseconds since the epoch. `step` is the step's path. `stream`
+    is `stdout` or `stderr` for the output of a program, otherwise `system`.
+    """
 
     at: int
+    attempt: int | None
+    component: str | None
     id: int
     job: str
     level: str
     step: str | None
+    stream: str
     text: str
 
 

@@ -24,7 +24,7 @@ from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
-from launchbay.model.job import JobStatus, Plan, passed_path
+from launchbay.model.job import JobStatus, Origin, Plan, passed_path
 from launchbay.planning import (
     DESTROY,
     LAUNCH,
@@ -291,7 +291,7 @@ class ChildJobs:
                 name=plan.workflow,
                 prior_status=status,
                 status=_status_while_running(plan, status),
-                **job_columns(plan, manifest),
+                **job_columns(plan, manifest, target.version, Origin("job", parent.job_id)),
             )
             if begun is not None and resumes:
                 await jobs.take_over(connection, job_id=job_id, earlier_id=resumes[-1])

@@ -15,11 +15,11 @@ import structlog
 
 from launchbay import limits
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, retry_while_unavailable
+from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, duration_text, retry_while_unavailable
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
-from launchbay.model.job import JobKind, JobStatus, Plan
+from launchbay.model.job import JobKind, JobStatus, Origin, Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import Dispatch, accept, plan_trigger
 from launchbay.runtime.secrets import Secrets
@@ -165,6 +165,9 @@ class JobCompletion:
                 outcome = replace(outcome, error=self.journal.redact(outcome.error, limits.ERROR_CHARS))
                 self.journal.log(None, "error", outcome.error or "")
             self.journal.interrupt_open_steps()
+            took = duration_text(self.claim.ran_s + time.monotonic() - self.started_s)
+            how = "succeeded" if outcome.error is None else "failed"
+            self.journal.log(None, "info", f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {took}.")
             await self._end(outcome, self.journal.secrets.sealed_json(state.to_text()), await self.journal.drain())
         except Fenced:
             raise
@@ -249,7 +252,15 @@ class JobCompletion:
         except BadRequest:
             return  # the stager turns it into a job that fails visibly
         job_id = await accept(
-            connection, self.dispatch, claim.organization_id, claim.instance_id, due.owner_id, plan, manifest
+            connection,
+            self.dispatch,
+            claim.organization_id,
+            claim.instance_id,
+            due.owner_id,
+            plan,
+            manifest,
+            version=claim.version,
+            origin=Origin("trigger", due.id),
         )
         if job_id is not None:
             await self.audit.schedule_fired(connection, due, job_id, claim.organization_id, claim.application_id)

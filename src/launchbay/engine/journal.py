@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -18,12 +18,12 @@ import structlog
 from launchbay import limits
 from launchbay.actions.contract import Document
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
-from launchbay.clock import Backoff, Clock
+from launchbay.clock import Backoff, Clock, to_ms
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import StepStatus, is_own_step, raise_percent, step_name, transition_step
 from launchbay.quotas import StoredBytes
-from launchbay.runtime.contract import DocumentKey, JobRun, StepRecord
+from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun, StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.slot import staying
 from launchbay.store import instances as store
@@ -51,7 +51,7 @@ NOTHING_TO_WRITE: Mapping[str, Any] = {
     name: []
     for name in (
         *("paths", "names", "statuses", "percents", "are_records", "attempts", "outputs", "errors", "started"),
-        *("finished", "log_steps", "log_levels", "log_texts", "log_times"),
+        *("finished", "log_steps", "log_levels", "log_texts", "log_times", "failed", "log_attempts", "log_streams"),
     )
 }
 
@@ -121,12 +121,23 @@ class _StepRow:
     outputs: str | None = None
     error: str | None = None
     finished_at: datetime | None = None
+    attempt_at: datetime | None = None
+
+
+class _Line(NamedTuple):
+    step: str | None
+    level: str
+    text: str
+    at: datetime
+    attempt: int | None
+    stream: str
 
 
 @dataclass(slots=True)
 class _Batch:
     steps: dict[str, _StepRow] = field(default_factory=dict)
-    lines: list[tuple[str | None, str, str, datetime]] = field(default_factory=list)
+    failed: dict[str, list[list[Any]]] = field(default_factory=dict)
+    lines: list[_Line] = field(default_factory=list)
     sent_at_s: float = 0.0
     written: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -144,11 +155,23 @@ class _Batch:
             "errors": [row.error for row in rows],
             "started": [row.started_at for row in rows],
             "finished": [row.finished_at for row in rows],
-            "log_steps": [line[0] for line in self.lines],
-            "log_levels": [line[1] for line in self.lines],
-            "log_texts": [line[2] for line in self.lines],
-            "log_times": [line[3] for line in self.lines],
+            "failed": [_failed_text(self.failed.get(path)) for path in self.steps],
+            "log_steps": [line.step for line in self.lines],
+            "log_levels": [line.level for line in self.lines],
+            "log_texts": [line.text for line in self.lines],
+            "log_times": [line.at for line in self.lines],
+            "log_attempts": [line.attempt for line in self.lines],
+            "log_streams": [line.stream for line in self.lines],
         }
+
+
+def _failed_text(attempts: list[list[Any]] | None) -> str | None:
+    return None if attempts is None else msgspec.json.encode(attempts).decode()
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as log lines show it."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 class PostgresJournal:
@@ -202,6 +225,10 @@ class PostgresJournal:
         row.status = transition_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
+        row.attempt_at = self._clock.now()
+        earlier = self._records.get(path)
+        if attempt > (0 if earlier is None else earlier.attempt):
+            self._tell(path, row, "started" if attempt == 1 else "starts again")
         if not durable:
             if self._lost is not None:
                 raise self._lost
@@ -218,10 +245,20 @@ class PostgresJournal:
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         row = self._steps[path]
-        self._finish(row, StepStatus.SUCCEEDED)
+        self._finish(path, row, StepStatus.SUCCEEDED)
         row.outputs = msgspec.json.encode(self.secrets.sealed(outputs)).decode()
         self._put(path, row)
         self._write_within(OUTCOME_S)
+
+    def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
+        """Record the failure of an attempt that will be repeated after a pause."""
+        row = self._steps[path]
+        now = self._clock.now()
+        began = row.attempt_at or row.started_at or now
+        text = self.redact(error, limits.ERROR_CHARS)
+        failed = [row.attempt, to_ms(began), to_ms(now), text, to_ms(now) + int(retry_s * 1000)]
+        self._put(path, row).failed.setdefault(path, []).append(failed)
+        self._write_within(LAZY_S)
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
         """Record the step's final failure, unless an earlier claim has recorded it."""
@@ -231,20 +268,23 @@ class PostgresJournal:
         if row.status is StepStatus.SUCCEEDED:
             # Computed before a crash, but not computable now: the history must show the failure.
             row.status = StepStatus.EXECUTING
-        self._finish(row, StepStatus.FAILED)
-        row.is_record = True
         row.attempt = attempt
+        self._finish(path, row, StepStatus.FAILED)
+        row.is_record = True
         row.error = self.redact(error, limits.ERROR_CHARS)
         self._put(path, row)
         self._write_within(OUTCOME_S)
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
         """Show the status of a step without an effect; a final status stays."""
+        is_new = path not in self._steps and path not in self._records
         row = self._row(path, name)
         if row.status in _FINAL:
             return
         if status in _FINAL:
-            self._finish(row, status)
+            self._finish(path, row, status)
+        elif is_new:
+            self._tell(path, row, "started")
         self._put(path, row)
         self._write_within(LAZY_S)
 
@@ -256,14 +296,17 @@ class PostgresJournal:
             self._put(path, row)
             self._write_within(LAZY_S)
 
-    def log(self, path: str | None, level: str, text: str) -> None:
+    def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         """Add a line to the instance's log within LAZY_S, up to the limits of step and job."""
         is_full = self._stored is not None and self._stored.are_logs_full(self._organization_id)
         admitted = self._log_quota.admit(path, level, self.redact(text, limits.LOG_LINE_CHARS), is_full=is_full)
         if admitted is None:
             return
         level, text = admitted
-        self._batch().lines.append((path, postgres_text(level, _LEVEL_CHARS), text, self._clock.now()))
+        row = None if path is None else self._steps.get(path)
+        attempt = None if row is None else row.attempt
+        line = _Line(path, postgres_text(level, _LEVEL_CHARS), text, self._clock.now(), attempt, stream)
+        self._batch().lines.append(line)
         self._write_within(LAZY_S)
 
     def redact(self, text: str, longest_chars: int) -> str:
@@ -277,7 +320,7 @@ class PostgresJournal:
                 self._row(path, path.rpartition("/")[2])
         for path, row in self._steps.items():
             if row.status is StepStatus.EXECUTING:
-                self._finish(row, StepStatus.FAILED)
+                self._finish(path, row, StepStatus.FAILED, "was interrupted")
                 row.error = "The step was interrupted."
                 self._put(path, row)
 
@@ -352,13 +395,21 @@ class PostgresJournal:
             row.name = postgres_text(name, limits.NAME_CHARS)
         return row
 
-    def _finish(self, row: _StepRow, status: StepStatus) -> None:
+    def _tell(self, path: str, row: _StepRow, what: str) -> None:
+        """Write into the log what becomes of a step."""
+        if "/" in path:  # anything else is the launch of a whole component
+            of_attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
+            self.log(path, "info", f"Step {row.name!r} {what}{of_attempt}.")
+
+    def _finish(self, path: str, row: _StepRow, status: StepStatus, how: str = "") -> None:
         row.status = transition_step(row.status, status)
         row.finished_at = self._clock.now()
         if row.is_record and row.started_at is not None:
             metrics.steps.labels(status.value).observe((row.finished_at - row.started_at).total_seconds())
         if status is StepStatus.SUCCEEDED:
             row.percent = 100
+        took = duration_text((row.finished_at - (row.started_at or row.finished_at)).total_seconds())
+        self._tell(path, row, f"{how or status.lower()} after {took}")
 
     def _batch(self) -> _Batch:
         if self._next is None:
@@ -418,7 +469,7 @@ class PostgresJournal:
 
     def _count(self, batch: _Batch) -> None:
         if self._stored is not None:
-            log_bytes = sum(len(text) for _, _, text, _ in batch.lines)
+            log_bytes = sum(len(line.text) for line in batch.lines)
             rows = batch.steps.items()
             journal_bytes = sum(len(path) + len(row.outputs or "") + len(row.error or "") for path, row in rows)
             self._stored.add(self._organization_id, log_bytes, journal_bytes)

@@ -219,6 +219,9 @@ class Runner:
             "launchbay.fence": claim.fence,
         }
         with tracing.span(f"job {plan.workflow}", about, plan.trace):
+            if not claim.ran_s:
+                waited = f" after waiting {claim.waited_s:.0f} s" if claim.waited_s >= 1 else ""
+                journal.log(None, "info", f"Job {claim.number}, {plan.workflow!r}, started{waited}.")
             state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
             try:
                 job = await self._load(job_id, claim, journal, state)

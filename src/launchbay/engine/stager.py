@@ -18,7 +18,7 @@ from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import Plan
+from launchbay.model.job import Origin, OriginKind, Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import (
     DESTROY,
@@ -42,6 +42,7 @@ from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 BATCH_ROWS = 20  # in one transaction; a larger one would hold its locks longer
+_ORIGINS: dict[str, OriginKind] = {"expiry": "expiry", "trigger": "trigger"}
 # Deleted before they fire: their next row, which must be unique for the component, may be written in the same round.
 _RECURRING = frozenset({"cron", "trigger", "signals"})
 
@@ -165,6 +166,8 @@ class Stager:
             schedule.owner_id,
             plan,
             manifest,
+            version=target.version,
+            origin=Origin(_ORIGINS.get(schedule.kind, "schedule"), schedule.id),
         )
         assert job_id is not None, "the instance is locked, idle and not destroyed"
         await self._audit.schedule_fired(connection, schedule, job_id, target.organization_id, target.application_id)

@@ -22,7 +22,7 @@ from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import DESTROY, accepting_event, plan_call, plan_destroy, plan_passed, plan_trigger
 from launchbay.runtime.commands import refuse_deadlock
-from launchbay.runtime.contract import Caller, JobRun, LinkedInstance, NullJournal, RuntimeDeps
+from launchbay.runtime.contract import SYSTEM, Caller, JobRun, LinkedInstance, NullJournal, RuntimeDeps
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import linked_signals, return_values, submodule_signals
 from launchbay.runtime.state import Graph, InstanceState, existing_quantity
@@ -36,7 +36,7 @@ class LogJournal(NullJournal):
     def __init__(self, log_line: LogLine) -> None:
         self._log_line = log_line
 
-    def log(self, path: str | None, level: str, text: str) -> None:
+    def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:  # noqa: ARG002 - the contract's
         self._log_line(level, text if path is None else f"{path}: {text}")
 
 

@@ -6,7 +6,7 @@ of `claim`, `end` and `supersede` in `store/queries/jobs.sql` guard that.
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -117,10 +117,81 @@ def approver_message(*, permission: str | None, role: str | None) -> str:
     return "any user who may approve"
 
 
+WaitKind = Literal["worker", "approval", "job", "retry", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One thing that a job waits for; times are in ms since the Unix epoch.
+
+    `ends_when` says what ends it. `position` is the job's place in the queue, `job` and `instance` are what to wait
+    for.
+    """
+
+    kind: WaitKind
+    text: str
+    since: int
+    ends_when: str
+    until: int | None = None
+    position: int | None = None
+    job: str | None = None
+    instance: str | None = None
+
+
+class _Waits(msgspec.Struct, frozen=True):
+    since: int
+    workers: int
+    queue: tuple[int, int]  # position, length; zeros outside of the queue
+    approvals: list[tuple[str, str | None, str | None, int, int, int, int]]
+    jobs: list[tuple[str, int, str, str, str, int]]
+    steps: list[tuple[str, str, int, tuple[int, int, int, str, int] | None, int | None, int | None]]
+
+
+def read_waits(text: str, now: datetime) -> list[Wait]:
+    """Return what a job waits for from the JSON of the statement `get_waits`."""
+    found = _waits_decoder.decode(text)
+    waits = []
+    position, length = found.queue
+    if length and not found.workers:
+        sentence = "The job is waiting for a worker; none has sent a heartbeat recently."
+        waits.append(Wait("worker", sentence, found.since, "A worker is started.", position=position))
+    elif length:
+        sentence = f"The job is number {position} of {length} in the organization's queue for a free job slot."
+        waits.append(Wait("worker", sentence, found.since, "The jobs before it have started.", position=position))
+    for question, permission, role, needed, given, since, until in found.approvals:
+        who = approver_message(permission=permission, role=role)
+        sentence = waiting_message(question, who=who, needed=needed, given=given)
+        waits.append(Wait("approval", sentence, since, f"The approval of {who}, or its expiry.", until))
+    for job_id, number, workflow, instance_id, name, since in found.jobs:
+        sentence = f"Waiting for job {number}, {workflow!r}, of the instance {name!r}."
+        waits.append(Wait("job", sentence, since, "That job ends.", job=job_id, instance=instance_id))
+    now_ms = int(now.timestamp() * 1000)
+    for name, path, attempt, failed, started, ends in found.steps:
+        if failed is not None and failed[0] == attempt and failed[4] > now_ms:
+            sentence = (
+                f"Step {name!r} of {owner_of(path)!r} failed in attempt {attempt} and pauses before the next one."
+            )
+            waits.append(Wait("retry", sentence, failed[2], "The pause is over.", failed[4]))
+        elif ends is not None and started is not None:
+            sentence = f"Step {name!r} of {owner_of(path)!r} waits for its time."
+            waits.append(Wait("time", sentence, started, "The time is over.", ends))
+    return waits
+
+
+_waits_decoder = msgspec.json.Decoder(_Waits)
 # Incremented if an older program would run a plan, or replay its journal, incorrectly. A field that older programs may
 # ignore doesn't increment it (docs/decisions/0086-stored-versions.md).
 PLAN_VERSION = 1
+OriginKind = Literal["person", "token", "schedule", "trigger", "expiry", "job"]
 JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "refused"]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What began a job, if not a person."""
+
+    kind: OriginKind
+    id: str = ""
+    name: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,8 +207,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     last job of a forced deletion: it has a time limit, and the records are deleted after it. `resumes` are the failed
     jobs, newest last, that this one continues: their completed steps don't run again. `recalls` is the job that a
     forced deletion cancelled, if any: its effects are replayed into the instance's state first. `trace` is the trace
-    of the request (W3C traceparent), or "". `version` must stay the last field: the statement that claims a job looks
-    for it at the end of the text.
+    of the request (W3C traceparent), or "". `origin` is None for a person, and `manifest_version` is that of the
+    instance at accept. `version` must stay the last field: the statement that claims a job looks for it at the end of
+    the text.
     """
 
     kind: JobKind
@@ -153,6 +225,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resumes: list[str] = []
     recalls: str | None = None
     trace: str = ""
+    origin: Origin | None = None
+    manifest_version: int | None = None
     version: int = PLAN_VERSION
 
     def to_text(self) -> str:
@@ -239,13 +313,30 @@ def component_of(path: str) -> str:
     return path.partition("#")[0]
 
 
+def unescaped(text: str) -> str:
+    """Return the name that `segment` escaped."""
+    return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)
+
+
+def owner_of(path: str) -> str:
+    """Return the component whose workflow has the step: in a command, the receiver."""
+    return unescaped(path.rpartition(">")[2].partition("#")[0])
+
+
+def outer_paths(path: str) -> Iterator[str]:
+    """Yield the paths around a step, the innermost first."""
+    for place in range(len(path) - 1, 0, -1):
+        if path[place] in "/>~":
+            yield path[:place]
+
+
 def is_own_step(path: str) -> bool:
     """Return whether the path is a step of a workflow that the job runs directly, not inside a call."""
     return path.count("/") == 1 and ">" not in path and "~" not in path
 
 
 def step_name(path: str) -> str:
-    return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), path.rpartition("/")[2])
+    return unescaped(path.rpartition("/")[2])
 
 
 def _bounded(path: str) -> str:

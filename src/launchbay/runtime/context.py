@@ -27,7 +27,7 @@ from launchbay.model.job import Question, Verdict, attempt_path
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
 from launchbay.runtime.commands import SentCommand, cancel_abandoned, collect_results, send, unbound
-from launchbay.runtime.contract import DocumentKey, JobRun
+from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun
 from launchbay.runtime.machines import (
     ComponentMachines,
     image_runner,
@@ -257,12 +257,12 @@ class StepRun:
     def redact(self, text: str) -> str:
         return self._job.secrets.redact(text)
 
-    def log(self, level: LogLevel | str, text: str) -> None:
+    def log(self, level: LogLevel | str, text: str, stream: str = SYSTEM) -> None:
         if self._workflow.is_replay:
             return
         # Mask before cutting: a cut secret couldn't be recognized.
         for line in self._job.secrets.redact(str(text)).splitlines() or [""]:
-            self._job.journal.log(self.step_path, str(level), line[: limits.LOG_LINE_CHARS])
+            self._job.journal.log(self.step_path, str(level), line[: limits.LOG_LINE_CHARS], stream)
 
     async def progress(self, percent: int) -> None:
         if not self._workflow.is_replay:

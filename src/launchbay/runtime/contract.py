@@ -27,6 +27,8 @@ from launchbay.processes.run import Programs
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import Graph, InstanceState
 
+SYSTEM = "system"  # the stream of log lines that no program wrote
+
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
@@ -66,6 +68,9 @@ class Journal(Protocol):
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         """Record success and outputs; durable before the next `start` returns and before the job ends."""
 
+    def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
+        """Record the failure of an attempt that will be repeated after a pause."""
+
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
         """Record the final failure of any step, and the attempt's number; durable like `succeed`."""
 
@@ -75,8 +80,11 @@ class Journal(Protocol):
     def progress(self, path: str, percent: int) -> None:
         """Show a percentage; a lower one than before is ignored."""
 
-    def log(self, path: str | None, level: str, text: str) -> None:
-        """Add a line to the instance's log; path None is the job itself."""
+    def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
+        """Add a line to the instance's log; path None is the job itself.
+
+        `stream` is `stdout` or `stderr` for the output of a program.
+        """
 
     async def flush(self) -> None:
         """Return when everything so far is durable."""
@@ -97,6 +105,9 @@ class NullJournal:
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         """Do nothing."""
 
+    def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
+        """Do nothing."""
+
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
         """Do nothing."""
 
@@ -106,7 +117,7 @@ class NullJournal:
     def progress(self, path: str, percent: int) -> None:
         """Do nothing."""
 
-    def log(self, path: str | None, level: str, text: str) -> None:
+    def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         """Do nothing."""
 
     async def flush(self) -> None:

@@ -179,6 +179,7 @@ class _Execution:
 
     async def _pause(self, attempt: int, retries: int, error: Exception) -> None:
         delay_s = self.job.deps.retry_backoff.delay_s(attempt)
+        self.job.journal.attempt_failed(self.path, str(error), delay_s)
         text = f"Attempt {attempt} of {retries + 1} failed: {error} Retrying in {delay_s:g} s."
         self.job.journal.log(self.path, "warning", text)
         await self.step_run.sleep(delay_s)

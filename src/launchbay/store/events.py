@@ -51,6 +51,8 @@ class LogRow(NamedTuple):
     job_id: str
     step: str | None
     text: str
+    attempt: int | None
+    stream: str
 
 
 list_since = _sql.rows("list_since", EventRow)
@@ -59,6 +61,7 @@ insert_watch = _sql.change("insert_watch")
 delete_watch = _sql.change("delete_watch")
 delete_stale_watches = _sql.change("delete_stale_watches")
 list_log_lines = _sql.rows("list_log_lines", LogRow)
+find_log_tail = _sql.value("find_log_tail", int)
 
 
 CHANNEL = "launchbay_events"  # also in migrations/0006_events.sql

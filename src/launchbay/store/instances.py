@@ -122,6 +122,7 @@ class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     started_at_ms: int | None
     finished_at_ms: int | None
     live_steps: list[tuple[str, str, int]] | None
+    number: int
 
 
 read_history = msgspec.json.Decoder(list[JobRow]).decode  # of `InstanceDetail.history` and `jobs.get_page`

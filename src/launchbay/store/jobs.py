@@ -31,6 +31,8 @@ class ClaimRow(NamedTuple):
     links: str | None  # {component: [instance or service id, kind, binding]}
     waited_s: float  # from acceptance to first start
     cancel_requested: bool
+    number: int  # 1, 2, 3 … in its instance
+    ran_s: float  # since its first start: 0 for that one
 
 
 class VersionsRow(NamedTuple):
@@ -178,6 +180,18 @@ class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     finished_at_ms: int | None
     outputs: str | None
     has_outputs: bool
+    failed_attempts: list[tuple[int, int, int, str, int]] | None = None  # number, began, ended, error, next
+
+
+class JobLink(msgspec.Struct, frozen=True, array_like=True):
+    """A job on another instance."""
+
+    id: str
+    number: int
+    workflow: str
+    status: str
+    instance_id: str
+    instance_name: str
 
 
 class JobView(NamedTuple):
@@ -198,6 +212,12 @@ class JobView(NamedTuple):
     parameters: str
     environment_view: str
     journal: str
+    number: int
+    owner: str | None  # a name; None for a deleted user
+    application_id: str
+    version: int  # of the instance, now
+    children: str
+    parent: str | None
 
     def planned(self) -> list[tuple[str, str, str, int]]:
         """Return path, name, status and percent of the planned steps, in the manifest's order."""
@@ -208,12 +228,16 @@ class JobView(NamedTuple):
         return _recorded.decode(self.journal)
 
 
+read_links = msgspec.json.Decoder(list[JobLink]).decode
+read_job_link = msgspec.json.Decoder(JobLink).decode
 _planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
 _recorded = msgspec.json.Decoder(list[StepView])
 
 
 get_page = _sql.value("get_page", str)
 get = _sql.row("get", JobView)
+get_waits = _sql.value("get_waits", str)
+get_usual_duration_ms = _sql.value("get_usual_duration_ms", int)
 
 
 class LoadRow(NamedTuple):

@@ -21,6 +21,7 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
+from launchbay.model.job import Origin
 from launchbay.planning import CompiledManifests, Dispatch
 from launchbay.quotas import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
@@ -144,6 +145,11 @@ class Work:
         await self.app.audit.record_own(
             self.connection, self.actor, operation, str(changed), before=before, after=after
         )
+
+    def origin(self) -> Origin | None:
+        """Return what asks for a job, if not the caller in person."""
+        token = self.actor.token
+        return None if token is None else Origin("token", token.id, token.name)
 
     def fingerprint(self, value: Any) -> str:
         """Return what the audit log shows of a value that may be a secret."""

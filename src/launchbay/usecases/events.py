@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -11,19 +13,23 @@ import msgspec
 from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
-from launchbay.model.job import StepStatus
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import JobStatus, StepStatus, owner_of, segment
 from launchbay.model.redaction import Redactor
 from launchbay.quotas import Quota
 from launchbay.store import events as store
+from launchbay.store import jobs
 from launchbay.store.events import EventRow, LogRow
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Context
+from launchbay.usecases.context import Context, Work
 
 # Whatever was about to commit when the watch began was announced to nobody; by then it has.
 REFRESH_INTERVAL_S = 1.0
 _INLINE_EVENTS = 20
 _SLICE_S = 0.0005
 _LINES_TOGETHER = 50
+_FIRST_LINES = 125
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 class LiveEvent(msgspec.Struct, frozen=True):
@@ -75,31 +81,155 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
             await asyncio.sleep(limits.EVENT_POLL_PAUSE_S)
 
 
+class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which lines of a log. `level` is the lowest one; times are in UTC.
+
+    `since` is included, `until` is not. `text` may occur anywhere in a line, in upper or lower case.
+    """
+
+    job_id: str | None = None
+    step: str | None = None
+    component: str | None = None
+    level: str = _LEVELS[0]
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """Return the parameters of the statements."""
+        return {
+            "job_id": self.job_id,
+            "step": self.step,
+            "component": None if self.component is None else segment(self.component),
+            "hidden": list(_LEVELS[: _LEVELS.index(self.level)]),
+            "since": self.since,
+            "until": self.until,
+        }
+
+    async def mask(self, redactor: Redactor, rows: Sequence[LogRow]) -> list[LogRow]:
+        """Return the lines that have the text once masked: no search finds a secret."""
+        wanted = self.text.casefold()
+        return [row for row in await mask_lines(redactor, rows) if wanted in row.text.casefold()]
+
+
 async def read_log(
-    ctx: Context, instance_id: str, *, job_id: str | None, step: str | None, after: int, limit: int | None
+    ctx: Context,
+    instance_id: str,
+    wanted: LogFilter,
+    *,
+    after: int = 0,
+    limit: int | None = None,
+    tail: int | None = None,
 ) -> AsyncIterator[list[LogRow]]:
-    """Stream the lines of an instance's log after the one with the number `after`, with secrets covered."""
+    """Stream lines of an instance's log after the number `after`, with secrets covered.
+
+    `tail` is the number of the newest lines to show, `limit` that of the oldest.
+    """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    redactor = redactor_for(record)
+    if tail is not None and wanted.text:
+        newest: deque[LogRow] = deque(maxlen=tail)
+        async for _, rows in _scan(ctx, record, wanted, after):
+            newest.extend(rows)
+        yield list(newest)
+        return
     left = limit
-    while left is None or left > 0:
-        count = limits.LOG_CHUNK_LINES if left is None else min(left, limits.LOG_CHUNK_LINES)
+    async for _, rows in _scan(ctx, record, wanted, await _tail_start(ctx, record, wanted, after, tail)):
+        if rows:
+            yield rows if left is None else rows[:left]
+        left = None if left is None else left - len(rows)
+        if left is not None and left <= 0:
+            return
+
+
+async def follow_log(
+    ctx: Context, instance_id: str, wanted: LogFilter, *, after: int = 0, tail: int | None = None
+) -> AsyncGenerator[list[LiveEvent], None]:
+    """Stream lines as `read_log` does, and those to come, as events `log`.
+
+    The event `end` follows the last line of the job that is asked for, or of a destroyed instance. An empty list says
+    "still here". Raises NotFound when the instance is deleted.
+    """
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+    allowed = ctx.app.quotas.allowed(record.organization_id, Quota.EVENT_STREAMS)
+    async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
+        after = await _tail_start(ctx, record, wanted, after, tail)
+        patience_s = REFRESH_INTERVAL_S
+        while not ctx.app.feed.closing.is_set():
+            async with ctx.read() as work:
+                record = await work.lookup.instance(instance_id, Permission.READ)
+                status = await _end_status(work, record, wanted.job_id)
+            async for reached, rows in _scan(ctx, record, wanted, after):
+                after = reached
+                if rows:
+                    yield [LiveEvent("log", log_line(row), row.id) for row in rows]
+            if status is not None:
+                yield [LiveEvent("end", {"status": status}, after)]
+                return
+            was_woken = await waiter.wait(patience_s)
+            if waiter.credentials_ended or (not was_woken and patience_s == limits.EVENT_HEARTBEAT_S):
+                waiter.credentials_ended = False
+                yield []
+            patience_s = limits.EVENT_HEARTBEAT_S
+            await asyncio.sleep(limits.EVENT_POLL_PAUSE_S)
+
+
+async def _end_status(work: Work, record: InstanceRecord, job_id: str | None) -> str | None:
+    """Return the status after which no lines come, if it is reached."""
+    if job_id is None:
+        return record.status if record.status is InstanceStatus.DESTROYED and record.job_id is None else None
+    found = await jobs.get_status(work.connection, job_id=job_id)
+    return None if found is None or found.status == JobStatus.EXECUTING else found.status
+
+
+async def _tail_start(ctx: Context, record: InstanceRecord, wanted: LogFilter, after: int, tail: int | None) -> int:
+    """Return the number before the first of the newest lines."""
+    if tail is None:
+        return after
+    async with ctx.read() as work:
+        first = await store.find_log_tail(
+            work.connection, instance_id=record.id, after=after, count=tail, **wanted.columns()
+        )
+    return after if first is None else first - 1
+
+
+async def _scan(
+    ctx: Context, record: InstanceRecord, wanted: LogFilter, after: int
+) -> AsyncIterator[tuple[int, list[LogRow]]]:
+    """Stream the last number of each chunk, and its wanted lines."""
+    redactor = redactor_for(record)
+    count = _FIRST_LINES  # the first chunk comes soon; the later ones are more efficient
+    while True:
         async with ctx.read() as work:
             rows = await store.list_log_lines(
                 work.connection,
                 instance_id=record.id,
-                job_id=job_id,
-                step=step,
                 after=after,
                 count=count,
                 bytes=limits.LIST_CHUNK_BYTES,
+                **wanted.columns(),
             )
         if not rows:
             return
-        yield await mask_lines(redactor, rows)
         after = rows[-1].id
-        left = None if left is None else left - len(rows)
+        yield after, await wanted.mask(redactor, rows)
+        count = min(2 * count, limits.LOG_CHUNK_LINES)
+
+
+def log_line(row: LogRow) -> dict[str, Any]:
+    """Return a line as the API shows it."""
+    return {
+        "id": row.id,
+        "at": to_ms(row.at),
+        "level": row.level,
+        "job": row.job_id,
+        "step": row.step,
+        "text": row.text,
+        "component": None if row.step is None else owner_of(row.step),
+        "attempt": row.attempt,
+        "stream": row.stream,
+    }
 
 
 class _EventEncoder:

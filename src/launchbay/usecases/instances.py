@@ -140,7 +140,15 @@ async def _destroy_and_delete(work: Work, record: InstanceRecord, status: Instan
     manifest = await work.manifest(record.application_id, record.version)
     plan = plan_deletion(status, recalls=job_id)
     accepted = await accept(
-        work.connection, work.app.dispatch, record.organization_id, record.id, work.actor.user_id, plan, manifest
+        work.connection,
+        work.app.dispatch,
+        record.organization_id,
+        record.id,
+        work.actor.user_id,
+        plan,
+        manifest,
+        version=record.version,
+        origin=work.origin(),
     )
     if accepted is None:
         raise Conflict("The instance was changed by another request. Retry.")

@@ -1,7 +1,7 @@
 """Jobs of an instance: lists, detail, cancellation, resumption (conformance.md, "Beyond the reference")."""
 
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,11 +10,11 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
-from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus, Plan, read_plan
+from launchbay.model.job import JobStatus, Plan, Wait, read_plan, read_waits
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, StartedJob, accept, may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as store
@@ -31,6 +31,9 @@ class JobDetails(msgspec.Struct, frozen=True):
     view: JobView
     plan: Plan
     redactor: Redactor
+    manifest: CompiledManifest | None  # of the job's version; None if it no longer compiles
+    waits: Sequence[Wait] = ()
+    usual_ms: int | None = None  # the median of the last successful runs of the workflow
 
     def results(self) -> dict[str, Any]:
         """Return what a command that has succeeded returned, by name, with secrets masked."""
@@ -82,9 +85,24 @@ async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float
         if view is None:
             raise await _not_found(work, instance_id, job_id)
         await work.lookup.instance(instance_id, Permission.READ)
-    plan = read_plan(view.plan)
+        plan = read_plan(view.plan)
+        manifest = None
+        with suppress(InvalidManifest, Conflict):
+            manifest = await work.manifest(view.application_id, plan.manifest_version or view.version)
+        waits = None
+        if view.status == JobStatus.EXECUTING:
+            waits = await store.get_waits(work.connection, job_id=job_id)
+        usual_ms = await store.get_usual_duration_ms(
+            work.connection,
+            instance_id=instance_id,
+            application_id=view.application_id,
+            workflow=view.name,
+            instances=limits.USUAL_INSTANCES,
+            runs=limits.USUAL_RUNS,
+        )
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
-    return JobDetails(view, plan, Redactor(known))
+    found = [] if waits is None else read_waits(waits, ctx.app.clock.now())
+    return JobDetails(view, plan, Redactor(known), manifest, found, usual_ms)
 
 
 async def _wait_for_end(ctx: Context, instance_id: str, job_id: str, wait_s: float) -> None:
@@ -158,6 +176,8 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
             ctx.actor.user_id,
             resumed,
             manifest,
+            version=locked.version,
+            origin=work.origin(),
             here=False,  # its history, which a claim reads, is written below
         )
         assert resumed_id is not None, "the instance is locked and idle"

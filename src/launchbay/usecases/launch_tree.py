@@ -333,7 +333,7 @@ def write_launch(
         components=components_text(root),
         destroy_after_ms=destroy_after_ms,
         labels=msgspec.json.encode(labels).decode(),
-        **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest),
+        **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest, root.version, work.origin()),
     )
     write_children(work, root, environment, view)
     write_links(work, root.walk())

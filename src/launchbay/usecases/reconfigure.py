@@ -80,7 +80,15 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
             raise _busy()
         dispatch, user_id = ctx.app.dispatch, ctx.actor.user_id
         job_id = await accept(
-            work.connection, dispatch, record.organization_id, record.id, user_id, plan, root.manifest
+            work.connection,
+            dispatch,
+            record.organization_id,
+            record.id,
+            user_id,
+            plan,
+            root.manifest,
+            version=root.version,
+            origin=work.origin(),
         )
         if job_id is None:
             raise _busy()

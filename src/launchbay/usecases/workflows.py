@@ -65,7 +65,7 @@ async def schedule_workflow(
     *,
     force: bool = False,
 ) -> str | StartedJob:
-    """Schedule a workflow after `interval` milliseconds; return the schedule's id, or the job that 0 began.
+    """Schedule a workflow after `interval` ms; return its id, or the job that 0 began.
 
     The instances that use one are checked now, and again when its destruction is due.
     """
@@ -297,7 +297,15 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
     if plan.kind != "destroy":  # which is what makes room
         await work.admit_job(record.organization_id)
     accepted = await accept(
-        work.connection, work.app.dispatch, record.organization_id, record.id, work.actor.user_id, plan, manifest
+        work.connection,
+        work.app.dispatch,
+        record.organization_id,
+        record.id,
+        work.actor.user_id,
+        plan,
+        manifest,
+        version=record.version,
+        origin=work.origin(),
     )
     if accepted is None:
         raise _busy()

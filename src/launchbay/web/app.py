@@ -43,6 +43,7 @@ from launchbay.web.responses import (
     JSONStream,
     RawJSONResponse,
     Response,
+    TextStream,
     response_of,
     until_disconnect,
     write_events,
@@ -72,7 +73,7 @@ async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Reque
 
     async def work() -> Answer:
         response = response_of(await endpoint.handler(call))
-        assert not isinstance(response, JSONStream | EventStreamResponse), "a stream can't be stored"
+        assert not isinstance(response, JSONStream | TextStream | EventStreamResponse), "a stream can't be stored"
         media_type, data = responses.encode_buffered(response)
         assert media_type == JSON, f"{endpoint.operation_id} returns {media_type}"
         return Answer(data, response.headers)
@@ -158,7 +159,7 @@ class Dispatcher:
             response = await self._respond(scope, headers, body_reader, endpoint, path)
             await body_reader.discard()
             begin_turn = _begin_nothing
-            if isinstance(response, JSONStream) and "tenant" in state:
+            if isinstance(response, JSONStream | TextStream) and "tenant" in state:
                 state.pop("end_turn")()
                 begin_turn = partial(self._chunk_turns.begin, state["tenant"], CHUNK_TURN_S)
             if isinstance(response, EventStreamResponse):
@@ -272,8 +273,15 @@ async def _begin_nothing() -> Callable[[], None]:
 
 
 async def _write(
-    response: BufferedResponse | JSONStream, method: str, receive: Receive, send: Send, begin_turn: BeginTurn
+    response: BufferedResponse | JSONStream | TextStream,
+    method: str,
+    receive: Receive,
+    send: Send,
+    begin_turn: BeginTurn,
 ) -> None:
+    if isinstance(response, TextStream):
+        await _write_text(response, method, receive, send, begin_turn)
+        return
     if not isinstance(response, JSONStream):
         media_type, data = responses.encode_buffered(response)
         status = response.status if isinstance(response, HTMLResponse) else 200
@@ -318,6 +326,34 @@ async def _write_stream(
         await send({"type": "http.response.body", "body": b"]"})
     finally:
         gone.cancel()
+
+
+async def _write_text(response: TextStream, method: str, receive: Receive, send: Send, begin_turn: BeginTurn) -> None:
+    """Send a text as it comes. Until the first chunk, an error is an answer."""
+    chunks = aiter(response.chunks)
+    gone = asyncio.create_task(until_disconnect(receive))
+    try:
+        chunk = await _next_text(chunks, begin_turn)
+        head = _encoded(response.media_type, None, response.headers)
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        while chunk is not None and method != "HEAD":
+            if gone.done():
+                raise ClientDisconnect
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            chunk = await _next_text(chunks, begin_turn)
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        if hasattr(chunks, "aclose"):
+            await chunks.aclose()
+
+
+async def _next_text(chunks: AsyncIterator[bytes], begin_turn: BeginTurn) -> bytes | None:
+    end_turn = await begin_turn()
+    try:
+        return await anext(chunks, None)
+    finally:
+        end_turn()
 
 
 async def _next_filled(chunks: AsyncIterator[Sequence[Any]], begin_turn: BeginTurn) -> bytes:

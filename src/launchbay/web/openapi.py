@@ -11,7 +11,7 @@ from launchbay import __version__
 from launchbay.web.html import page
 from launchbay.web.problems import ErrorBody
 from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
-from launchbay.web.responses import EVENTS, HTML, HTMLResponse, RawJSONResponse, Response
+from launchbay.web.responses import EVENTS, HTML, NDJSON, HTMLResponse, RawJSONResponse, Response
 from launchbay.web.routing import Endpoint, Returns, Routes, is_id_parameter
 
 # Decision 0031 explains why the page at `/docs` needs no scripts.
@@ -133,6 +133,12 @@ _HEADERS_OF_STATUS: dict[int, dict[str, Schema]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "example": 'Basic realm="Launchbay"'}},
     429: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
     503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
+}
+# Without types for lines and events: tools compare them with each line or event, not with the whole text.
+_OTHER_FORMS: dict[str, Schema] = {
+    NDJSON: {"schema": {"description": "A line of JSON for each item."}},
+    EVENTS: {"schema": {"description": "Server-sent events; each one's data is JSON."}},
+    "text/plain; charset=utf-8": {"schema": {"type": "string"}},
 }
 _JOB: Schema = {
     "Location": {"schema": {"type": "string"}, "description": "The path of the job that the request began or queued."},
@@ -293,7 +299,8 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     if returns.example is not None:
         content["example"] = returns.example
     headers = {**_REQUEST_ID, **_JOB} if endpoint.starts_job else _REQUEST_ID
-    return {"description": returns.description, "headers": headers, "content": {returns.media_type: content}}
+    contents = {returns.media_type: content, **{kind: _OTHER_FORMS.get(kind, {}) for kind in returns.also}}
+    return {"description": returns.description, "headers": headers, "content": contents}
 
 
 def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:

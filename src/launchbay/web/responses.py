@@ -22,6 +22,7 @@ from launchbay.web.requests import JSON, YAML, Request
 
 HTML = "text/html; charset=utf-8"
 EVENTS = "text/event-stream"
+NDJSON = "application/x-ndjson"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 Headers = tuple[tuple[str, str], ...]
 
@@ -47,6 +48,14 @@ class JSONStream(msgspec.Struct, frozen=True):
     """
 
     chunks: AsyncIterator[Sequence[Any]]
+    headers: Headers = ()
+
+
+class TextStream(msgspec.Struct, frozen=True):
+    """Text that is streamed in constant memory, as `JSONStream` streams a list."""
+
+    chunks: AsyncIterator[bytes]
+    media_type: str
     headers: Headers = ()
 
 
@@ -86,7 +95,7 @@ class EmptyResponse(msgspec.Struct, frozen=True):
 
 
 BufferedResponse = JSONResponse | RawJSONResponse | YAMLResponse | HTMLResponse | PlainTextResponse | EmptyResponse
-Response = BufferedResponse | JSONStream | EventStreamResponse
+Response = BufferedResponse | JSONStream | TextStream | EventStreamResponse
 
 _encoder = msgspec.json.Encoder()
 

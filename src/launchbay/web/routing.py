@@ -41,6 +41,7 @@ class Returns:
     example: Any = None
     media_type: str = JSON
     type: Any = None
+    also: tuple[str, ...] = ()  # other media types that the client can ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from launchbay.usecases.browsing import (
     read_log_tail,
 )
 from launchbay.usecases.environments import list_environments, list_offers
-from launchbay.usecases.events import read_log, watch_instance
+from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
@@ -375,9 +375,7 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                     if sent.get(name) != text:
                         sent[name] = text
                         yield _event(name, text)
-                async for rows in read_log(
-                    request.ctx, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
-                ):
+                async for rows in read_log(request.ctx, instance_id, LogFilter(), after=line, limit=_LINES_AT_ONCE):
                     if rows:
                         line = rows[-1].id
                         yield _event("log", request.render_fragment("log_lines.html", lines=rows))

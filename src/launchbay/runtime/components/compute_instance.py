@@ -92,7 +92,7 @@ async def _exec(machines: ComponentMachines, machine: Machine, arguments: Mappin
     except ValueError as error:
         raise ActionFailed(f"Argument 'timeout': {error}", retryable=False) from None
     line = _text(arguments, "command")
-    with LiveLog(machines.context.log, machines.job.deps.clock) as live:
+    with LiveLog(lambda level, text, _: machines.context.log(level, text), machines.job.deps.clock) as live:
         command = RemoteCommand(line=line, timeout_s=timeout_s, sink=live.for_host(machine.host))
         result = await machines.run(machine, command)
     return {"stdOut": result.stdout, "stdErr": result.stderr, "exitCode": result.exit_code}

@@ -65,12 +65,27 @@ DELETE FROM event_watches WHERE seen_at < now() - %(seconds)s * interval '1 seco
 
 -- name: list_log_lines
 -- Fewer than `count` once their bytes are reached, but at least one if there is one.
-SELECT id, at, level, job_id, step, text FROM (
+SELECT id, at, level, job_id, step, text, attempt, coalesce(stream, 'system') AS stream FROM (
     SELECT *, sum(octet_length(text)) OVER (ORDER BY id) - octet_length(text) AS bytes_before FROM (
-        SELECT id, at, level, job_id, step, text FROM log_lines
+        SELECT id, at, level, job_id, step, text, attempt, stream FROM log_lines
         WHERE instance_id = %(instance_id)s AND id > %(after)s
           AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)
+          AND (%(component)s::text IS NULL OR starts_with(regexp_replace(step, '^.*>', ''), %(component)s || '#'))
+          AND level <> ALL (%(hidden)s::text[])
+          AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
         ORDER BY id LIMIT %(count)s
     ) AS next
 ) AS found
 WHERE bytes_before < %(bytes)s ORDER BY id;
+
+-- name: find_log_tail
+-- The first of the newest lines, so many; null if there is none.
+SELECT min(id) FROM (
+    SELECT id FROM log_lines
+    WHERE instance_id = %(instance_id)s AND id > %(after)s
+          AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)
+          AND (%(component)s::text IS NULL OR starts_with(regexp_replace(step, '^.*>', ''), %(component)s || '#'))
+          AND level <> ALL (%(hidden)s::text[])
+          AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
+    ORDER BY id DESC LIMIT %(count)s
+) AS newest;

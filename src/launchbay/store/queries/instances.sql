@@ -143,7 +143,7 @@ ORDER BY family.level, family.id LIMIT %(count)s;
 
 -- name: list_log_tail
 -- The newest lines of an instance's log, or of one job's, the newest first.
-SELECT id, at, level, job_id, step, text FROM log_lines
+SELECT id, at, level, job_id, step, text, attempt, coalesce(stream, 'system') AS stream FROM log_lines
 WHERE instance_id = %(instance_id)s AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s)
 ORDER BY id DESC LIMIT %(count)s;
 

@@ -3,14 +3,14 @@
 -- expiry uses the clock of the database, by which schedules fire.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
-                           job_id, parameters, parameter_origins, components, environment_view, destroy_at, labels)
+                           job_id, jobs_begun, parameters, parameter_origins, components, environment_view, destroy_at, labels)
     VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
-            %(name)s, %(owner_id)s, %(status)s, %(job_id)s, %(parameters)s, %(parameter_origins)s, %(components)s,
+            %(name)s, %(owner_id)s, %(status)s, %(job_id)s, 1, %(parameters)s, %(parameter_origins)s, %(components)s,
             %(environment_view)s, now() + %(destroy_after_ms)s::bigint * interval '1 millisecond', %(labels)s::jsonb)
     RETURNING id, job_id, owner_id, destroy_at
 ), job AS (
-    INSERT INTO jobs (id, instance_id, organization_id, name, owner_id, status, plan, steps, worker_id, fence)
-    SELECT job_id, id, %(organization_id)s, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
+    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence)
+    SELECT job_id, id, %(organization_id)s, 1, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
            CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
     FROM instance
     RETURNING id
@@ -25,12 +25,12 @@ SELECT id FROM job;
 -- name: accept_work
 -- A job on an instance that has none under way and still is in the status that the plan was made for. No row: it lost.
 WITH claimed AS (
-    UPDATE instances SET job_id = %(job_id)s, status = %(status)s
+    UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
-    RETURNING id, organization_id
+    RETURNING id, organization_id, jobs_begun
 ), job AS (
-    INSERT INTO jobs (id, instance_id, organization_id, name, owner_id, status, plan, steps, worker_id, fence)
-    SELECT %(job_id)s, id, organization_id, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
+    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence)
+    SELECT %(job_id)s, id, organization_id, jobs_begun, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
            CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
     FROM claimed
     RETURNING id
@@ -70,7 +70,8 @@ WITH held AS (
       AND launchbay_plan_version(plan) <= %(plan_version)s
       AND (SELECT state_version FROM instances WHERE instances.id = jobs.instance_id) <= %(state_version)s
     RETURNING id, instance_id, fence, plan, steps, parent_job_id, cancel_requested,
-              extract(epoch FROM started_at - created_at)::float8 AS waited_s
+              extract(epoch FROM started_at - created_at)::float8 AS waited_s, number,
+              extract(epoch FROM now() - started_at)::float8 AS ran_s
 ), started AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
     WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
@@ -80,7 +81,7 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
        instances.return_values, instances.fed_signals, instances.before,
        (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links,
-       claimed.waited_s, claimed.cancel_requested
+       claimed.waited_s, claimed.cancel_requested, claimed.number, claimed.ran_s
 FROM claimed JOIN instances ON instances.id = claimed.instance_id
 WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
 
@@ -102,7 +103,7 @@ WITH held AS (
 )
 SELECT id, launchbay_write_journal(id, instance_id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
-           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s)
+           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s)
 FROM held;
 
 -- name: end
@@ -138,7 +139,7 @@ WITH held AS (
 )
 SELECT freed.work_waiting, CASE WHEN %(has_journal)s THEN launchbay_write_journal(%(job_id)s, freed.id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
-           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s) END AS written,
+           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s) END AS written,
        CASE WHEN %(has_follow_up)s THEN launchbay_follow_up(freed.id, freed.owner_id, %(parent_job_id)s, %(signals_changed)s,
            %(next_kinds)s, %(next_components)s, %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s) END AS followed
 FROM freed;
@@ -168,12 +169,12 @@ WHERE jobs.status = 'Executing';
 WITH outer_job AS (
     SELECT id FROM jobs WHERE id = %(parent_job_id)s AND fence = %(parent_fence)s AND status = 'Executing' FOR SHARE
 ), claimed AS (
-    UPDATE instances SET job_id = %(job_id)s, status = %(status)s
+    UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s AND EXISTS (SELECT FROM outer_job)
-    RETURNING id, owner_id
+    RETURNING id, owner_id, jobs_begun
 )
-INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, parent_job_id)
-SELECT %(job_id)s, id, %(name)s, owner_id, %(job_status)s, %(plan)s, %(steps)s, %(parent_job_id)s FROM claimed
+INSERT INTO jobs (id, instance_id, number, name, owner_id, status, plan, steps, parent_job_id)
+SELECT %(job_id)s, id, jobs_begun, %(name)s, owner_id, %(job_status)s, %(plan)s, %(steps)s, %(parent_job_id)s FROM claimed
 RETURNING id;
 
 -- name: get_child_outcome
@@ -293,7 +294,7 @@ SELECT coalesce(json_agg(json_build_array(
     floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
     CASE WHEN status = 'Executing' THEN (
         SELECT json_agg(json_build_array(path, status, launchbay_percent(status, percent, started_at, ends_at))) FROM steps WHERE job_id = found.id
-    ) END
+    ) END, number
 ) ORDER BY created_at DESC, id DESC), '[]')::text
 FROM (
     SELECT *, sum(octet_length(steps)) OVER (ORDER BY created_at DESC, id DESC) - octet_length(steps) AS bytes_before FROM (
@@ -316,15 +317,72 @@ SELECT jobs.id, jobs.instance_id, jobs.name, jobs.status, jobs.owner_id, jobs.er
     SELECT coalesce(json_agg(json_build_array(
         path, name, status, launchbay_percent(status, percent, started_at, ends_at), attempt, error_message,
         floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
-        CASE WHEN bytes_so_far <= %(output_bytes)s THEN outputs END, outputs IS NOT NULL
+        CASE WHEN bytes_so_far <= %(output_bytes)s THEN outputs END, outputs IS NOT NULL, failed_attempts
     ) ORDER BY started_at, path), '[]')
     FROM (
         SELECT steps.*, sum(coalesce(octet_length(outputs), 0)) OVER (ORDER BY started_at, path) AS bytes_so_far
         FROM steps WHERE job_id = jobs.id
     ) AS step
-)::text AS journal
-FROM jobs JOIN instances ON instances.id = jobs.instance_id
+)::text AS journal, jobs.number, users.name AS owner, instances.application_id, instances.version, (
+    SELECT coalesce(json_agg(json_build_array(inner_job.id, inner_job.number, inner_job.name, inner_job.status, inner_job.instance_id, target.name)
+                             ORDER BY inner_job.created_at, inner_job.id), '[]')
+    FROM jobs AS inner_job JOIN instances AS target ON target.id = inner_job.instance_id
+    WHERE inner_job.parent_job_id = jobs.id
+)::text AS children, (
+    SELECT json_build_array(outer_job.id, outer_job.number, outer_job.name, outer_job.status, outer_job.instance_id, source.name)
+    FROM jobs AS outer_job JOIN instances AS source ON source.id = outer_job.instance_id
+    WHERE outer_job.id = jobs.parent_job_id
+)::text AS parent
+FROM jobs JOIN instances ON instances.id = jobs.instance_id LEFT JOIN users ON users.id = jobs.owner_id
 WHERE jobs.id = %(job_id)s AND jobs.instance_id = %(instance_id)s;
+
+-- name: get_waits
+-- What a job under way waits for, in the form of `model/job.py`. No row: it has ended.
+SELECT json_build_object(
+    'since', floor(extract(epoch FROM jobs.created_at) * 1000)::bigint,
+    'workers', (SELECT count(*) FROM workers WHERE beat_at > now() - interval '10 seconds'),
+    'queue', (
+        SELECT json_build_array(count(*) FILTER (WHERE ready.number <= own.number), count(*))
+        FROM ready JOIN ready AS own ON own.organization_id = ready.organization_id
+        WHERE own.organization_id = instances.organization_id AND own.job_id = jobs.id AND (own.due_at IS NULL OR own.due_at <= now())
+          AND (ready.due_at IS NULL OR ready.due_at <= now())
+    ),
+    'approvals', (
+        SELECT coalesce(json_agg(json_build_array(text, permission, role, needed, json_array_length(answers::json),
+            floor(extract(epoch FROM created_at) * 1000)::bigint, floor(extract(epoch FROM expires_at) * 1000)::bigint) ORDER BY id), '[]')
+        FROM approvals_shown WHERE job_id = jobs.id AND status = 'pending'
+    ),
+    'jobs', (
+        SELECT coalesce(json_agg(json_build_array(inner_job.id, inner_job.number, inner_job.name, inner_job.instance_id, target.name,
+            floor(extract(epoch FROM inner_job.created_at) * 1000)::bigint) ORDER BY inner_job.created_at), '[]')
+        FROM jobs AS inner_job JOIN instances AS target ON target.id = inner_job.instance_id
+        WHERE inner_job.parent_job_id = jobs.id AND inner_job.status = 'Executing'
+    ),
+    'steps', (
+        SELECT coalesce(json_agg(json_build_array(name, path, attempt, failed_attempts -> -1,
+            floor(extract(epoch FROM steps.started_at) * 1000)::bigint, floor(extract(epoch FROM ends_at) * 1000)::bigint) ORDER BY path), '[]')
+        FROM steps WHERE job_id = jobs.id AND status = 'Executing' AND (failed_attempts IS NOT NULL OR ends_at > now())
+    )
+)::text
+FROM jobs JOIN instances ON instances.id = jobs.instance_id
+WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';
+
+-- name: get_usual_duration_ms
+-- The median of the last successful runs of a workflow, of this instance or the newest ones of the application; null without any.
+SELECT floor(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - started_at)) * 1000)::bigint
+FROM (
+    SELECT run.started_at, run.finished_at
+    FROM (
+        SELECT %(instance_id)s AS id
+        UNION (SELECT id FROM instances WHERE application_id = %(application_id)s ORDER BY id DESC LIMIT %(instances)s)
+    ) AS one
+    CROSS JOIN LATERAL (
+        SELECT started_at, finished_at FROM jobs
+        WHERE jobs.instance_id = one.id AND name = %(workflow)s AND status = 'Succeeded' AND started_at IS NOT NULL
+        ORDER BY created_at DESC LIMIT %(runs)s
+    ) AS run
+    ORDER BY run.finished_at DESC LIMIT %(runs)s
+) AS last;
 
 -- name: sample_load
 -- What only the database knows of the load, from partial indexes: the figures that are watched, at the price of watching.

@@ -63,12 +63,13 @@ class WorkflowDocument(TypedDict):
 
 
 class JobDocument(WorkflowDocument):
-    """A job of the history."""
+    """A job of the history. `number` counts the jobs of the instance."""
 
     id: str
     startedAt: int | None
     finishedAt: int | None
     errorMessage: str | None
+    number: int
 
 
 class ComponentDocument(TypedDict, total=False):
@@ -170,6 +171,7 @@ def job_document(row: JobRow) -> dict[str, Any]:
         "startedAt": row.started_at_ms,
         "finishedAt": row.finished_at_ms,
         "errorMessage": row.error_message,
+        "number": row.number,
     }
 
 

@@ -1,17 +1,18 @@
 """Jobs of an instance (conformance.md, "Beyond the reference")."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.limits import LONGEST_WAIT_S
-from launchbay.model.job import StepStatus, raise_percent
+from launchbay.limits import LIST_LIMIT_MAX, LONGEST_WAIT_S
+from launchbay.model.job import JobStatus, StepStatus, Wait, is_own_step, outer_paths, owner_of, raise_percent
 from launchbay.model.redaction import Redactor
+from launchbay.planning import step_at
 from launchbay.store.instances import JobRow
-from launchbay.store.jobs import StepView
+from launchbay.store.jobs import JobLink, JobView, StepView, read_job_link, read_links
 from launchbay.usecases import jobs
 from launchbay.usecases.jobs import JobDetails
 from launchbay.web.api.instances import JobDocument, job_document
@@ -20,9 +21,12 @@ from launchbay.web.responses import (
     Created,
     JSONResponse,
     Paging,
+    RawJSONResponse,
     Response,
+    encode_buffered,
     job_headers,
     list_of_chunks,
+    next_link,
     optional_ms,
 )
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
@@ -30,10 +34,21 @@ from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 routes = Routes("Jobs", extension=True)
 
 
+class AttemptDetail(msgspec.Struct):
+    """One attempt of a step; `errorMessage` says why it failed."""
+
+    number: int
+    startedAt: int | None
+    finishedAt: int | None
+    errorMessage: str | None
+
+
 class StepDetail(msgspec.Struct, kw_only=True):
     """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch.
 
-    `outputsOmitted` is true if the outputs are too large to show.
+    `component` has the workflow of the step; `phase` and `action` are null if the manifest no longer has the step.
+    `children` are the steps inside it. `notRun` is true if the job ended before the step began. `outputsOmitted` is
+    true if the outputs are too large to show.
     """
 
     path: str
@@ -46,10 +61,59 @@ class StepDetail(msgspec.Struct, kw_only=True):
     outputs: dict[str, Any] | None = None
     outputsOmitted: bool = False
     errorMessage: str | None = None
+    component: str = ""
+    phase: str | None = None
+    action: str | None = None
+    durationMs: int | None = None
+    attempts: list[AttemptDetail] = []
+    children: int = 0
+    notRun: bool = False
+
+
+class JobReference(msgspec.Struct):
+    """A job on another instance."""
+
+    id: str
+    number: int
+    workflow: str
+    status: str
+    instanceId: str
+    instanceName: str
+
+
+class Beginning(msgspec.Struct):
+    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`."""
+
+    kind: str
+    id: str
+    name: str
+
+
+class WaitDetail(msgspec.Struct):
+    """One thing that a job waits for, such as an approval, since when, and what ends it.
+
+    `kind` is `worker`, `approval`, `job`, `retry` or `time`. `position` is the job's place in the queue for a worker;
+    `jobId` and `instanceId` are the job to wait for.
+    """
+
+    kind: str
+    text: str
+    since: int
+    endsWhen: str
+    until: int | None
+    position: int | None
+    jobId: str | None
+    instanceId: str | None
 
 
 class JobDetail(msgspec.Struct, kw_only=True):
-    """A job. `parameters` and `results` are those of a command; `resumes` is the failed job that this one continues."""
+    """A job. `number` counts the jobs of its instance; `workflow` equals `name`.
+
+    `parameters` and `results` are those of a command. `component` is set if the job runs a workflow of one component.
+    `queuedAt` is the time of the request. `resumes` is the failed job that this one continues, and `attempt` counts
+    both. `parent` is the job that runs this one, and `children` are the jobs that this one runs on other instances.
+    `usualDurationMs` is the median of the last successful runs.
+    """
 
     id: str
     instanceId: str
@@ -64,6 +128,18 @@ class JobDetail(msgspec.Struct, kw_only=True):
     results: dict[str, Any]
     resumes: str | None
     steps: list[StepDetail]
+    number: int
+    workflow: str
+    component: str | None
+    beganBy: Beginning
+    queuedAt: int
+    durationMs: int | None
+    percent: int
+    attempt: int
+    parent: JobReference | None
+    children: list[JobReference]
+    waitingFor: list[WaitDetail]
+    usualDurationMs: int | None
 
 
 def job_item(row: JobRow, redactor: Redactor) -> dict[str, Any]:
@@ -80,6 +156,8 @@ def _job_items(rows: Sequence[JobRow], redactor: Redactor) -> list[dict[str, Any
 def job_detail(job: JobDetails) -> JobDetail:
     """Return a job: the planned steps in the manifest's order, each followed by the steps inside it."""
     view, plan, redactor = job.view, job.plan, job.redactor
+    steps = _steps(job)
+    parent = None if view.parent is None else _reference(read_job_link(view.parent))
     return JobDetail(
         id=view.id,
         instanceId=view.instance_id,
@@ -93,8 +171,52 @@ def job_detail(job: JobDetails) -> JobDetail:
         parameters=redactor.value(plan.arguments),
         results=job.results(),
         resumes=plan.resumes[-1] if plan.resumes else None,
-        steps=_steps(job),
+        steps=steps,
+        number=view.number,
+        workflow=view.name,
+        component=plan.component,
+        beganBy=_beginning(job, parent),
+        queuedAt=to_ms(view.created_at),
+        durationMs=_between(optional_ms(view.started_at), optional_ms(view.finished_at)),
+        percent=_percent(view, steps),
+        attempt=len(plan.resumes) + 1,
+        parent=parent,
+        children=[_reference(link) for link in read_links(view.children)],
+        waitingFor=[_wait(wait, redactor) for wait in job.waits],
+        usualDurationMs=job.usual_ms,
     )
+
+
+def _reference(link: JobLink) -> JobReference:
+    return JobReference(link.id, link.number, link.workflow, link.status, link.instance_id, link.instance_name)
+
+
+def _wait(wait: Wait, redactor: Redactor) -> WaitDetail:
+    text = redactor.text(wait.text)
+    return WaitDetail(wait.kind, text, wait.since, wait.ends_when, wait.until, wait.position, wait.job, wait.instance)
+
+
+def _beginning(job: JobDetails, parent: JobReference | None) -> Beginning:
+    view, plan = job.view, job.plan
+    if parent is not None:
+        return Beginning("job", parent.id, f"{parent.workflow} of {parent.instanceName}")
+    if plan.origin is None and plan.kind != "trigger":
+        return Beginning("person", view.owner_id, view.owner or "")
+    if plan.origin is None:  # a job of an earlier version
+        return Beginning("trigger", "", view.owner or "")
+    return Beginning(plan.origin.kind, plan.origin.id, plan.origin.name or view.owner or "")
+
+
+def _between(began: int | None, ended: int | None) -> int | None:
+    return None if began is None or ended is None else ended - began
+
+
+def _percent(view: JobView, steps: Sequence[StepDetail]) -> int:
+    """Return the mean of the job's own steps, and 100 only for success."""
+    if view.status == JobStatus.SUCCEEDED:
+        return 100
+    own = [step.percentComplete for step in steps if is_own_step(step.path)]
+    return min(99, sum(own) // len(own)) if own else 0
 
 
 def _steps(job: JobDetails) -> list[StepDetail]:
@@ -114,7 +236,29 @@ def _steps(job: JobDetails) -> list[StepDetail]:
             own.percentComplete = raise_percent(own.percentComplete, percent)
             group.remove(own)
             group.insert(0, own)
-    return [step for number in sorted(groups) for step in groups[number]]
+    steps = [step for number in sorted(groups) for step in groups[number]]
+    _complete(job, steps)
+    return steps
+
+
+def _complete(job: JobDetails, steps: Sequence[StepDetail]) -> None:
+    """Add what follows from the places of the steps and from the manifest."""
+    by_path = {step.path: step for step in steps}
+    has_ended = job.view.status != JobStatus.EXECUTING
+    for step in steps:
+        step.component = owner_of(step.path)
+        step.notRun = has_ended and step.status == StepStatus.REQUESTED
+        declared = None if job.manifest is None else step_at(job.manifest, step.path)
+        if declared is not None:
+            step.phase, step.action = declared.phase, declared.action
+        outer = _outer_step(step.path, by_path)
+        if outer is not None:
+            by_path[outer].children += 1
+
+
+def _outer_step(path: str, known: Container[str]) -> str | None:
+    """Return the step that a step runs inside, if any."""
+    return next((outer for outer in outer_paths(path) if outer in known), None)
 
 
 def _outermost(path: str, planned: dict[str, int]) -> int:
@@ -127,6 +271,15 @@ def _outermost(path: str, planned: dict[str, int]) -> int:
 
 def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
     outputs = None if view.outputs is None else redactor.value(msgspec.json.decode(view.outputs))
+    error = None if view.error_message is None else redactor.text(view.error_message)
+    # A write that came twice brings an attempt twice.
+    failed = {number: (began, ended, text) for number, began, ended, text, _ in view.failed_attempts or ()}
+    attempts = [
+        AttemptDetail(number, began, ended, redactor.text(text)) for number, (began, ended, text) in failed.items()
+    ]
+    if view.attempt not in failed:
+        last_ended = max((ended for _, ended, _ in failed.values()), default=None)
+        attempts.append(AttemptDetail(view.attempt, last_ended or view.started_at_ms, view.finished_at_ms, error))
     return StepDetail(
         path=view.path,
         name=view.name,
@@ -137,7 +290,9 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
         finishedAt=view.finished_at_ms,
         outputs=outputs,
         outputsOmitted=view.has_outputs and view.outputs is None,
-        errorMessage=None if view.error_message is None else redactor.text(view.error_message),
+        errorMessage=error,
+        durationMs=_between(view.started_at_ms, view.finished_at_ms),
+        attempts=attempts,
     )
 
 
@@ -185,6 +340,44 @@ async def read_job(request: Request[None, JobQuery]) -> JobDetail:
     job = await jobs.read_job(request.ctx, path["id"], path["jobId"], wait_s=request.query.wait)
     # Masking secrets in large outputs takes a while; other requests must not wait for it.
     return await asyncio.to_thread(job_detail, job)
+
+
+class StepsQuery(msgspec.Struct, frozen=True):
+    """One level of a job's steps, page by page."""
+
+    parent: Annotated[
+        str | None,
+        msgspec.Meta(description="Only steps directly inside the step with this path. Default: the job's own steps."),
+    ] = None
+    after: Annotated[str | None, msgspec.Meta(description="Only steps after the one with this path.")] = None
+    limit: (
+        Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Maximum number of steps. Default: all.")]
+        | None
+    ) = None
+
+
+@routes.get(
+    "/instances/{id}/jobs/{jobId}/steps",
+    permission="Read",
+    returns=Returns("The steps of one level, in order.", type=list[StepDetail]),
+)
+async def list_job_steps(request: Request[None, StepsQuery]) -> Response:
+    """List the steps of a job, one level at a time."""
+    job = await jobs.read_job(request.ctx, request.path["id"], request.path["jobId"])
+    return await asyncio.to_thread(_level, request, job)
+
+
+def _level(request: Request[None, StepsQuery], job: JobDetails) -> Response:
+    query = request.query
+    steps = _steps(job)
+    by_path = {step.path: step for step in steps}
+    level = [step for step in steps if _outer_step(step.path, by_path) == query.parent]
+    if query.after is not None:
+        place = next((number for number, step in enumerate(level) if step.path == query.after), len(level))
+        level = level[place + 1 :]
+    shown = level[: query.limit]
+    more = next_link(request, shown[-1].path) if len(shown) < len(level) else ()
+    return RawJSONResponse(encode_buffered(JSONResponse(shown))[1], more)
 
 
 @routes.get("/jobs/{jobId}", permission="Read", returns=_SHOWN)

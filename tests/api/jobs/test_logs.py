@@ -1,0 +1,163 @@
+"""The log of a job: what the engine writes about it, its filters, its forms, and following it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.applications import Ledger
+from tests.support.network import answer
+from tests.support.service import Api, accepted, refused
+
+MANIFEST = """
+application:
+  interfaces: {manage: {call: bind(front#manage.call), rest: bind(front#manage.rest)}}
+  components:
+    front:
+      type: workflow.Instance
+      interfaces: {manage: {call: "receive-command(string password => )", rest: "receive-command(=> )"}}
+      configuration:
+        configuration.workflows:
+          launch: {steps: [{prepare: {action: wait, parameters: {delay: "0"}}}]}
+          call:
+            steps: [{ask: {action: restcall, parameters: {retryCount: 1, command: "%s?{$.password}", method: get}}}]
+          rest: {steps: [{sleep: {action: wait, parameters: {delay: 30 sec}}}]}
+    back:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch: {steps: [{warm: {action: wait, parameters: {delay: "0"}}}]}
+"""
+
+
+@pytest.fixture
+async def instance(api: Api, ledger: Ledger) -> str:
+    """An instance whose command `call` has failed, in both of its attempts."""
+    ledger.server.routes["/ask"] = answer(503)
+    instance = await api.running(MANIFEST % ledger.server.url("/ask"))
+    await api.run(instance, "manage.call", password="hush-hush")
+    return instance
+
+
+async def lines(api: Api, instance: str, **query: Any) -> list[Any]:
+    found: list[Any] = accepted(await api.get(f"instances/{instance}/log", **query))
+    return found
+
+
+def texts(found: list[Any]) -> list[str]:
+    return [line["text"].partition(" after ")[0] for line in found]
+
+
+async def test_the_engine_writes_begin_and_end_of_each_step_and_of_the_job(api: Api, instance: str) -> None:
+    found = await lines(api, instance)
+    assert texts(found)[0] == "Job 1, 'launch', started."
+    assert {"Step 'prepare' started.", "Step 'prepare' succeeded", "Job 1, 'launch', succeeded"} <= set(texts(found))
+    call = [line for line in found if line["step"] == "front#call/ask"]
+    assert {(line["component"], line["stream"]) for line in call} == {("front", "system")}
+    told = [(text, line["attempt"]) for text, line in zip(texts(call), call, strict=True) if text.startswith("Step")]
+    assert told == [("Step 'ask' started.", 1), ("Step 'ask' starts again (attempt 2).", 2), ("Step 'ask' failed", 2)]
+    assert found[-1]["text"].endswith("s.")
+    assert texts(found)[-1] == "Job 2, 'manage.call', failed"
+
+
+async def test_filters_choose_lines_by_component_level_text_and_time(api: Api, instance: str) -> None:
+    found = await lines(api, instance)
+    assert await lines(api, instance, component="back") == [line for line in found if line["component"] == "back"]
+    for level, shown in (("error", {"error"}), ("warning", {"warning", "error"})):
+        chosen = await lines(api, instance, level=level)
+        assert chosen == [line for line in found if line["level"] in shown]
+        assert {line["level"] for line in chosen} == shown
+    assert texts(await lines(api, instance, q="STEP 'WARM' STARTED")) == ["Step 'warm' started."]
+    middle = found[len(found) // 2]["at"]
+    assert await lines(api, instance, since=middle) == [line for line in found if line["at"] >= middle]
+    assert await lines(api, instance, until=middle) == [line for line in found if line["at"] < middle]
+    assert await lines(api, instance, tail=3) == found[-3:]
+    assert await lines(api, instance, tail=2, q="'ask'") == [line for line in found if "'ask'" in line["text"]][-2:]
+    assert await lines(api, instance, tail=2, component="back") == await lines(api, instance, component="back")
+    refused(await api.get(f"instances/{instance}/log", level="loud"), 400)
+    refused(await api.get(f"instances/{instance}/log", tail=0), 400)
+
+
+async def test_no_search_finds_a_secret(api: Api, instance: str) -> None:
+    assert not await lines(api, instance, q="hush")
+
+
+async def test_pages_of_chosen_lines_lead_through_all_of_them(api: Api, instance: str) -> None:
+    seen, path = [], f"instances/{instance}/log?limit=2&q=step"
+    while path:
+        page = await api.get(path)
+        seen += accepted(page)
+        path = page.headers.get("link", "").partition(">")[0].removeprefix("</api/1/")
+    assert seen == await lines(api, instance, q="step")
+
+
+async def test_a_log_is_a_list_lines_of_json_or_text(api: Api, instance: str) -> None:
+    found = await lines(api, instance)
+    by_header = await api.client.get(f"instances/{instance}/log", headers={"Accept": "application/x-ndjson"})
+    assert by_header.headers["content-type"] == "application/x-ndjson"
+    assert [json.loads(line) for line in by_header.text.splitlines()] == found
+    text = await api.client.get(f"instances/{instance}/log?component=back", headers={"Accept": "text/plain, */*;q=0.5"})
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    first, _ = text.text.splitlines()
+    assert first[23:] == "Z INFO back#launch/warm: Step 'warm' started."
+    nothing = await api.client.get(f"instances/{instance}/log?q=no+such+text", headers={"Accept": "text/plain"})
+    assert (nothing.status_code, nothing.text) == (200, "")
+
+
+@asynccontextmanager
+async def following(api: Api, instance: str, query: str, **headers: str) -> AsyncIterator[AsyncIterator[list[str]]]:
+    """Follow a log; yields the lines of each event."""
+    path = f"instances/{instance}/log?{query}"
+    async with (
+        asyncio.timeout(20),
+        api.client.stream("GET", path, headers={"Accept": "text/event-stream", **headers}) as response,
+    ):
+        assert response.headers["content-type"] == "text/event-stream"
+
+        async def events() -> AsyncIterator[list[str]]:
+            event: list[str] = []
+            async for line in response.aiter_lines():
+                if line:
+                    event.append(line)
+                elif event and event[0].startswith("event:"):
+                    yield event
+                    event = []
+                else:
+                    event = []
+
+        yield events()
+
+
+async def test_a_followed_log_ends_with_the_job_and_resumes_after_a_line(api: Api, instance: str) -> None:
+    jobs = accepted(await api.get(f"instances/{instance}/jobs"))
+    found = await lines(api, instance, job=jobs[0]["id"])
+    async with following(api, instance, f"job={jobs[0]['id']}") as events:
+        seen = [event async for event in events]
+    assert [json.loads(event[1].removeprefix("data: ")) for event in seen[:-1]] == found
+    assert [event[0] for event in seen] == ["event: log"] * len(found) + ["event: end"]
+    assert seen[-1][1] == 'data: {"status":"Failed"}'
+    middle = seen[len(found) // 2]
+    headers = {"Last-Event-ID": middle[2].removeprefix("id: ")}
+    async with following(api, instance, f"job={jobs[0]['id']}", **headers) as events:
+        assert [event async for event in events] == seen[len(found) // 2 + 1 :]
+
+
+async def test_a_followed_log_brings_lines_as_they_are_written(api: Api, port: int, ledger: Ledger) -> None:
+    instance = await api.running(MANIFEST % ledger.server.url("/ask"))
+    started = await api.post(f"instances/{instance}/manage.rest", {})
+    job = started.headers["launchbay-job"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    authorization = api.client.headers["authorization"]
+    head = f"GET /api/1/instances/{instance}/log?job={job}&tail=1 HTTP/1.1\r\nHost: localhost\r\n"
+    accept = "Accept: text/event-stream\r\n"
+    writer.write(f"{head}{accept}Authorization: {authorization}\r\n\r\n".encode())
+    async with asyncio.timeout(20):
+        await reader.readuntil(b"event: log")
+        accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+        rest = await reader.readuntil(b"event: end")
+    assert b"Cancelled by" in rest
+    assert b"Job 2, 'manage.rest', failed after" in rest
+    writer.close()
