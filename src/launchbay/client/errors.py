@@ -55,7 +55,7 @@ class WaitTimedOut(ClientError):
 
 
 class JobFailed(ClientError):
-    """The awaited job failed. `error_message` is the job's error, `job_id` and `instance_id` say where to look."""
+    """The awaited job failed; `error_message` is the job's error."""
 
     def __init__(self, message: str, instance_id: str, job_id: str, error_message: str | None) -> None:
         super().__init__(message)

@@ -84,7 +84,7 @@ class Job(_Handle):
         self._driver = driver
 
     def wait(self, *, timeout_s: float | None = None) -> JobDetail:
-        """Wait for the end and return the job. Raises JobFailed with its error, and WaitTimedOut."""
+        """Wait for the end and return the job. Raises JobFailed, WaitTimedOut."""
         return self._driver.perform(self._waiting(self._driver.core, timeout_s))
 
     def log(self, *, follow: bool = False) -> Iterator[str]:
@@ -100,7 +100,7 @@ class AsyncJob(_Handle):
         self._driver = driver
 
     async def wait(self, *, timeout_s: float | None = None) -> JobDetail:
-        """Wait for the end and return the job. Raises JobFailed with its error, and WaitTimedOut."""
+        """Wait for the end and return the job. Raises JobFailed, WaitTimedOut."""
         return await self._driver.perform(self._waiting(self._driver.core, timeout_s))
 
     def log(self, *, follow: bool = False) -> AsyncIterator[str]:
@@ -109,7 +109,7 @@ class AsyncJob(_Handle):
 
 
 def starting(core: Core, call: Call[Any]) -> Steps[tuple[str, str]]:
-    """Make a call that begins or queues a job; return the ids of its instance and of the job.
+    """Make a call that begins a job; return the ids of instance and job.
 
     Raises ValueError if the call began none, such as a schedule for later.
     """

@@ -122,7 +122,7 @@ WaitKind = Literal["worker", "approval", "job", "retry", "time"]
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One thing that a job waits for; times are in ms since the Unix epoch.
+    """One thing that a job waits for; times are in ms since the epoch.
 
     `ends_when` says what ends it. `position` is the job's place in the queue, `job` and `instance` are what to wait
     for.

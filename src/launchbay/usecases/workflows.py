@@ -65,7 +65,7 @@ async def schedule_workflow(
     *,
     force: bool = False,
 ) -> str | StartedJob:
-    """Schedule a workflow after `interval` ms; return its id, or the job that 0 began.
+    """Schedule a workflow in `interval` ms; return its id, or the job of 0.
 
     The instances that use one are checked now, and again when its destruction is due.
     """

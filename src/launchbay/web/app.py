@@ -329,7 +329,7 @@ async def _write_stream(
 
 
 async def _write_text(response: TextStream, method: str, receive: Receive, send: Send, begin_turn: BeginTurn) -> None:
-    """Send a text as it comes. Until the first chunk, an error is an answer."""
+    """Send a text as it comes; until the first chunk, errors are answers."""
     chunks = aiter(response.chunks)
     gone = asyncio.create_task(until_disconnect(receive))
     try:

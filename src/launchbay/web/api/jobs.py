@@ -90,7 +90,7 @@ class Beginning(msgspec.Struct):
 
 
 class WaitDetail(msgspec.Struct):
-    """One thing that a job waits for, such as an approval, since when, and what ends it.
+    """One thing that a job waits for, since when, and what ends it.
 
     `kind` is `worker`, `approval`, `job`, `retry` or `time`. `position` is the job's place in the queue for a worker;
     `jobId` and `instanceId` are the job to wait for.
