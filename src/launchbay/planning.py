@@ -28,10 +28,10 @@ from launchbay.manifest.graph import (
     Step,
     Target,
 )
-from launchbay.manifest.scaling import component_at
+from launchbay.manifest.scaling import component_at, template_path
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.instance import InstanceEvent, InstanceStatus, remembered_in, sources, transition
+from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, remembered_in, sources, transition
 from launchbay.model.job import JobStatus, Origin, Plan, step_path, unescaped, workflow_path
 from launchbay.model.types import UNIT, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
@@ -432,6 +432,23 @@ def environment_view(environment: Environment) -> EnvironmentView:
         markers=[marker["name"] for marker in msgspec.json.decode(environment.markers)],
         properties={entry["name"]: entry["value"] for entry in offered},
     )
+
+
+def components_document(manifest: CompiledManifest, links: Mapping[str, Link]) -> str:
+    """Return the components of an instance as the API shows them (reference §2).
+
+    A workflow manifest has none. Submodules inside of Scalers appear member by member, as linked.
+    """
+    if not manifest.is_component_manifest:
+        return "[]"
+    shown: list[dict[str, str]] = []
+    for path, component in manifest.components.items():
+        is_scaled = component.scaler is not None and component.type == SUBMODULE
+        for each in [linked for linked in links if template_path(linked) == path] if is_scaled else [path]:
+            link = links.get(each)
+            is_instance = link is not None and link.is_instance
+            shown.append({"name": each, "instanceId": link.instance_id} if link and is_instance else {"name": each})
+    return msgspec.json.encode(shown).decode()
 
 
 CACHED_MANIFESTS = 256  # a compiled manifest of 500 lines takes about 1 MB

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -399,6 +399,12 @@ class NoOthers:
 
     async def cancel_abandoned(self, parent: JobRun) -> None:
         """There are no jobs of others."""
+
+    async def add_members(self, parent: JobRun, paths: Sequence[str]) -> None:
+        raise WorkflowFailed("there are no instances.")
+
+    async def show_members(self, parent: JobRun) -> None:
+        """There are no instances to show."""
 
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:
         return []

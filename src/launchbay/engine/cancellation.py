@@ -7,7 +7,7 @@ What still waits when nothing makes progress is interrupted.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -161,6 +161,12 @@ class _CancellingInstances:
 
     async def cancel_abandoned(self, parent: JobRun) -> None:
         await self._linked_instances.cancel_abandoned(parent)
+
+    async def add_members(self, parent: JobRun, paths: Sequence[str]) -> None:
+        """Do nothing: no member will be launched."""
+
+    async def show_members(self, parent: JobRun) -> None:
+        await self._linked_instances.show_members(parent)
 
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:
         return await self._linked_instances.orphaned_instances(parent)

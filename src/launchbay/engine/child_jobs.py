@@ -8,7 +8,7 @@ the place in its plan. A parent that is repeated after a crash finds the child j
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Fenced, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.scaling import template_path
 from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
 from launchbay.model.job import JobStatus, Origin, Plan, passed_path
@@ -31,6 +32,7 @@ from launchbay.planning import (
     RECONFIGURE,
     CompiledManifests,
     accepting_event,
+    components_document,
     job_columns,
     plan_call,
     plan_passed,
@@ -38,7 +40,7 @@ from launchbay.planning import (
 from launchbay.runtime.commands import refuse_deadlock, replay_passed
 from launchbay.runtime.contract import Caller, JobRun, LinkedInstance
 from launchbay.runtime.slot import leaving, slot_released, staying
-from launchbay.store import jobs
+from launchbay.store import instances, jobs
 from launchbay.store.database import Database
 from launchbay.store.jobs import ChildOutcomeRow, TargetRow
 
@@ -95,6 +97,52 @@ class ChildJobs:
             return False
         is_second_chance = parent.plan.kind == "reconfigure" and (not is_up or target.status == InstanceStatus.FAILED)
         return target.is_to_reconfigure or is_second_chance
+
+    async def add_members(self, parent: JobRun, paths: Sequence[str]) -> None:
+        for path in paths:
+            link = parent.links.get(path)
+            if link is None or (await self._target(link.instance_id)).status == InstanceStatus.DESTROYED:
+                parent.links[path] = await retry_while_unavailable(partial(self._add_member, parent, path))
+
+    async def _add_member(self, parent: JobRun, path: str) -> Link:
+        """Copy what another member is linked to, with everything inside of it. Raises WorkflowFailed, Fenced."""
+        async with self._database.transaction() as connection:
+            if not await jobs.is_held(connection, job_id=parent.claimed_id or parent.job_id, fence=parent.fence):
+                raise Fenced("Another worker has taken the job over.")
+            likes = [each for each in parent.links if template_path(each) == template_path(path)]
+            for like in (parent.links[each] for each in sorted(likes, key=parent.state.is_launched, reverse=True)):
+                if like.kind is not LinkKind.OWN:
+                    await instances.replace_link(
+                        connection,
+                        instance_id=parent.instance_id,
+                        component=path,
+                        target_id=like.instance_id,
+                        kind=like.kind,
+                    )
+                    return like
+                copied = await instances.copy_submodule(
+                    connection,
+                    source_id=like.instance_id,
+                    prefix=parent.job_id[:8],
+                    salt=f"{parent.job_id}\n{path}",
+                    parent_id=parent.instance_id,
+                    component=path,
+                )
+                if copied is not None:
+                    return Link(copied, LinkKind.OWN)
+        raise WorkflowFailed(
+            f"can't add {path!r} by a command: no member has had a submodule yet. Configure the quantity instead."
+        )
+
+    async def show_members(self, parent: JobRun) -> None:
+        present = {
+            path: link
+            for path, link in parent.links.items()
+            if path in parent.manifest.components or path == template_path(path)
+        }
+        components = components_document(parent.graph.compiled, present)
+        shown = instances.show_components
+        await run_until_available(self._database, shown, instance_id=parent.instance_id, components=components)
 
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:
         listed = jobs.list_orphaned_instances

@@ -9,6 +9,7 @@ from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.bindings import provided_needs, unbound_requirements
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import LOCATOR, SERVICE, SUBMODULE, CompiledManifest
+from launchbay.manifest.scaling import scaled
 from launchbay.manifest.services import Shape, required_providers, service_shape, unmet_needs
 from launchbay.manifest.v1 import inner_name
 from launchbay.manifest_tests.suite import Services
@@ -65,9 +66,10 @@ class Fixtures:
             prefix = f"Submodule {where}: " if module_path else ""
             raise BadRequest(*(f"{prefix}{message}" for message in error.messages), code=error.code) from error
         tree = LaunchTree(module_path, manifest, parameters)
-        for path, component in manifest.components.items():
+        members, values = scaled(manifest, configuration, lambda _, configured: configured)
+        for path, component in members.components.items():
             if component.type == SUBMODULE:
-                configured = configuration.get(path, {})
+                configured = values.get(path, {})
                 inner = self._application(configured, ".".join((*module_path, path)))
                 named = {inner_name(inner, key): value for key, value in configured.items()}
                 given = {key: value for key, value in named.items() if key in inner.parameters}

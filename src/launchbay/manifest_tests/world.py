@@ -5,7 +5,7 @@ when an act advances the time.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from launchbay.engine.ending import InstanceSnapshot, PendingRun, follow_ups
 from launchbay.errors import BadRequest, LaunchbayError, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.configuration import Configured, configure
-from launchbay.manifest.scaling import component_at, scaled
+from launchbay.manifest.scaling import component_at, scaled, template_path
 from launchbay.manifest.v1 import outer_names
 from launchbay.manifest_tests.launch_tree import Fixtures, LaunchTree, ModulePath
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, status_after_job, transition
@@ -107,6 +107,9 @@ class Simulation:
                     self.change(self.instances[former.instance_id], child)
             else:
                 links[path] = Link(self.create(child).id, LinkKind.OWN)
+        for path, link in instance.links.items():  # members that a command has added
+            if template_path(path) in {template_path(each) for each in tree.children}:
+                links.setdefault(path, link)
         instance.tree, instance.links = tree, links
 
     async def run(self, instance: LiveInstance, plan: Plan, caller: Caller | None = None) -> Mapping[str, Any]:
@@ -323,6 +326,17 @@ class SimulatedInstances:
 
     async def cancel_abandoned(self, parent: JobRun) -> None:
         """Do nothing: a call ends together with its caller."""
+
+    async def add_members(self, parent: JobRun, paths: Sequence[str]) -> None:
+        for path in paths:
+            like = next((each for each in parent.links if template_path(each) == template_path(path)), None)
+            if like is None:
+                raise WorkflowFailed(f"can't add {path!r} by a command: no member has had a submodule yet.")
+            tree = self._live(parent.links[like]).tree
+            parent.links[path] = Link(self._world.create(tree).id, LinkKind.OWN)
+
+    async def show_members(self, parent: JobRun) -> None:
+        """Do nothing: tests show links."""
 
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:  # noqa: ARG002 - contract
         """Return none: tests don't lose instances."""

@@ -5,7 +5,7 @@ The engine implements them on PostgreSQL, tests and `launchbay test` in memory: 
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -200,6 +200,15 @@ class LinkedInstances(Protocol):
     async def cancel_abandoned(self, parent: "JobRun") -> None:
         """End the child jobs that the parent no longer waits for."""
 
+    async def add_members(self, parent: "JobRun", paths: Sequence[str]) -> None:
+        """Create and link submodules for new members of a Scaler, like those of others.
+
+        Raises WorkflowFailed if no other member has ever had one.
+        """
+
+    async def show_members(self, parent: "JobRun") -> None:
+        """Show the submodules of the present members among the instance's components."""
+
     async def orphaned_instances(self, parent: "JobRun") -> list[Link]:
         """Return own instances that no component links to, and that should have been destroyed."""
 
@@ -374,7 +383,7 @@ class JobRun:
     linked_instances: LinkedInstances
     fence: int = 0  # of the claim; another worker's is higher
     claimed_id: str | None = None  # the claimed job, if this one is only replayed by it
-    links: Mapping[str, Link] = field(default_factory=dict)  # by component path
+    links: MutableMapping[str, Link] = field(default_factory=dict)  # by component path
     # What the parent instance provides for the application's needs: `interface.pin` → peer → value.
     parent_signals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)

@@ -296,7 +296,7 @@ def _stages(changes: list[ComponentChange]) -> _Stages:
 
 async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> list[str]:
     """Destroy removed components, as they were configured, and forget them; return the failures."""
-    former = replace(job, graph=Graph(before.manifest, before.configuration), links=before.links)
+    former = replace(job, graph=Graph(before.manifest, before.configuration), links=dict(before.links))
     failures: list[str] = []
     for change in stops:
         component = before.manifest.components[change.path]

@@ -15,7 +15,7 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.bindings import provided_needs, unbound_requirements
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import SCALER, SERVICE, SUBMODULE, CompiledManifest
+from launchbay.manifest.graph import SERVICE, CompiledManifest
 from launchbay.manifest.scaling import component_at
 from launchbay.manifest.services import (
     OfferedPin,
@@ -222,19 +222,12 @@ def validate_runnable(node: LaunchNode, view: EnvironmentView, runnable: Collect
 
 
 def unsupported_components(manifest: CompiledManifest, runnable: Collection[str]) -> list[str]:
-    """Return a sentence for each component of a type that nothing here runs, or not where it stands."""
-    problems = [
+    """Return a sentence for each component of a type that nothing here runs."""
+    return [
         f"Component {path!r}: components of type {component.type!r} are not supported."
         for path, component in manifest.components.items()
         if component.type not in runnable
     ]
-    problems += [
-        f"Component {path!r} stands for another instance, which is not supported inside the {SCALER} "
-        f"{component.scaler!r}."
-        for path, component in manifest.components.items()
-        if component.scaler is not None and component.type == SUBMODULE
-    ]
-    return problems
 
 
 async def bind_services(work: Work, environment: Environment, root: LaunchNode) -> UnmetServices:

@@ -12,6 +12,7 @@ from launchbay import limits
 from launchbay.errors import BadRequest
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
+from launchbay.manifest.scaling import template_path
 from launchbay.model.labels import read_labels
 from launchbay.store.applications import Revision
 
@@ -193,11 +194,15 @@ def for_components(
     """Return the requests by component path.
 
     A submodule's id is its component's path (`references.monitor-child`), or the last part of it where that is clear.
-    Raises BadRequest for an id that names no submodule, or several.
+    That of a Scaler's template is for all members, and `group.child[1]` for one. Raises BadRequest for an id that names
+    no submodule, or several.
     """
     paths = [path for path, component in manifest.components.items() if component.type == SUBMODULE]
     found: dict[str, SubmoduleRequest] = {}
     for name, request in requests.items():
+        if template_path(name) != name and template_path(name) in paths:
+            found[name] = request
+            continue
         fitting = [path for path in paths if path == name] or [
             path for path in paths if path.rpartition(".")[2] == name
         ]

@@ -17,11 +17,12 @@ from launchbay.ids import new_id
 from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component
+from launchbay.manifest.scaling import scaled, template_path
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_link
+from launchbay.model.instance import InstanceStatus, Link, LinkKind, Scale, effective_scale, read_link, scales_in
 from launchbay.model.types import PinKind
-from launchbay.planning import StartedJob, job_columns, plan_launch
+from launchbay.planning import StartedJob, components_document, job_columns, plan_launch
 from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import Environment
@@ -105,14 +106,19 @@ class TreePlanner:
         *,
         as_recorded: bool,
     ) -> None:
-        configuration = configure(node.manifest, node.parameters)
         where = "/".join(("submodules", *node.path))
         asked = for_components(node.manifest, requests, where)
         given = for_components(node.manifest, explicit, where)
-        for path, component in node.manifest.components.items():
+        scales = await self._scales(node)
+        manifest, configuration = scaled(
+            node.manifest,
+            configure(node.manifest, node.parameters),
+            lambda path, configured: effective_scale(scales.get(path), configured).quantity,
+        )
+        for path, component in manifest.components.items():
             if component.type != SUBMODULE:
                 continue
-            request = asked.get(path, SubmoduleRequest())
+            request = asked.get(path) or asked.get(template_path(path), SubmoduleRequest())
             if request.revision_id is not None and request.revision_id in self._shared:
                 node.links[path] = Link(self._shared[request.revision_id], LinkKind.SHARED)
                 continue
@@ -124,7 +130,7 @@ class TreePlanner:
             if stays is not None and is_open and await self._remains_shared(node, path, configured):
                 node.links[path] = stays
                 continue
-            own = given.get(path, SubmoduleRequest())
+            own = given.get(path) or given.get(template_path(path), SubmoduleRequest())
             child, inside = await self._child(node, component, configured, request, own.parameters, above)
             node.children[path] = child
             node.links[path] = Link(child.instance_id, LinkKind.OWN)
@@ -133,6 +139,13 @@ class TreePlanner:
             explicit_inside = read_submodules(own.submodules, "/".join(("submodules", *child.path)))
             around = above | {child.application_id}
             await self._plan_node(child, inside, explicit_inside, around, as_recorded=recorded)
+
+    async def _scales(self, node: LaunchNode) -> Mapping[str, Scale]:
+        """Return how far the Scalers of an instance are that stays, by their paths."""
+        if node.former is None or not any(component.scaler for component in node.manifest.components.values()):
+            return {}
+        standing = await instances.get_status(self._work.connection, instance_id=node.instance_id)
+        return {} if standing is None else scales_in(standing.state)
 
     async def _remains_shared(self, node: LaunchNode, path: str, configured: Mapping[str, Any]) -> bool:
         """Return whether a component keeps its shared instance: another locator replaces it (§7)."""
@@ -240,7 +253,7 @@ class TreePlanner:
 
         `manifest` is the submodule's, and the names are its API's.
         """
-        pins = node.manifest.configuration_pins.get(component.path, {})
+        pins = node.manifest.configuration_pins.get(template_path(component.path), {})
         mapped = {inner_name(manifest, key): pin.parameter for key, pin in pins.items() if pin.parameter is not None}
         asked = {inner_name(manifest, name): value for name, value in request.parameters.items()}
         for name in asked:
@@ -378,12 +391,4 @@ def write_links(work: Work, nodes: Iterable[LaunchNode]) -> None:
 
 
 def components_text(node: LaunchNode) -> str:
-    """Return the instance's components as the API shows them; none for manifests without components (reference §2)."""
-    if not node.manifest.is_component_manifest:
-        return "[]"
-    return msgspec.json.encode([_component(node, path) for path in node.manifest.components]).decode()
-
-
-def _component(node: LaunchNode, path: str) -> dict[str, str]:
-    link = node.links.get(path)
-    return {"name": path, "instanceId": link.instance_id} if link is not None and link.is_instance else {"name": path}
+    return components_document(node.manifest, node.links)

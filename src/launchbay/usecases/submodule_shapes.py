@@ -17,6 +17,7 @@ from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_SUBMODULES, SUBMODULE_LEVELS
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest
+from launchbay.manifest.scaling import template_path
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.instance import LinkKind
 from launchbay.store import applications, instances
@@ -58,7 +59,9 @@ async def _inside(
             continue
         own = msgspec.json.decode(row.parameters or "{}")
         inner = await work.manifest(row.application_id, row.version)
-        from_outside = {inner_name(inner, key): value for key, value in configured.get(row.component, {}).items()}
+        from_outside = {
+            inner_name(inner, key): value for key, value in configured.get(template_path(row.component), {}).items()
+        }
         parts = {
             "revisionId": row.revision_id,
             "manifestVersion": row.version,

@@ -9,7 +9,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.errors import WorkflowFailed
-from launchbay.manifest.graph import SCALER, Component
+from launchbay.manifest.graph import SCALER, SUBMODULE, Component
 from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, members, minimum_quantity, scalers, template_path
 from launchbay.model.types import INT
 from launchbay.model.values import CoercionError, coerce
@@ -47,6 +47,8 @@ class Scaler:
             await wait_for_launch(job, job.component(path), call)
         await _shrink(job, component, wanted)
         await _grow(job, component, wanted)
+        if any(template_path(path) != path for path in job.links):
+            await job.linked_instances.show_members(job)
         return {}
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
@@ -108,4 +110,7 @@ async def _grow(job: JobRun, component: Component, wanted: int) -> None:
             f"can't launch {', '.join(retired)} again in the job that destroyed it. Scale out in a new job."
         )
     if missing:
+        children = [path for path in missing if job.component(path).type == SUBMODULE]
+        if children:
+            await job.linked_instances.add_members(job, children)
         await launch(job, missing)

@@ -67,6 +67,54 @@ INSERT INTO instance_links (instance_id, component, target_id, kind, binding)
 SELECT link.*
 FROM unnest(%(instance_ids)s::text[], %(components)s::text[], %(targets)s::text[], %(kinds)s::text[], %(bindings)s::text[]) AS link;
 
+-- name: replace_link
+INSERT INTO instance_links (instance_id, component, target_id, kind)
+VALUES (%(instance_id)s, %(component)s, %(target_id)s, %(kind)s)
+ON CONFLICT (instance_id, component) DO UPDATE SET target_id = excluded.target_id, kind = excluded.kind;
+
+-- name: copy_submodule
+-- A submodule's instance like another one, with those inside of it. New IDs come from the salt, so that a repetition has the same.
+-- Names and the IDs in the list of components follow. Returns the ID of the copy; no row if the other one is gone.
+WITH RECURSIVE family AS (
+    SELECT id, parent_id, 0 AS depth FROM instances WHERE id = %(source_id)s
+    UNION ALL
+    SELECT child.id, child.parent_id, family.depth + 1
+    FROM family JOIN instance_links link ON link.instance_id = family.id AND link.kind = 'own'
+    JOIN instances child ON child.id = link.target_id
+), fresh AS (
+    SELECT id AS old_id, %(prefix)s::text || substr(md5(%(salt)s::text || id), 1, 16) AS id, parent_id AS old_parent, depth FROM family
+), copied AS (
+    INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
+                           parameters, parameter_origins, components, environment_view, parent_id)
+    SELECT fresh.id, organization_id, application_id, environment_id, revision_id, version,
+           CASE WHEN fresh.depth = 0 THEN regexp_replace(name, '[^.]*$', '') || regexp_replace(%(component)s::text, '^.*[.]', '')
+                ELSE name END,
+           owner_id, 'Requested', parameters, parameter_origins,
+           coalesce((SELECT json_agg(CASE WHEN inner_one.id IS NULL THEN part
+                                          ELSE json_build_object('name', part ->> 'name', 'instanceId', inner_one.id) END
+                                     ORDER BY place)
+                     FROM json_array_elements(components::json) WITH ORDINALITY AS parts (part, place)
+                     LEFT JOIN fresh AS inner_one ON inner_one.old_id = part ->> 'instanceId')::text, '[]'),
+           environment_view, CASE WHEN fresh.depth = 0 THEN %(parent_id)s ELSE outer_one.id END
+    FROM fresh JOIN instances ON instances.id = fresh.old_id LEFT JOIN fresh AS outer_one ON outer_one.old_id = fresh.old_parent
+    ORDER BY fresh.depth
+    ON CONFLICT (id) DO NOTHING
+), linked AS (
+    INSERT INTO instance_links (instance_id, component, target_id, kind, binding)
+    SELECT fresh.id, link.component, coalesce(inner_one.id, link.target_id), link.kind, link.binding
+    FROM fresh JOIN instance_links link ON link.instance_id = fresh.old_id
+    LEFT JOIN fresh AS inner_one ON inner_one.old_id = link.target_id AND link.kind = 'own'
+    ON CONFLICT (instance_id, component) DO NOTHING
+), placed AS (
+    INSERT INTO instance_links (instance_id, component, target_id, kind)
+    SELECT %(parent_id)s, %(component)s, id, 'own' FROM fresh WHERE depth = 0
+    ON CONFLICT (instance_id, component) DO UPDATE SET target_id = excluded.target_id, kind = excluded.kind
+)
+SELECT id FROM fresh WHERE depth = 0;
+
+-- name: show_components
+UPDATE instances SET components = %(components)s WHERE id = %(instance_id)s AND components <> %(components)s;
+
 -- name: list_shared_catalogs
 -- The parameters of the shared-instances catalogs of an environment.
 SELECT services.parameters
