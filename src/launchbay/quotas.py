@@ -347,11 +347,13 @@ class _Caller:
 class Turns:
     """Lets the requests of organizations begin in turn. The order within an organization stays.
 
-    `alone` requests may be under way of an organization that is alone: in `among`, by default in these turns.
+    `alone` requests may be under way of an organization that is alone: in `among`, by default in these turns. With
+    `rests_alone`, one that floods has one under way and rests even then.
     """
 
-    def __init__(self, alone: int = ALONE, among: "Turns | None" = None) -> None:
+    def __init__(self, alone: int = ALONE, among: "Turns | None" = None, *, rests_alone: bool = False) -> None:
         self._alone = alone
+        self._rests_alone = rests_alone
         self._among = among or self
         self._callers: dict[str, _Caller] = {}
         self._pruned_at_s = 0.0
@@ -404,17 +406,17 @@ class Turns:
                 admitted.set_result(None)
 
     def _most(self, caller: _Caller) -> int:
+        if self._is_flooding(caller):
+            return 1
         others = self._others(caller)
-        if not others:
-            return self._alone
-        return 1 if self._is_flooding(caller) else max(1, min(self._alone, TOGETHER) // (1 + others))
+        return max(1, min(self._alone, TOGETHER) // (1 + others)) if others else self._alone
 
     def _is_flooding(self, caller: _Caller) -> bool:
         """Return whether an organization keeps others waiting.
 
         It has one request under way then, and rests after each as long as it took.
         """
-        return len(caller.waiting) > TOGETHER and self._others(caller) > 0
+        return len(caller.waiting) > TOGETHER and (self._rests_alone or self._others(caller) > 0)
 
     def _others(self, caller: _Caller) -> int:
         """Return how many other organizations send requests."""

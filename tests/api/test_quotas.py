@@ -1,6 +1,7 @@
 """Quotas of organizations: what is refused, when, and what the operator may change (decision 0098)."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,8 @@ from click.testing import CliRunner
 
 from launchbay.cli.main import main
 from launchbay.engine.journal import LogQuota
-from launchbay.quotas import StoredBytes
+from launchbay.quotas import CHUNKS_ALONE, StoredBytes
+from launchbay.web.api import jobs
 from tests.support.databases import Databases
 from tests.support.manifests import PAUSING, WORKFLOWS
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
@@ -170,6 +172,27 @@ async def test_requests_of_an_organization_are_bounded_and_those_of_others_are_n
         assert "20 requests per second" in refused(answer, 429, "TooManyRequests")
         assert answer.headers["retry-after"] == "1"
         accepted(await outsider.get(f"organizations/{organization}"))
+
+
+async def test_requests_that_compute_for_long_are_few_at_a_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = await api.launch(await api.application(QUIET))
+    job = (await api.settled(instance))["workflowHistory"][0]["id"]
+    under_way: list[str] = []
+    most: list[int] = []
+    real = jobs.job_detail
+
+    def noted(*arguments: Any) -> Any:
+        under_way.append("one")
+        most.append(len(under_way))
+        time.sleep(0.05)
+        under_way.pop()
+        return real(*arguments)
+
+    monkeypatch.setattr(jobs, "job_detail", noted)
+    answers = await asyncio.gather(*(api.get(f"instances/{instance}/jobs/{job}") for _ in range(12)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len(most) == 12
+    assert max(most) == CHUNKS_ALONE
 
 
 async def test_the_operator_sets_a_quota_of_one_organization(databases: Databases) -> None:

@@ -138,7 +138,7 @@ class Dispatcher:
         self._authenticator = authenticator
         self._services = services
         self._turns = turns
-        self._chunk_turns = Turns(CHUNKS_ALONE, self._turns)
+        self._chunk_turns = Turns(CHUNKS_ALONE, self._turns, rests_alone=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request; every exception becomes a response here."""
@@ -183,6 +183,11 @@ class Dispatcher:
             if (end_turn := state.pop("end_turn", None)) is not None:
                 end_turn()
 
+    async def _begin_turn(self, tenant: str, endpoint: Endpoint) -> Callable[[], None]:
+        if endpoint.computes:
+            return await self._chunk_turns.begin(tenant, CHUNK_TURN_S)
+        return await self._turns.begin(tenant, rest=REST_AFTER_JOB if endpoint.starts_job else REST)
+
     async def _hold_back(self, scope: Scope) -> None:
         """Let whoever has no valid credentials wait, before the refusal."""
         end_turn = await self._turns.begin(f"refused {address_block(_address(scope))}")
@@ -210,9 +215,7 @@ class Dispatcher:
                 if organization_id is not None:
                     self._services.app.quotas.count_request(organization_id)
                 tenant = scope["state"]["tenant"] = organization_id or caller.user_id
-                scope["state"]["end_turn"] = await self._turns.begin(
-                    tenant, rest=REST_AFTER_JOB if endpoint.starts_job else REST
-                )
+                scope["state"]["end_turn"] = await self._begin_turn(tenant, endpoint)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None

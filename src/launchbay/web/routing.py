@@ -63,6 +63,7 @@ class Endpoint:
     extension: bool = False  # not in the established API reference
     idempotency_key: bool = False  # accepts Idempotency-Key ("Wire" 8)
     starts_job: bool = False  # waits for its turn while jobs queue for their start; the response names the job
+    computes: bool = False  # may take long, and hardly waits: two of an organization at a time
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
     unlimited: bool = False  # no rate limits: for monitoring
 
@@ -114,6 +115,7 @@ class Options(TypedDict, total=False):
     extension: bool
     idempotency_key: bool
     starts_job: bool
+    computes: bool
     field_errors: bool
     unlimited: bool
 

@@ -59,6 +59,7 @@ class ImportedOrganization(msgspec.Struct):
     permission="ManageUsers for all users and ManageRoles for all roles",
     returns=Returns("The archive. `holes` lists what is missing.", _ARCHIVE),
     statuses=(400,),
+    computes=True,
 )
 async def export_organization(request: Request[None, None]) -> Archive:
     """Export an organization as one document, without secrets and instances."""
@@ -74,6 +75,7 @@ async def export_organization(request: Request[None, None]) -> Archive:
         {"id": EXAMPLE_ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
     ),
     idempotency_key=True,
+    computes=True,
 )
 async def import_organization(request: Request[ArchiveImport, None]) -> ImportedOrganization:
     """Create an organization from an archive, all of it or nothing. The caller becomes its administrator."""

@@ -306,6 +306,7 @@ class ResumeBody(msgspec.Struct):
     "/instances/{id}/jobs",
     permission="Read",
     returns=Returns("The jobs, newest first, with a summary of their planned steps.", type=list[JobDocument]),
+    computes=True,
 )
 async def list_jobs(request: Request[None, Paging]) -> Response:
     """List the jobs of an instance."""
@@ -333,7 +334,7 @@ class JobQuery(msgspec.Struct, frozen=True):
 _SHOWN = Returns("The job; its planned steps in order, each followed by the steps inside it.")
 
 
-@routes.get("/instances/{id}/jobs/{jobId}", permission="Read", returns=_SHOWN)
+@routes.get("/instances/{id}/jobs/{jobId}", permission="Read", returns=_SHOWN, computes=True)
 async def read_job(request: Request[None, JobQuery]) -> JobDetail:
     """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked."""
     path = request.path
@@ -360,6 +361,7 @@ class StepsQuery(msgspec.Struct, frozen=True):
     "/instances/{id}/jobs/{jobId}/steps",
     permission="Read",
     returns=Returns("The steps of one level, in order.", type=list[StepDetail]),
+    computes=True,
 )
 async def list_job_steps(request: Request[None, StepsQuery]) -> Response:
     """List the steps of a job, one level at a time."""
@@ -380,7 +382,7 @@ def _level(request: Request[None, StepsQuery], job: JobDetails) -> Response:
     return RawJSONResponse(encode_buffered(JSONResponse(shown))[1], more)
 
 
-@routes.get("/jobs/{jobId}", permission="Read", returns=_SHOWN)
+@routes.get("/jobs/{jobId}", permission="Read", returns=_SHOWN, computes=True)
 async def find_job(request: Request[None, JobQuery]) -> JobDetail:
     """Show a job by its ID alone, with all its steps. With wait, respond when it has ended."""
     job = await jobs.find_job(request.ctx, request.path["jobId"], wait_s=request.query.wait)
