@@ -1,8 +1,8 @@
 """A psycopg connection with a short way for the product's statements (decision 0093).
 
 psycopg's cursors cost several times what PostgreSQL needs for a one-row query. `run` sends a statement with libpq's own
-functions, which psycopg offers, and keeps its reader registered with the event loop. Everything else, such as LISTEN,
-streams and savepoints, goes psycopg's ordinary way. The two can alternate.
+functions, which psycopg offers, and keeps its reader registered with the event loop. Everything else, such as LISTEN
+and savepoints, goes psycopg's ordinary way. The two can alternate.
 
 A transaction begins with its first statement, in the same round trip. `defer` leaves a statement to the next round
 trip, which is that of the commit at the latest. A transaction that consists of deferred statements needs no BEGIN and

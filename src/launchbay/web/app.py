@@ -302,7 +302,7 @@ async def _write(
         else:
             await _write_stream(chunks, response.headers, receive, send, begin_turn)
     finally:
-        # The iterator may hold a database cursor: release it now, not at garbage collection.
+        # The iterator may be in the middle of a chunk: end it now, not at garbage collection.
         if hasattr(chunks, "aclose"):
             await chunks.aclose()
 
