@@ -312,13 +312,19 @@ class Redactor:
         return _AUTHORIZATION.sub(rf"\1\2{REDACTED}", text)
 
     def leaves(self, texts: Sequence[str]) -> bool:
-        """Return whether there is certainly nothing to redact in these texts. It takes much less time than `text`."""
+        """Return whether there is certainly nothing to redact in these texts.
+
+        It takes much less time than `text`.
+        """
         joined = "\n".join(texts)
         return not self._known and TOKEN_PREFIX not in joined and _has_no_form_of_a_secret(joined)
 
 
 def _has_no_form_of_a_secret(text: str) -> bool:
-    """Return whether no pattern below can match: most texts have none of these parts, and a search for them is fast."""
+    """Return whether no pattern of `Redactor.text` can match.
+
+    Most texts have none of these parts, and a search for them is fast.
+    """
     lowered = text.lower()
     return not any(part in lowered for part in _IN_SECRETS)
 
