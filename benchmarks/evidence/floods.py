@@ -46,9 +46,9 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
         " each over one connection. The figures compare it with itself before and after the flood, in the same run: it"
         f" must keep {in_order[0]['least_rate']:.0%} of its rates, and its p99 must stay below"
         f" {in_order[0]['most_p99']:g} times the quiet one.",
-        "The machine has two cores, which other work used too: short measurements differ by a factor of two. Each server"
-        " process lets organizations take turns for itself, so with two the flood has all of the one that the neighbor"
-        " doesn't use, and both processes share the two cores.",
+        "The machine has two cores, which other work used too: short measurements differ by a factor of two. Each"
+        " server process lets organizations take turns for itself, so with two the flood has all of the one that the"
+        " neighbor doesn't use, and both processes share the two cores.",
         "`LAUNCHBAY_EVIDENCE=docs/evidence/data/floods pytest -m load tests/abuse` measures again.",
         *parts,
     )
