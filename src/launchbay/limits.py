@@ -63,6 +63,7 @@ LIST_CHUNK_ROWS = 2_000
 LOG_CHUNK_LINES = 500
 LIST_CHUNK_BYTES = 128 * KIB  # of texts in one chunk of a list, masked together
 LIST_LIMIT_MAX = 10_000
+LIST_WAITS_FOR_LAUNCHES_S = 2.0  # whose commit could bring an older instance than the newest of the list
 PAGE_ROWS = 100  # of a list that always has pages, by default
 PAGE_ROWS_MAX = 1_000
 FILTER_VALUES = 100  # of one filter of a list

@@ -172,6 +172,23 @@ class StatusRow(NamedTuple):
     parameters: str
 
 
+class NewestRow(NamedTuple):
+    """The newest instance, and the transactions that may bring older ones."""
+
+    newest: str
+    making: list[str]
+
+
+class MakingRow(NamedTuple):
+    """A transaction that makes instances. `began_at` is None if another database user began it."""
+
+    id: str
+    began_at: datetime | None
+
+
+announce_new = _sql.change("announce_new")
+get_newest = _sql.row("get_newest", NewestRow)
+list_making = _sql.rows("list_making", MakingRow)
 list_by_application = _sql.rows("list_by_application", InstanceSummary)
 list_by_environment = _sql.rows("list_by_environment", InstanceSummary)
 list_by_revision = _sql.rows("list_by_revision", InstanceSummary)

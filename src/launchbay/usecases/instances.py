@@ -1,5 +1,6 @@
 """Application instances: lists, detail, user data, deletion (reference §4, Application instances)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
@@ -26,6 +27,9 @@ from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSu
 from launchbay.usecases.context import Context, Work
 
 _BUSY = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING})
+_COMMIT_LOOKS = Backoff(0.002, 0.1)  # at a transaction that is about to commit
+_LONGEST_LAUNCH = timedelta(minutes=5)
+_CLOCKS_DIFFER = timedelta(seconds=2)
 LOOKS = Backoff(0.05, 1.0)  # at an instance whose job another process may run
 
 
@@ -171,13 +175,37 @@ async def list_instances(
     """
     statement, noun = InstanceLists[kind]
     async with ctx.read() as work:
-        await getattr(work.lookup, noun)(of_id, Permission.READ)
+        found = await getattr(work.lookup, noun)(of_id, Permission.READ)
+    until = await _complete_until(ctx, found.organization_id, after)
     lend = ctx.app.database.connection
     async with aclosing(
-        statement.chunks(lend, of_id=of_id, status=status, name=name, after=after, limit=limit)
+        statement.chunks(lend, of_id=of_id, status=status, name=name, after=after, until=until, limit=limit)
     ) as chunks:
         async for chunk in chunks:
             yield chunk
+
+
+async def _complete_until(ctx: Context, organization_id: str, after: str) -> str:
+    """Return the newest ID up to which no instance is still to come, so that `after=` never skips one.
+
+    Transactions commit in another order than they make IDs: waits for those under way. If one takes long, instances
+    that are newer than it are left to the next list.
+    """
+    app = ctx.app
+    async with app.database.connection() as connection:
+        row = await store.get_newest(connection, organization_id=organization_id)
+    making = [store.MakingRow(each, None) for each in row.making] if row.newest > after else []
+    until_s = app.clock.monotonic_s() + limits.LIST_WAITS_FOR_LAUNCHES_S
+    delays = _COMMIT_LOOKS.delays()
+    while making:
+        async with app.database.connection() as connection:
+            making = await store.list_making(connection, making=[each.id for each in making])
+        if making and app.clock.monotonic_s() > until_s:
+            began = min(each.began_at or app.clock.now() - _LONGEST_LAUNCH for each in making)
+            return min(row.newest, f"{int((began - _CLOCKS_DIFFER).timestamp()):08x}")
+        if making:
+            await asyncio.sleep(next(delays))
+    return row.newest
 
 
 NEVER = -1

@@ -72,6 +72,7 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
 
 
 async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> StartedJob:
+    instances.announce_new.later(work.connection)
     planned = await plan_launch_tree(work, application_id, body)
     application, request, root = planned.application, planned.request, planned.root
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))

@@ -60,6 +60,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
     Raises BadRequest for what makes no sense, NotAllowed for a submodule, and Conflict when a job is under way.
     """
     async with ctx.begin() as work:
+        instances.announce_new.later(work.connection)  # a submodule may be new
         asked = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         _refuse_submodule(asked)
         read_configuration_request(body)

@@ -4,7 +4,7 @@
 SELECT instances.id, name, environment_id AS environment, instances.application_id AS application,
        coalesce(instances.revision_id, manifests.revision_id) AS revision, status
 FROM instances JOIN manifests ON manifests.application_id = instances.application_id AND manifests.version = instances.version
-WHERE instances.application_id = %(of_id)s AND instances.id > %(after)s
+WHERE instances.application_id = %(of_id)s AND instances.id > %(after)s AND instances.id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY instances.id LIMIT %(limit)s;
 
@@ -12,7 +12,7 @@ ORDER BY instances.id LIMIT %(limit)s;
 SELECT instances.id, name, environment_id AS environment, instances.application_id AS application,
        coalesce(instances.revision_id, manifests.revision_id) AS revision, status
 FROM instances JOIN manifests ON manifests.application_id = instances.application_id AND manifests.version = instances.version
-WHERE environment_id = %(of_id)s AND instances.id > %(after)s
+WHERE environment_id = %(of_id)s AND instances.id > %(after)s AND instances.id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY instances.id LIMIT %(limit)s;
 
@@ -20,14 +20,32 @@ ORDER BY instances.id LIMIT %(limit)s;
 -- In two parts, each of which has its index.
 SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status
 FROM instances
-WHERE revision_id = %(of_id)s AND id > %(after)s
+WHERE revision_id = %(of_id)s AND id > %(after)s AND id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 UNION ALL
 SELECT instances.id, name, environment_id, instances.application_id, manifests.revision_id, status
 FROM manifests JOIN instances ON instances.application_id = manifests.application_id AND instances.version = manifests.version
-WHERE manifests.revision_id = %(of_id)s AND instances.revision_id IS NULL AND instances.id > %(after)s
+WHERE manifests.revision_id = %(of_id)s AND instances.revision_id IS NULL AND instances.id > %(after)s AND instances.id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
+
+-- name: announce_new
+-- Whoever makes an instance holds this from before its id is made until the commit, so that lists know what is on its way.
+SELECT pg_advisory_xact_lock_shared(4011229);
+
+-- name: get_newest
+-- The newest instance of an organization, and the transactions that may still bring older ones. Those that begin later can't: their
+-- ids are newer. (PostgreSQL reads its locks after it has taken the snapshot.)
+SELECT coalesce((SELECT id FROM instances WHERE organization_id = %(organization_id)s ORDER BY id DESC LIMIT 1), '') AS newest,
+       ARRAY(SELECT virtualtransaction FROM pg_locks
+             WHERE locktype = 'advisory' AND classid = 0 AND objid = 4011229 AND objsubid = 1
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS making;
+
+-- name: list_making
+-- Which of these transactions are still under way, and when they began.
+SELECT pg_locks.virtualtransaction AS id, xact_start AS began_at
+FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND classid = 0 AND objid = 4011229 AND objsubid = 1 AND virtualtransaction = ANY (%(making)s::text[]);
 
 -- name: set_user_data
 UPDATE instances SET user_data = %(user_data)s WHERE id = %(instance_id)s;

@@ -1,0 +1,108 @@
+"""Lists of instances while launches are about to commit: `after=` never skips one (conformance.md, "Wire" 9)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from launchbay import limits
+from tests.support.applications import environment
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, running_api
+
+
+@asynccontextmanager
+async def held(api: Api, application: str) -> AsyncIterator[None]:
+    """Keep launches of the application from committing."""
+    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+        await other.execute("SELECT FROM applications WHERE id = %s FOR UPDATE", [application])
+        yield
+
+
+async def wait_for_lock(api: Api) -> None:
+    """Wait until a statement waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with asyncio.timeout(20), api.database.connection() as connection:
+        while await (await connection.execute(waiting)).fetchone() == (0,):
+            await asyncio.sleep(0.01)
+
+
+async def listed(api: Api, path: str, **query: Any) -> list[str]:
+    return [row["id"] for row in accepted(await api.get(path, **query))]
+
+
+async def test_a_poller_at_another_server_skips_no_instance_whose_launch_commits_late(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url) as here, running_api(url) as there:
+        where = await environment(here)
+        slow, quick = await here.application(), await here.application()
+        path = f"environments/{where}/instances"
+        seen: list[str] = []
+        async with held(here, slow):
+            late = asyncio.create_task(here.launch(slow, environmentId=where))
+            await wait_for_lock(here)
+            early = await there.launch(quick, environmentId=where)
+            poll = asyncio.create_task(listed(there, path))
+            await asyncio.sleep(0.2)  # long enough for a list that doesn't wait
+        first = await late
+        assert first < early, "its id was made before"
+        seen += await poll
+        async with asyncio.timeout(20):
+            while len(seen) < 2:
+                seen += await listed(there, path, after=max(seen, default="0" * 24))
+        assert seen == [first, early]
+    databases.drop(url)
+
+
+async def test_a_launch_that_hangs_delays_lists_for_a_while_and_newer_instances_until_its_end(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LIST_WAITS_FOR_LAUNCHES_S", 0.1)
+    url = databases.create()
+    async with running_api(url) as here, running_api(url) as there:
+        where = await environment(here)
+        slow, quick = await here.application(), await here.application()
+        path = f"environments/{where}/instances"
+        async with held(here, slow):
+            late = asyncio.create_task(here.launch(slow, environmentId=where))
+            await wait_for_lock(here)
+            early = await there.launch(quick, environmentId=where)
+            assert await listed(there, path) == []
+            assert await listed(there, f"applications/{quick}/instances", limit=5) == []
+        assert await listed(there, path) == [await late, early]
+    databases.drop(url)
+
+
+async def test_who_has_seen_the_newest_waits_for_nothing(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url) as api:
+        application = await api.application()
+        instance = await api.launch(application)
+        async with held(api, application):
+            late = asyncio.create_task(api.launch(application))
+            await wait_for_lock(api)
+            async with asyncio.timeout(limits.LIST_WAITS_FOR_LAUNCHES_S):
+                assert await listed(api, f"applications/{application}/instances", after=instance) == []
+        assert await listed(api, f"applications/{application}/instances", after=instance) == [await late]
+    databases.drop(url)
+
+
+async def test_many_launches_at_two_servers_are_all_seen_once_and_in_order(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as here, running_api(url, engine=False) as there:
+        application = await here.application()
+        path = f"applications/{application}/instances"
+
+        async def launch(api: Api) -> list[str]:
+            return [await api.launch(application) for _ in range(15)]
+
+        launching = asyncio.gather(*(launch(api) for api in (here, there, here, there)))
+        seen: list[str] = []
+        while not launching.done() or len(seen) < 60:
+            seen += await listed(there, path, after=seen[-1] if seen else "0" * 24)
+        made = [each for part in await launching for each in part]
+        assert seen == sorted(made)
+    databases.drop(url)
