@@ -10,7 +10,7 @@ _ID = re.compile(r"[0-9a-f]{24}")
 
 
 class _Times:
-    """The times of new IDs in a process: each is greater than the one before."""
+    """The times of new IDs in a process, each greater than the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -834,7 +834,7 @@ class Operations:
     def reschedule_workflow(
         self, instance_id: str, workflow: str, *, interval: int | str, parameters: Mapping[str, Any] | None = None
     ) -> Call[types.Scheduled]:
-        """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule. Permission:
+        """Reschedule a workflow, by schedule ID or workflow name. Interval 0 cancels the schedule. Permission:
         ScheduleInstanceWorkflow; EditInstance for destroy.
         """
 

@@ -52,7 +52,7 @@ def configure(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str,
 
 
 def effective_parameters(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value of each parameter, in the type of the first pin that it is bound to.
+    """Return the value of each parameter, in the type of its first pin.
 
     These are the given values and the manifest's defaults. Values that don't fit the manifest stay as they are.
     """

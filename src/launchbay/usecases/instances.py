@@ -186,14 +186,15 @@ async def list_instances(
 
 
 async def _complete_until(ctx: Context, organization_id: str, after: str) -> str:
-    """Return the newest ID up to which no instance is still to come, so that `after=` never skips one.
+    """Return the newest ID up to which no instance is still to come.
 
-    Transactions commit in another order than they make IDs: waits for those under way. If one takes long, instances
-    that are newer than it are left to the next list.
+    So `after=` never skips one. Transactions commit in another order than they make IDs: waits for those under way. If
+    one takes long, instances that are newer than it are left to the next list.
     """
     app = ctx.app
     async with app.database.connection() as connection:
         row = await store.get_newest(connection, organization_id=organization_id)
+    assert row is not None, "it has no condition"
     making = [store.MakingRow(each, None) for each in row.making] if row.newest > after else []
     until_s = app.clock.monotonic_s() + limits.LIST_WAITS_FOR_LAUNCHES_S
     delays = _COMMIT_LOOKS.delays()

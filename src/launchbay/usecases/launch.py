@@ -124,7 +124,7 @@ async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, A
 def _root(
     application: Application, request: LaunchRequest, given: LaunchRequest, version: int, manifest: CompiledManifest
 ) -> LaunchNode:
-    """Return the root of a launch. `request` has what `given` leaves open from its revision."""
+    """Return the root. `request` is `given`, completed by its revision."""
     instance_id = new_id()
     return LaunchNode(
         instance_id=instance_id,

@@ -108,7 +108,7 @@ async def schedule_workflow(request: Request[ScheduleBody, RunQuery]) -> Respons
     returns=Returns("The ID of the schedule; an empty object if it was cancelled.", {"id": EXAMPLE_ID}, type=Scheduled),
 )
 async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
-    """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule.
+    """Reschedule a workflow, by schedule ID or workflow name. Interval 0 cancels the schedule.
 
     A schedule of the manifest stays cancelled until you launch or reconfigure the instance, or reschedule it.
     """
