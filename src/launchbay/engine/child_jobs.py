@@ -105,7 +105,7 @@ class ChildJobs:
                 parent.links[path] = await retry_while_unavailable(partial(self._add_member, parent, path))
 
     async def _add_member(self, parent: JobRun, path: str) -> Link:
-        """Copy what another member is linked to, with everything inside of it. Raises WorkflowFailed, Fenced."""
+        """Copy what another member is linked to, at all levels. Raises WorkflowFailed, Fenced."""
         async with self._database.transaction() as connection:
             if not await jobs.is_held(connection, job_id=parent.claimed_id or parent.job_id, fence=parent.fence):
                 raise Fenced("Another worker has taken the job over.")

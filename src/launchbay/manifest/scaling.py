@@ -74,7 +74,7 @@ def member_number(path: str, scaler: str) -> int | None:
 
 
 def members(manifest: CompiledManifest, scaler: str, numbers: Container[int]) -> list[str]:
-    """Return the paths of these members of a Scaler in an expanded manifest, in launch order."""
+    """Return the paths of these members in an expanded manifest, in launch order."""
     return [path for path in manifest.order if member_number(path, scaler) in numbers]
 
 
