@@ -14,6 +14,7 @@ import pytest
 from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
+from launchbay.usecases.organizations import Change, list_changes
 from launchbay.web.endpoints import ENDPOINTS
 from tests.support.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Stage, generate_token_with_second_factor
 from tests.support.databases import Databases
@@ -142,12 +143,17 @@ async def test_an_entry_says_who_what_when_from_where_and_how_it_was_before_and_
     assert len(entry.pop("id")) == 24
     assert entry.pop("at") > 1_700_000_000_000
     assert entry == {
-        "actor": {"id": me["id"], "email": EMAIL, "method": "basic"},
+        "actor": {"id": me["id"], "email": EMAIL, "method": "basic", "name": me["name"]},
         "address": "127.0.0.1",
         "operation": "update_role",
         "object": f"/roles/{role}",
         "before": {"name": name, "permissions": ""},
         "after": {"name": "renamed", "permissions": "- Read: [/*]"},
+        "names": {role: "renamed"},
+        "changes": [
+            {"field": "name", "before": name, "after": "renamed"},
+            {"field": "permissions", "before": "", "after": "- Read: [/*]"},
+        ],
     }
 
 
@@ -201,6 +207,55 @@ async def test_entries_come_in_pages_oldest_first_and_none_is_missed(stage: Stag
     assert await entries(stage.api, stage.api.organization, after="f" * 24) == []
     for query in ({"limit": "0"}, {"limit": "x"}, {"after": "x"}):
         refused(await stage.api.get(f"organizations/{stage.api.organization}/audit", **query), 400)
+
+
+async def test_entries_come_newest_first_in_pages_too(stage: Stage) -> None:
+    who = await person(stage.api, "Administrator")
+    application = accepted(await who.post(f"{stage.organization}/applications", {"name": fresh_name("app")}))["id"]
+    for number in range(4):
+        accepted(await who.put(f"applications/{application}", {"name": fresh_name(f"app-{number}")}))
+    oldest_first = await entries(stage.api, stage.api.organization, object=application)
+    for about in (application, f"/applications/{application}"):
+        path: str | None = f"organizations/{stage.api.organization}/audit?sort=-at&limit=2&object={about}"
+        found: list[dict[str, Any]] = []
+        while path is not None:
+            response = await stage.api.client.get(path)
+            found += accepted(response)
+            path = response.links["next"]["url"].partition("/api/1/")[2] if "next" in response.links else None
+        assert found == oldest_first[::-1]
+
+
+async def test_entries_are_found_by_action_and_time(stage: Stage) -> None:
+    who = await person(stage.api, "Administrator")
+    application = accepted(await who.post(f"{stage.organization}/applications", {"name": fresh_name("app")}))["id"]
+    accepted(await who.put(f"applications/{application}", {"name": fresh_name("app")}))
+    accepted(await who.delete(f"applications/{application}"))
+    log = stage.api.organization
+    all_of_it = await entries(stage.api, log, object=application)
+    assert [entry["operation"] for entry in all_of_it] == [
+        "create_application",
+        "rename_application",
+        "delete_application",
+    ]
+    chosen = await entries(stage.api, log, object=application, action="delete_application,create_application")
+    assert chosen == [all_of_it[0], all_of_it[2]]
+    assert await entries(stage.api, log, object=application, action="run_workflow") == []
+    first, *_, last = (entry["at"] for entry in all_of_it)
+    assert await entries(stage.api, log, object=application, since=last + 1) == []
+    assert await entries(stage.api, log, object=application, until=first) == []
+    assert await entries(stage.api, log, object=application, since=first, until=last + 1) == all_of_it
+
+
+def test_changes_name_nested_fields_and_skip_equal_ones() -> None:
+    before = '{"name": "a", "parameters": {"x": 1, "y": 2}, "old": null}'
+    after = '{"name": "a", "parameters": {"x": 1, "y": 3, "z": []}}'
+    assert list_changes(before, after) == [
+        Change("parameters.y", 2, 3),
+        Change("old", None, None),
+        Change("parameters.z", None, []),
+    ]
+    assert list_changes(None, '{"name": "a"}') == [Change("name", None, "a")]
+    assert list_changes(None, None) == []
 
 
 async def test_only_who_may_view_it_sees_the_log_and_nobody_sees_another_organizations(stage: Stage) -> None:

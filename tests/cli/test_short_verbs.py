@@ -153,3 +153,15 @@ def test_instances_are_listed_newest_first(cli: Shell, ferry: str, ship: str) ->
     newest = cli.good("launch", ferry).strip()
     assert [each["id"] for each in cli.document("instance", "list", "--application", ferry)] == [newest, ship]
     assert [each["id"] for each in cli.document("instance", "list", "--limit", "1")] == [newest]
+
+
+def test_the_audit_log_begins_with_the_newest_and_shows_names_and_changes(cli: Shell, ferry: str, ship: str) -> None:
+    cli.good("application", "rename", ferry, f"new {ferry}")
+    table = cli.good("audit", "list", "--limit", "2").splitlines()
+    assert "rename_application" in table[2]
+    assert f"/applications/new {ferry}" in table[2]
+    assert f'name: "{ferry}" → "new {ferry}"' in table[2]
+    assert "launch_application" in table[3]
+    [entry] = cli.document("audit", "list", "--object", ship, "--action", "launch_application", "--since", "1h")
+    assert entry["names"][ship] == ferry
+    assert cli.document("audit", "list", "--object", ship, "--until", "1h") == []

@@ -123,6 +123,7 @@ def _confirm(operation: AnyOperation, given: dict[str, Any]) -> None:
         click.confirm(f"{operation.name.replace('_', ' ').capitalize()} {named}?", abort=True, err=True)
 
 
+_AUDIT_COLUMNS = ("at", "actor.email", "operation", "object", "changes", "address")
 _TOKEN = re.compile(r"lbr_[\w-]+")
 
 
@@ -222,6 +223,23 @@ def _log(connection: Connection, call: Call[Any], options: Mapping[str, Any]) ->
     print_log(connection, call, follow=options["follow"])
 
 
+def _audit(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Show entries with the newest first; a table has names instead of IDs."""
+    query = {"sort": "-at", **{name: value for name, value in call.query.items() if value is not None}}
+    entries = answer(connection, replace(call, query=query))
+    if connection.output == "table":
+        for entry in entries:
+            path = "/".join(entry["names"].get(part, part) for part in entry["object"].split("/"))
+            changes = "; ".join(f"{each['field']}: {_brief(each)}" for each in entry["changes"])
+            entry.update({"object": path, "changes": changes})
+    show(entries, connection.output, _AUDIT_COLUMNS)
+
+
+def _brief(change: Mapping[str, Any]) -> str:
+    before, after = (json.dumps(change[name], ensure_ascii=False) for name in ("before", "after"))
+    return after if change["before"] is None else f"{before} → {after}"
+
+
 def _events(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     for event in connection.client.watch_instance(call.path[0], after=call.query.get("after")):
         if connection.output == "table":
@@ -290,7 +308,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
     "watch_instance": Extension(_events),
     "generate_token": Extension(_create_token),
-    "list_audit_entries": Extension(columns=("at", "actor.email", "operation", "object", "address")),
+    "list_audit_entries": Extension(_audit),
     "list_jobs": Extension(columns=("id", "name", "status", "startedAt", "finishedAt", "errorMessage")),
     "replace_properties": Extension(note=_PROPERTIES),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),

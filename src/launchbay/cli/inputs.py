@@ -120,7 +120,7 @@ def parse_time_ms(text: str) -> int:
 
 
 def parse_past_ms(text: str) -> int:
-    """Parse a time to milliseconds since the Unix epoch: `10m` ago, `2026-12-24T18:00`, or milliseconds."""
+    """Parse a past time to milliseconds since the epoch: `10m` ago, or `2026-12-24T18:00`."""
     stripped = text.strip()
     if stripped.isdecimal():
         return int(stripped)
@@ -244,9 +244,9 @@ _FORMS = {
     "expires_in": _Form(
         parse_duration_ms, "Destroy the instance after this time: 90s, 1h30m, 2d or never.", "DURATION"
     ),
+    "since": _Form(parse_past_ms, "Only from this time on: 10m (ago), 2d or 2026-12-24T18:00.", "TIME"),
+    "until": _Form(parse_past_ms, "Only before this time: 10m (ago), 2d or 2026-12-24T18:00.", "TIME"),
     "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
-    "since": _Form(parse_past_ms, "Only lines from this time on: 10m (ago) or 2026-12-24T18:00.", "TIME"),
-    "until": _Form(parse_past_ms, "Only lines before this time: 10m (ago) or 2026-12-24T18:00.", "TIME"),
     "destroy_at": _Form(parse_time_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
 }
@@ -306,7 +306,7 @@ def _argument(name: str, argument: inspect.Parameter) -> click.Parameter:
         suggestions = completion_for(_LISTS.get(name, ""))
         return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar, **suggestions)
     if name in _CHOICES:
-        return click.Argument([name], type=click.Choice(_CHOICES[name]))
+        return click.Argument([name], type=click.Choice(_CHOICES[name]), metavar=name.upper())
     return click.Argument([name], metavar=shown, **completion_for(name.removesuffix("_id")))
 
 

@@ -1128,6 +1128,10 @@ class Operations:
         after: str | None = None,
         actor: str | None = None,
         object_: str | None = None,
+        action: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        sort: Any = None,
     ) -> Call[list[types.AuditEntryShape]]:
         """List the changes made in an organization: by whom, when, from where, before and after. Permission:
         ViewAudit.
@@ -1136,6 +1140,10 @@ class Operations:
         `after`: Only items after the one with this ID.
         `actor`: Only changes by this user: an ID or an email address.
         `object_`: Only changes of this object: an ID, or a path, which includes everything below it.
+        `action`: Only these operations, separated by commas, such as `run_workflow,resume_job`.
+        `since`: Only changes from this time on.
+        `until`: Only changes before this time.
+        `sort`: The order; `-at` is newest first.
         """
 
     # Webhooks

@@ -872,6 +872,15 @@ class AuditActor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     email: str
     method: str
     token: AuditToken | None = None
+    name: str | None = None
+
+
+class AuditChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One field that the change has set. `field` has dots for nested fields."""
+
+    field: str
+    before: Any
+    after: Any
 
 
 class AuditEntryShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -885,6 +894,8 @@ class AuditEntryShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     object: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    names: dict[str, Any]
+    changes: list[AuditChange]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.ids import NamedRow
 from launchbay.store.statements import load
 
 _sql = load("audit")
@@ -30,6 +31,9 @@ insert_for_actor = _sql.change("insert_for_actor")
 insert_for_home = _sql.change("insert_for_home")
 list_by_organization = _sql.rows("list_by_organization", AuditRow)
 list_by_object = _sql.rows("list_by_object", AuditRow)
+list_newest_by_organization = _sql.rows("list_newest_by_organization", AuditRow)
+list_newest_by_object = _sql.rows("list_newest_by_object", AuditRow)
+list_names = _sql.rows("list_names", NamedRow)
 
 
 class IdempotencyKeyRow(NamedTuple):

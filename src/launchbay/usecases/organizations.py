@@ -1,9 +1,11 @@
 """Organizations (reference §4, Organizations; conformance.md, "Beyond the reference")."""
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -27,27 +29,89 @@ from launchbay.store.users import RoleKind
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
+_LAST_ENTRY = 2**63 - 1
 _OPERATOR = "operator"  # who the audit log says has used a command of the server's machine
 
 
-async def read_audit_entries(
-    ctx: Context, organization_id: str, *, after: int, by: str | None, about: str | None, limit: int | None
-) -> AsyncIterator[list[AuditRow]]:
-    """Stream the entries of an organization in chunks, oldest first: by an actor, about an object.
+@dataclass(frozen=True, kw_only=True)
+class AuditFilter:
+    """Which entries of an audit log. Times are in UTC; `since` is included, `until` is not.
 
-    `by` is a user's id or email address. `about` is an object's id, or a path, which stands for what is below it too.
-    Whoever views it sees all of it, so the permission is for anything at all. Raises BadRequest for another `about`.
+    `actor` is a user's ID or email address. `about` is an object's ID, or a path, which includes what is below it.
     """
+
+    actor: str | None = None
+    about: str | None = None
+    actions: Sequence[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+AuditChunk = tuple[list[AuditRow], Mapping[str, str]]
+
+
+async def read_audit_entries(
+    ctx: Context, organization_id: str, wanted: AuditFilter, *, after: int | None, limit: int | None, newest_first: bool
+) -> AsyncIterator[AuditChunk]:
+    """Stream entries in chunks, each with the names of its objects by ID.
+
+    Whoever views it sees all of it, so the permission is for anything at all. Raises BadRequest for a wrong `about`.
+    """
+    about = wanted.about
     async with ctx.read() as work:
         await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
         by_id = about is not None and is_id(about)
         if about is not None and not by_id and not about.startswith("/"):
             raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
-    statement = store.list_by_object if by_id else store.list_by_organization
-    lend, of = ctx.app.database.connection, {"organization_id": organization_id, "actor": by, "object": about}
-    async with aclosing(statement.chunks(lend, **of, after=after, limit=limit)) as chunks:
+    if newest_first:
+        statement = store.list_newest_by_object if by_id else store.list_newest_by_organization
+    else:
+        statement = store.list_by_object if by_id else store.list_by_organization
+    lend = ctx.app.database.connection
+    of = {
+        "organization_id": organization_id,
+        "actor": wanted.actor,
+        "object": about,
+        "actions": None if wanted.actions is None else list(wanted.actions),
+        "since": wanted.since,
+        "until": wanted.until,
+    }
+    start = after if after is not None else _LAST_ENTRY if newest_first else 0
+    async with aclosing(statement.chunks(lend, **of, after=start, limit=limit)) as chunks:
         async for chunk in chunks:
-            yield chunk
+            ids = {part for row in chunk for part in (row.actor_id, *row.object.split("/")) if is_id(part)}
+            async with lend() as connection:
+                named = await store.list_names(connection, organization_id=organization_id, ids=sorted(ids))
+            yield chunk, {row.id: row.name for row in named}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A field that a change has set; nested ones have dots in their names."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+def list_changes(before: str | None, after: str | None) -> list[Change]:
+    """Return what differs between the two documents of an entry, by field."""
+    old = _fields("", {} if before is None else msgspec.json.decode(before))
+    new = _fields("", {} if after is None else msgspec.json.decode(after))
+    return [
+        Change(name, old.get(name), new.get(name))
+        for name in dict.fromkeys((*old, *new))
+        if (name in old) != (name in new) or old.get(name) != new.get(name)
+    ]
+
+
+def _fields(prefix: str, document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict) or not document:
+        return {prefix: document} if prefix else {}
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        found.update(_fields(f"{prefix}.{name}" if prefix else name, value))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
+  AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id LIMIT %(limit)s;
 
 -- name: list_by_object
@@ -39,7 +42,50 @@ SELECT id, at, actor_id, actor_email, method, address, operation, object, before
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
+  AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id LIMIT %(limit)s;
+
+-- name: list_newest_by_organization
+-- The entries of an organization, newest first: by an actor (id or e-mail address), about a path and what is below it.
+SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
+FROM audit_entries
+WHERE organization_id = %(organization_id)s AND id < %(after)s
+  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
+  AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
+  AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
+ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: list_newest_by_object
+-- The same for one object by its id. A statement of its own, so that it has its own index.
+SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
+FROM audit_entries
+WHERE organization_id = %(organization_id)s AND id < %(after)s AND object_id = %(object)s
+  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
+  AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
+ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: list_names
+-- What objects and members of an organization are called today.
+SELECT id, name FROM applications WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+UNION ALL
+SELECT instance_id, name FROM fleet WHERE organization_id = %(organization_id)s AND instance_id = ANY (%(ids)s::text[])
+UNION ALL
+SELECT id, name FROM environments WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+UNION ALL
+SELECT id, name FROM roles WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+UNION ALL
+SELECT id, name FROM services WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+UNION ALL
+SELECT id, url FROM webhooks WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+UNION ALL
+SELECT users.id, users.name FROM memberships JOIN users ON users.id = memberships.user_id
+WHERE memberships.organization_id = %(organization_id)s AND users.id = ANY (%(ids)s::text[]);
 
 -- name: insert_idempotency_key
 -- Takes a key for a request; waits for whoever is taking it at this moment. No row: it is taken, and not too long ago.

@@ -1,10 +1,12 @@
 """Organizations, their audit log and their pinned host keys (reference §4; conformance.md)."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from launchbay.clock import to_ms
+from launchbay.clock import from_ms, to_ms
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.audit import AuditRow
 from launchbay.store.machines import HostKeyRow
@@ -93,10 +95,11 @@ async def read_usage(request: Request[None, Paging]) -> Response:
 
 _ID_DIGITS = 24
 _LAST_NUMBER = 2**63 - 1
+_MOMENT = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
 
 
 class AuditQuery(Paging, frozen=True):
-    """Paging and filters of the audit log."""
+    """Paging and filters of the audit log. Times are in milliseconds since the Unix epoch."""
 
     actor: Annotated[str | None, msgspec.Meta(description="Only changes by this user: an ID or an email address.")] = (
         None
@@ -108,6 +111,15 @@ class AuditQuery(Paging, frozen=True):
             extra_json_schema={"pattern": "^([0-9a-f]{24}$|/)"},
         ),
     ] = None
+    action: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Only these operations, separated by commas, such as `run_workflow,resume_job`.",
+        ),
+    ] = None
+    since: Annotated[_MOMENT | None, msgspec.Meta(description="Only changes from this time on.")] = None
+    until: Annotated[_MOMENT | None, msgspec.Meta(description="Only changes before this time.")] = None
+    sort: Annotated[Literal["at", "-at"], msgspec.Meta(description="The order; `-at` is newest first.")] = "at"
 
 
 class AuditToken(msgspec.Struct):
@@ -124,10 +136,22 @@ class AuditActor(msgspec.Struct, omit_defaults=True):
     email: str
     method: str
     token: AuditToken | None = None
+    name: str | None = None
+
+
+class AuditChange(msgspec.Struct):
+    """One field that the change has set. `field` has dots for nested fields."""
+
+    field: str
+    before: Any
+    after: Any
 
 
 class AuditEntry(msgspec.Struct):
-    """One change. `at` is in milliseconds since the Unix epoch; `before` and `after` show secrets as fingerprints."""
+    """One change. `at` is in milliseconds since the Unix epoch; `before` and `after` show secrets as fingerprints.
+
+    `changes` lists the fields that differ. `names` has the current names of IDs in `object`, as far as they exist.
+    """
 
     id: str
     at: int
@@ -137,6 +161,8 @@ class AuditEntry(msgspec.Struct):
     object: str
     before: msgspec.Raw | None
     after: msgspec.Raw | None
+    names: dict[str, str]
+    changes: list[AuditChange]
 
 
 class AuditEntryShape(AuditEntry):
@@ -155,13 +181,15 @@ _EXAMPLE = {
     "object": "/roles/" + EXAMPLE_ID,
     "before": {"name": "Developer", "permissions": "- Read: [/*]\n"},
     "after": {"name": "Developer", "permissions": ""},
+    "names": {EXAMPLE_ID: "Developer"},
+    "changes": [{"field": "permissions", "before": "- Read: [/*]\n", "after": ""}],
 }
 
 
 @audit_routes.get(
     "/organizations/{orgId}/audit",
     permission="ViewAudit",
-    returns=Returns("The entries, oldest first.", [_EXAMPLE], type=list[AuditEntryShape]),
+    returns=Returns("The entries, oldest first unless sorted.", [_EXAMPLE], type=list[AuditEntryShape]),
 )
 async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
     """List the changes made in an organization: by whom, when, from where, before and after."""
@@ -169,28 +197,44 @@ async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
     found = organizations.read_audit_entries(
         request.ctx,
         request.path["orgId"],
-        after=min(int(query.after or "0", 16), _LAST_NUMBER),
-        by=query.actor,
-        about=query.object,
+        organizations.AuditFilter(
+            actor=query.actor,
+            about=query.object,
+            actions=None if query.action is None else query.action.split(","),
+            since=None if query.since is None else _moment(query.since),
+            until=None if query.until is None else _moment(query.until),
+        ),
+        after=None if query.after is None else min(int(query.after, 16), _LAST_NUMBER),
         limit=None if query.limit is None else query.limit + 1,
+        newest_first=query.sort == "-at",
     )
-    return await list_of_chunks(request, ([_entry(row) for row in chunk] async for chunk in found))
+    return await list_of_chunks(request, ([_entry(row, names) for row in chunk] async for chunk, names in found))
+
+
+def _moment(ms: int) -> datetime:
+    """Return the first moment that is rounded to this millisecond."""
+    return from_ms(ms) - timedelta(microseconds=500)
 
 
 def _token(row: AuditRow) -> AuditToken | None:
     return None if row.token_id is None else AuditToken(row.token_id, row.token_name or "")
 
 
-def _entry(row: AuditRow) -> AuditEntry:
+def _entry(row: AuditRow, names: Mapping[str, str]) -> AuditEntry:
     return AuditEntry(
         id=f"{row.id:0{_ID_DIGITS}x}",
         at=to_ms(row.at),
-        actor=AuditActor(row.actor_id, row.actor_email, row.method, _token(row)),
+        actor=AuditActor(row.actor_id, row.actor_email, row.method, _token(row), names.get(row.actor_id)),
         address=row.address,
         operation=row.operation,
         object=row.object,
         before=_raw(row.before),
         after=_raw(row.after),
+        names={part: names[part] for part in row.object.split("/") if part in names},
+        changes=[
+            AuditChange(each.field, each.before, each.after)
+            for each in organizations.list_changes(row.before, row.after)
+        ],
     )
 
 
