@@ -19,7 +19,7 @@ from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTim
 from launchbay.client.core import Call
 from launchbay.client.streams import watch_steps
 from launchbay.client.types import InstanceDocument, JobDetail
-from launchbay.model.job import component_of, step_name
+from launchbay.model.job import owner_of
 
 _LAST_EVENTS_S = 1.0
 _ASK_S = 10  # how long one request waits for the end of a job: less than the time limit of a read
@@ -168,7 +168,7 @@ class _Watcher(threading.Thread):
 
 def _label(path: str, name: str) -> str:
     """Return the name of a step after that of its component: in a command, of the receiver."""
-    return f"{step_name(component_of(path.rpartition('>')[2]))} › {name}"
+    return f"{owner_of(path)} › {name}"
 
 
 _SHOWN = ("at", "level", "job", "step", "component", "attempt", "stream", "text")
