@@ -88,6 +88,16 @@ FILTERS: Mapping[str, Mapping[str, str]] = {
     "counted": {"count": "true"},
     "failed, counted": {"lastStatus": "Failed", "count": "true"},
 }
+JOB_FILTERS: Mapping[str, Mapping[str, str]] = {
+    "newest jobs": {},
+    "failed jobs": {"status": "Failed"},
+    "jobs of an application": {"application": "1".rjust(24, "a")},
+    "failed jobs of an application": {"application": "b".rjust(24, "a"), "status": "Failed"},
+    "jobs of an environment": {"environment": "2".rjust(24, "b")},
+    "jobs of a rare workflow": {"workflow": "restore"},
+    "failed jobs, counted": {"status": "Failed", "count": "true"},
+    "jobs, counted": {"count": "true"},
+}
 
 
 @dataclass(frozen=True)
@@ -128,22 +138,21 @@ async def measure(client: Client, path: str, filters: Mapping[str, Mapping[str, 
     return found
 
 
-async def lists_of(client: Client, instance: str, rounds: int = ROUNDS) -> list[Found]:
-    """Return how long the lists of the instance's organization take."""
+async def lists_of(client: Client, rounds: int = ROUNDS) -> list[Found]:
+    """Return how long the lists and the summary of the first organization take."""
     organizations = await client.json("GET", "/api/1/organizations")
-    path = f"/api/1/organizations/{organizations[0]['id']}/instances"
-    assert await client.json("GET", f"/api/1/instances/{instance}")
-    return await measure(client, path, FILTERS, rounds)
+    path = f"/api/1/organizations/{organizations[0]['id']}"
+    instances = await measure(client, f"{path}/instances", FILTERS, rounds)
+    jobs = await measure(client, f"{path}/jobs", JOB_FILTERS, rounds)
+    return instances + jobs + await measure(client, f"{path}/summary", {"summary": {}}, rounds)
 
 
 def main() -> None:
     """Print the times of a server of its own."""
     with running() as server, EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
         instance = asyncio.run(running_instance(server))
-        began = time.perf_counter()
         fill(joined.url, instance)
-        print(f"filled in {time.perf_counter() - began:.0f} s {joined.url}", flush=True)
-        for found in asyncio.run(lists_of(server.bearer(), instance)):
+        for found in asyncio.run(lists_of(server.bearer())):
             print(f"{found.what:40} {found.p50_ms:8.1f} {found.p99_ms:8.1f}", flush=True)
 
 

@@ -1,5 +1,6 @@
 """All instances of an organization: filters, orders, cursors, counts, and what the caller may see."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -235,3 +236,120 @@ async def test_labels_beside_parameters_of_the_obsolete_form_are_a_parameter(own
     document = await own.settled(instance)
     assert document["parameters"] == {"size": 2, "labels": {"team": "web"}}
     assert document["labels"] == {}
+
+
+async def jobs(api: Api, caller: Caller | None = None, /, **query: Any) -> list[Any]:
+    found: list[Any] = accepted(await (caller or api).get(f"organizations/{api.organization}/jobs", **query))
+    return found
+
+
+async def test_jobs_of_all_instances_are_listed_newest_first_by_filters(own: Api) -> None:
+    application, environment = await own.application(PAUSING, name="many jobs"), await own.offer()
+    first = await own.launch(application, instanceName="first")
+    second = await own.launch(application, environmentId=environment)
+    await own.settled(first)
+    await own.settled(second)
+    await own.run(first, "pause", seconds="0")
+    whole = await jobs(own, application=application)
+    assert [each["createdAt"] for each in whole] == sorted((each["createdAt"] for each in whole), reverse=True)
+    [job] = await jobs(own, application=application, workflow="pause")
+    assert whole[0] == job
+    history = (await own.document(first))["workflowHistory"][0]
+    assert job == {
+        "id": history["id"],
+        "workflow": "pause",
+        "status": "Succeeded",
+        "instanceId": first,
+        "instanceName": "first",
+        "applicationId": application,
+        "applicationName": "many jobs",
+        "environmentId": own.environment,
+        "environmentName": job["environmentName"],
+        "ownerId": history["ownerId"],
+        "parentJobId": None,
+        "createdAt": job["createdAt"],
+        "startedAt": history["startedAt"],
+        "finishedAt": history["finishedAt"],
+        "errorMessage": None,
+    }
+    assert [each["instanceId"] for each in await jobs(own, application=application, environment=environment)] == [
+        second
+    ]
+    assert await jobs(own, application=application, status="Failed,Executing") == []
+    assert await jobs(own, application=application, since=job["createdAt"] + 1) == []
+    assert await jobs(own, application=application, sort="created") == whole[::-1]
+    page = await own.get(f"organizations/{own.organization}/jobs", application=application, limit=2, count="true")
+    assert page.headers["launchbay-total-count"] == "3"
+    following = await own.get(page.links["next"]["url"].removeprefix("/api/1/"))
+    assert accepted(page) + accepted(following) == whole
+    refused(await own.get(f"organizations/{own.organization}/jobs", status="Done"), 400, "InvalidFilter")
+    one = await own.member(f"Read: [/applications/*/instances/{second}]")
+    assert [each["instanceId"] for each in await jobs(own, one, application=application)] == [second]
+    accepted(await own.delete(f"instances/{first}?force=1"))
+    await own.gone(first)
+    assert [each["instanceId"] for each in await jobs(own, application=application)] == [second]
+
+
+async def test_a_job_is_listed_while_it_runs_and_with_its_error(own: Api) -> None:
+    application = await own.application(PAUSING)
+    instance = await own.launch(application)
+    await own.settled(instance)
+    accepted(await own.post(f"instances/{instance}/pause", {"seconds": "600"}))
+    [job] = await jobs(own, application=application, status="Executing")
+    assert (job["finishedAt"], (await summary(own))["running"]) == (None, 1)
+    accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
+    await own.settled(instance)
+    [job] = await jobs(own, application=application, status="Failed")
+    assert "Cancelled" in job["errorMessage"]
+
+
+async def summary(api: Api, caller: Caller | None = None) -> Any:
+    return accepted(await (caller or api).get(f"organizations/{api.organization}/summary"))
+
+
+async def test_a_summary_counts_what_the_caller_may_read(own: Api) -> None:
+    works, fails = await own.application(PAUSING, name="sum a"), await own.application(FAILING_EARLY, name="sum b")
+    environment = await own.offer()
+    made = [await own.launch(works, environmentId=environment, destroyInterval=-1) for _ in range(2)]
+    made += [await own.launch(fails, environmentId=environment)]
+    for instance in made:
+        await own.settled(instance)
+    only = await own.member(f"Read: [/applications/*, /environments/{environment}]")
+    assert await summary(own, only) == {
+        "total": 3,
+        "byStatus": {"Running": 2, "Failed": 1},
+        "byLastStatus": {"Succeeded": 2, "Failed": 1},
+        "running": 0,
+        "approvals": 0,
+        "expiring": 1,
+        "failures": 1,
+        "applications": [
+            {"id": works, "name": "sum a", "total": 2, "byStatus": {"Running": 2}, "byLastStatus": {"Succeeded": 2}},
+            {"id": fails, "name": "sum b", "total": 1, "byStatus": {"Failed": 1}, "byLastStatus": {"Failed": 1}},
+        ],
+        "environments": [
+            {
+                "id": environment,
+                "name": (await listed(own, environment=environment))[0]["environmentName"],
+                "total": 3,
+                "byStatus": {"Running": 2, "Failed": 1},
+                "byLastStatus": {"Succeeded": 2, "Failed": 1},
+            }
+        ],
+    }
+    whole = await summary(own)
+    assert whole["total"] == len(await listed(own, limit=1000))
+    assert (await summary(own, await own.member()))["total"] == 0
+
+
+async def test_jobs_of_earlier_versions_are_added_to_the_list(own: Api) -> None:
+    application = await own.application(PAUSING)
+    instance = await own.launch(application)
+    await own.settled(instance)
+    [job] = await jobs(own, application=application)
+    async with own.database.transaction() as connection:
+        await connection.execute("DELETE FROM fleet_jobs WHERE job_id = %s", [job["id"]])
+        await connection.execute("INSERT INTO fleet_jobs_unlisted VALUES ('g')")
+    async with asyncio.timeout(20):
+        while await jobs(own, application=application) != [job]:
+            await asyncio.sleep(0.05)

@@ -61,6 +61,7 @@ from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.bulk import POLL_S as BULK_S
 from launchbay.usecases.bulk import BulkRunner
 from launchbay.usecases.context import AppContext
+from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, initialize
 from launchbay.usecases.sealing import seal_addresses
@@ -427,6 +428,7 @@ def _engine(
                 Retention(database, _retention_policy(settings), deps.clock, secret).purge,
             ),
             PeriodicTask("webhooks", POLL_S, sender.send_due),
+            PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database)),
             PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),

@@ -44,6 +44,8 @@ _NAMES = {
     "list_environment_offers": "environment offers",
     "list_instance_approvals": "instance approvals",
     "list_organization_instances": "organization instances",
+    "list_organization_jobs": "organization jobs",
+    "read_summary": "organization summary",
     "list_pending_users": "user invited",
     "list_job_steps": "job steps",
     "list_revision_instances": "revision instances",

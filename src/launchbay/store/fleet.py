@@ -44,6 +44,57 @@ class FleetRow(NamedTuple):
 
 
 list_instances = _sql.rows("list_instances", FleetRow, is_prepared=False)
+
+
+class FleetJobRow(NamedTuple):
+    """A job of a list, with `total`, `place` and secrets as in FleetRow."""
+
+    total: int | None
+    place: str
+    id: str | None
+    name: str
+    status: str
+    instance_id: str
+    instance: str
+    application_id: str
+    application: str
+    environment_id: str
+    environment: str
+    owner_id: str
+    parent_job_id: str | None
+    created_at_ms: int
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    error: str | None
+    parameters: str | None
+    environment_view: str | None
+
+
+class GroupRow(NamedTuple):
+    """How many instances have all of this in common."""
+
+    application_id: str
+    application: str
+    environment_id: str
+    environment: str
+    status: str
+    job_status: str | None
+    count: int
+
+
+class WorkRow(NamedTuple):
+    """How many jobs run, approvals wait, instances end soon, and jobs failed lately."""
+
+    running: int
+    approvals: int
+    expiring: int
+    failures: int
+
+
+list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
+list_old_jobs = _sql.value("list_old_jobs", int)
+summarize = _sql.rows("summarize", GroupRow, is_prepared=False)
+count_work = _sql.rows("count_work", WorkRow, is_prepared=False)
 search = _sql.column("search", str)
 list_labeled = _sql.column("list_labeled", str)
 

@@ -12,13 +12,15 @@ import msgspec
 from launchbay.auth.gate import Entry, Grants, InstancePatterns, instance_patterns
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
-from launchbay.limits import SEARCH_WORDS
+from launchbay.limits import COUNTED_JOBS, SEARCH_WORDS
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
 from launchbay.store import fleet as store
-from launchbay.store.fleet import FleetRow
+from launchbay.store.database import Database
+from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow, WorkRow
 from launchbay.usecases.context import Context, Work
 
+JobSort = Literal["created", "-created"]
 Sort = Literal["name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry"]
 
 
@@ -189,6 +191,102 @@ async def _candidates(work: Work, organization_id: str, wanted: InstanceFilter) 
         )
     few = [set(ids) for ids in found if len(ids) < _CANDIDATES]
     return sorted(set.intersection(*few)) if few else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs of an organization; each field that is not None narrows the choice. Lists are alternatives."""
+
+    statuses: Sequence[str] | None = None
+    workflows: Sequence[str] | None = None
+    application_ids: Sequence[str] | None = None
+    environment_ids: Sequence[str] | None = None
+    owner_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class JobPage(NamedTuple):
+    """Jobs in order, where the next page begins, and how many fit, up to a bound."""
+
+    rows: list[FleetJobRow]
+    next_after: Cursor | None
+    total: int | None
+
+
+async def list_jobs(
+    ctx: Context,
+    organization_id: str,
+    wanted: JobFilter,
+    *,
+    sort: JobSort,
+    after: str | None,
+    count: int,
+    counts: bool = False,
+) -> JobPage:
+    """Return jobs of instances that the caller may read."""
+    cursor = None if after is None else read_cursor(after, sort)
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        found = await store.list_jobs(
+            work.connection,
+            organization_id=organization.id,
+            statuses=_array(wanted.statuses),
+            workflows=_array(wanted.workflows),
+            application_ids=_array(wanted.application_ids),
+            environment_ids=_array(wanted.environment_ids),
+            owner_id=wanted.owner_id,
+            since=wanted.since,
+            until=wanted.until,
+            **visible(work.lookup.grants(organization.id), Permission.READ),
+            descends=sort.startswith("-"),
+            after=None if cursor is None else cursor.value,
+            after_id=None if cursor is None else cursor.id,
+            count=count + 1,
+            counts=counts,
+            most=COUNTED_JOBS,
+        )
+    total = found[0].total
+    rows = [_redacted_job(row) for row in found if row.id is not None]
+    if len(rows) <= count:
+        return JobPage(rows, None, total)
+    last = rows[count - 1]
+    assert last.id is not None, "rows without an ID were left out"
+    return JobPage(rows[:count], Cursor(sort, last.place, last.id), total)
+
+
+def _redacted_job(row: FleetJobRow) -> FleetJobRow:
+    if row.error is None:
+        return row
+    known = [msgspec.json.decode(text) for text in (row.parameters, row.environment_view) if text is not None]
+    return row._replace(error=Redactor(known).text(row.error))
+
+
+class Summary(NamedTuple):
+    """The instances of an organization in groups, and what is going on."""
+
+    groups: list[GroupRow]
+    work: WorkRow
+
+
+async def summarize(ctx: Context, organization_id: str) -> Summary:
+    """Return a summary of the instances that the caller may read."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        seen = visible(work.lookup.grants(organization.id), Permission.READ)
+        groups = await store.summarize(work.connection, organization_id=organization.id, **seen)
+        [found] = await store.count_work(work.connection, organization_id=organization.id, **seen)
+    return Summary(groups, found)
+
+
+OLD_JOBS_S = 1.0
+_OLD_JOBS = 2_000
+
+
+async def list_old_jobs(database: Database) -> bool:
+    """Add some jobs of versions without these lists to them; return True if there may be more."""
+    async with database.transaction() as connection:
+        return bool(await store.list_old_jobs(connection, most=_OLD_JOBS))
 
 
 def visible(grants: Grants, permission: Permission) -> dict[str, list[str] | None]:

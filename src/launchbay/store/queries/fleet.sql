@@ -84,6 +84,123 @@ ORDER BY
     CASE WHEN %(sort)s::text = 'expiry' AND %(descends)s::boolean THEN page.destroy_at END DESC,
     CASE WHEN NOT %(descends)s::boolean THEN page.instance_id END, CASE WHEN %(descends)s::boolean THEN page.instance_id END DESC;
 
+-- name: list_jobs
+-- Jobs of an organization by filters, by the time of their acceptance, as `list_instances` does it. They are counted up to a bound.
+WITH found AS NOT MATERIALIZED (
+    SELECT * FROM fleet_jobs
+    WHERE organization_id = %(organization_id)s
+      AND (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s::text[]))
+      AND (%(workflows)s::text[] IS NULL OR name = ANY (%(workflows)s::text[]))
+      AND (%(application_ids)s::text[] IS NULL OR application_id = ANY (%(application_ids)s::text[]))
+      AND (%(environment_ids)s::text[] IS NULL OR environment_id = ANY (%(environment_ids)s::text[]))
+      AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
+      AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
+      AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+), page AS (
+    SELECT * FROM found
+    WHERE %(after_id)s::text IS NULL OR CASE WHEN %(descends)s::boolean
+        THEN (created_at, job_id) < (%(after)s::timestamptz, %(after_id)s) ELSE (created_at, job_id) > (%(after)s::timestamptz, %(after_id)s) END
+    ORDER BY
+        CASE WHEN NOT %(descends)s::boolean THEN created_at END, CASE WHEN %(descends)s::boolean THEN created_at END DESC,
+        CASE WHEN NOT %(descends)s::boolean THEN job_id END, CASE WHEN %(descends)s::boolean THEN job_id END DESC
+    LIMIT %(count)s
+)
+SELECT counted.total, page.created_at::text AS place, page.job_id AS id, page.name, page.status, page.instance_id,
+       instances.name AS instance, page.application_id, applications.name AS application, page.environment_id,
+       environments.name AS environment, page.owner_id, jobs.parent_job_id,
+       floor(extract(epoch FROM page.created_at) * 1000)::bigint AS created_at_ms,
+       floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS started_at_ms,
+       floor(extract(epoch FROM page.finished_at) * 1000)::bigint AS finished_at_ms, jobs.error_message AS error,
+       CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
+       CASE WHEN jobs.error_message IS NOT NULL THEN instances.environment_view END AS environment_view
+FROM (SELECT CASE WHEN %(counts)s::boolean THEN (SELECT count(*) FROM (SELECT FROM found LIMIT %(most)s) AS bounded) END AS total) AS counted
+LEFT JOIN page ON true
+LEFT JOIN jobs ON jobs.id = page.job_id
+LEFT JOIN instances ON instances.id = page.instance_id
+LEFT JOIN applications ON applications.id = page.application_id
+LEFT JOIN environments ON environments.id = page.environment_id
+ORDER BY
+    CASE WHEN NOT %(descends)s::boolean THEN page.created_at END, CASE WHEN %(descends)s::boolean THEN page.created_at END DESC,
+    CASE WHEN NOT %(descends)s::boolean THEN page.job_id END, CASE WHEN %(descends)s::boolean THEN page.job_id END DESC;
+
+-- name: list_old_jobs
+SELECT launchbay_list_old_jobs(%(most)s);
+
+-- name: summarize
+-- Instances of an organization by application, environment, status and the outcome of the last job.
+SELECT groups.application_id, applications.name AS application, groups.environment_id, environments.name AS environment, groups.status,
+       groups.job_status, groups.count
+FROM (
+    SELECT application_id, environment_id, status, job_status, count(*) AS count FROM fleet
+    WHERE organization_id = %(organization_id)s
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+    GROUP BY application_id, environment_id, status, job_status
+) AS groups
+LEFT JOIN applications ON applications.id = groups.application_id
+LEFT JOIN environments ON environments.id = groups.environment_id
+ORDER BY applications.name, groups.application_id, environments.name, groups.environment_id, groups.status, groups.job_status;
+
+-- name: count_work
+-- What is going on: jobs under way, approvals that wait, instances that end within a day, and failures of the last day.
+SELECT (
+    SELECT count(*) FROM fleet_jobs WHERE organization_id = %(organization_id)s AND status = 'Executing'
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+) AS running, (
+    SELECT count(*) FROM approvals JOIN fleet USING (organization_id, instance_id)
+    WHERE organization_id = %(organization_id)s AND approvals.status = 'pending'
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+) AS approvals, (
+    SELECT count(*) FROM fleet WHERE organization_id = %(organization_id)s AND destroy_at < now() + interval '1 day'
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+) AS expiring, (
+    SELECT count(*) FROM fleet_jobs
+    WHERE organization_id = %(organization_id)s AND status = 'Failed' AND finished_at > now() - interval '1 day'
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+) AS failures;
+
 -- name: search
 -- Instances with a word of at least three characters in their names, in values of their labels, or at the begin of their IDs.
 SELECT launchbay_search(%(organization_id)s, %(word)s, %(most)s);

@@ -1,6 +1,6 @@
 """Instances of an organization, and labels (conformance.md, "Beyond the reference")."""
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 
@@ -10,9 +10,9 @@ from launchbay.ids import is_id
 from launchbay.limits import FILTER_VALUES, PAGE_ROWS, PAGE_ROWS_MAX
 from launchbay.model.instance import InstanceStatus, health_of
 from launchbay.model.job import JobStatus
-from launchbay.store.fleet import FleetRow
+from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.usecases import fleet
-from launchbay.usecases.fleet import InstanceFilter, Sort
+from launchbay.usecases.fleet import InstanceFilter, JobFilter, JobSort, Sort
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Headers, JSONResponse, Response, next_link, optional_ms
 from launchbay.web.routing import Returns, Routes
@@ -20,6 +20,7 @@ from launchbay.web.routing import Returns, Routes
 routes = Routes("Fleet", extension=True)
 labels_routes = Routes("Labels", extension=True)
 
+T = TypeVar("T")
 TOTAL = "Launchbay-Total-Count"
 
 
@@ -80,12 +81,11 @@ class FleetQuery(FleetFilter, frozen=True):
     sort: Annotated[str, _about("The order: name, created, lastJob or expiry; `-` before it reverses it.")] = "-created"
 
 
-def _order(sort: str) -> Sort:
-    orders: tuple[Sort, ...] = get_args(Sort)
+def _order(sort: str, orders: tuple[T, ...]) -> T:
     for order in orders:
         if order == sort:
             return order
-    raise BadRequest(f"sort: {sort[:40]!r} is none of {', '.join(orders)}.", code="InvalidFilter")
+    raise BadRequest(f"sort: {sort[:40]!r} is none of {', '.join(map(str, orders))}.", code="InvalidFilter")
 
 
 def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> list[str] | None:
@@ -204,7 +204,7 @@ async def list_organization_instances(request: Request[None, FleetQuery]) -> Res
         request.ctx,
         request.path["orgId"],
         query.filter(),
-        sort=_order(query.sort),
+        sort=_order(query.sort, get_args(Sort)),
         after=query.after,
         count=query.limit,
         counts=query.count,
@@ -212,6 +212,171 @@ async def list_organization_instances(request: Request[None, FleetQuery]) -> Res
     link: Headers = () if page.next_after is None else next_link(request, page.next_after.to_text())
     total: Headers = () if page.total is None else ((TOTAL, str(page.total)),)
     return JSONResponse([fleet_instance(row) for row in page.rows], (*link, *total))
+
+
+class FleetJobQuery(msgspec.Struct, frozen=True):
+    """Paging, filters and order of a list of jobs. Lists are separated by commas."""
+
+    limit: _Limit = PAGE_ROWS
+    after: _After = None
+    count: Annotated[
+        bool, _about("Return the number of all items, up to 100,000, in the header `Launchbay-Total-Count`.")
+    ] = False
+    status: Annotated[str | None, _about("Only jobs in one of these statuses: Executing, Succeeded, Failed.")] = None
+    workflow: Annotated[str | None, _about("Only jobs of these workflows.")] = None
+    application: Annotated[str | None, _about("Only jobs of applications with these IDs.")] = None
+    environment: Annotated[str | None, _about("Only jobs in environments with these IDs.")] = None
+    owner: Annotated[str | None, _about("Only jobs of the user with this ID.")] = None
+    since: Annotated[
+        int | None, _about("Only jobs accepted at this time or later, in milliseconds since the Unix epoch.")
+    ] = None
+    until: Annotated[
+        int | None, _about("Only jobs accepted before this time, in milliseconds since the Unix epoch.")
+    ] = None
+    sort: Annotated[str, _about("The order: created, or -created for the newest first.")] = "-created"
+
+    def filter(self) -> JobFilter:
+        """Return what to look for. Raises BadRequest."""
+        return JobFilter(
+            statuses=_values("status", self.status, known=list(JobStatus)),
+            workflows=_values("workflow", self.workflow),
+            application_ids=_ids("application", self.application),
+            environment_ids=_ids("environment", self.environment),
+            owner_id=self.owner,
+            since=None if self.since is None else from_ms(self.since),
+            until=None if self.until is None else from_ms(self.until),
+        )
+
+
+class FleetJob(msgspec.Struct, kw_only=True):
+    """A job of the organization's list. Times are in milliseconds since the Unix epoch."""
+
+    id: str
+    workflow: str
+    status: str
+    instanceId: str
+    instanceName: str
+    applicationId: str
+    applicationName: str
+    environmentId: str
+    environmentName: str
+    ownerId: str
+    parentJobId: str | None
+    createdAt: int
+    startedAt: int | None
+    finishedAt: int | None
+    errorMessage: str | None
+
+
+@routes.get(
+    "/organizations/{orgId}/jobs",
+    permission="Read on the instance of each job",
+    returns=Returns("A page of the jobs.", type=list[FleetJob]),
+    statuses=(403,),
+)
+async def list_organization_jobs(request: Request[None, FleetJobQuery]) -> Response:
+    """List the jobs of an organization."""
+    query = request.query
+    page = await fleet.list_jobs(
+        request.ctx,
+        request.path["orgId"],
+        query.filter(),
+        sort=_order(query.sort, get_args(JobSort)),
+        after=query.after,
+        count=query.limit,
+        counts=query.count,
+    )
+    link: Headers = () if page.next_after is None else next_link(request, page.next_after.to_text())
+    total: Headers = () if page.total is None else ((TOTAL, str(page.total)),)
+    return JSONResponse([_fleet_job(row) for row in page.rows], (*link, *total))
+
+
+def _fleet_job(row: FleetJobRow) -> FleetJob:
+    assert row.id is not None, "rows without a job are left out before"
+    return FleetJob(
+        id=row.id,
+        workflow=row.name,
+        status=row.status,
+        instanceId=row.instance_id,
+        instanceName=row.instance,
+        applicationId=row.application_id,
+        applicationName=row.application,
+        environmentId=row.environment_id,
+        environmentName=row.environment,
+        ownerId=row.owner_id,
+        parentJobId=row.parent_job_id,
+        createdAt=row.created_at_ms,
+        startedAt=row.started_at_ms,
+        finishedAt=row.finished_at_ms,
+        errorMessage=row.error,
+    )
+
+
+class SummaryPart(msgspec.Struct, kw_only=True):
+    """The instances of an application or environment: how many by status and by the last job."""
+
+    id: str
+    name: str
+    total: int
+    byStatus: dict[str, int]
+    byLastStatus: dict[str, int]
+
+
+class FleetSummary(msgspec.Struct, kw_only=True):
+    """Instances by status and by the outcome of their last jobs, and what is going on.
+
+    `running` counts jobs, `approvals` those that wait, `expiring` instances that are destroyed within a day, and
+    `failures` jobs that failed within the last day.
+    """
+
+    total: int
+    byStatus: dict[str, int]
+    byLastStatus: dict[str, int]
+    running: int
+    approvals: int
+    expiring: int
+    failures: int
+    applications: list[SummaryPart]
+    environments: list[SummaryPart]
+
+
+@routes.get(
+    "/organizations/{orgId}/summary",
+    permission="Read on each instance counted",
+    returns=Returns("The summary."),
+    statuses=(403,),
+)
+async def read_summary(request: Request[None, None]) -> FleetSummary:
+    """Summarize the instances of an organization."""
+    found = await fleet.summarize(request.ctx, request.path["orgId"])
+    applications: dict[str, SummaryPart] = {}
+    environments: dict[str, SummaryPart] = {}
+    whole = _part("", "")
+    for group in found.groups:
+        for part in (
+            whole,
+            applications.setdefault(group.application_id, _part(group.application_id, group.application)),
+            environments.setdefault(group.environment_id, _part(group.environment_id, group.environment)),
+        ):
+            part.total += group.count
+            part.byStatus[group.status] = part.byStatus.get(group.status, 0) + group.count
+            if group.job_status is not None:
+                part.byLastStatus[group.job_status] = part.byLastStatus.get(group.job_status, 0) + group.count
+    return FleetSummary(
+        total=whole.total,
+        byStatus=whole.byStatus,
+        byLastStatus=whole.byLastStatus,
+        running=found.work.running,
+        approvals=found.work.approvals,
+        expiring=found.work.expiring,
+        failures=found.work.failures,
+        applications=list(applications.values()),
+        environments=sorted(environments.values(), key=lambda part: (part.name, part.id)),
+    )
+
+
+def _part(part_id: str, name: str) -> SummaryPart:
+    return SummaryPart(id=part_id, name=name, total=0, byStatus={}, byLastStatus={})
 
 
 _LABELS = JsonBody(required=True, example={"team": "web", "tier": "db"})

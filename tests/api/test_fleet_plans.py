@@ -1,0 +1,79 @@
+"""EXPLAIN of each list of an organization with many instances: by index, and none scans a table."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from benchmarks import fleet
+from launchbay.store.connection import BoundedConnection, Statement
+from tests.support.databases import Databases
+from tests.support.manifests import PAUSING
+from tests.support.service import Api, accepted, running_api
+
+_collected: ContextVar[list[Statement]] = ContextVar("statements")
+_LARGE = ("fleet", "fleet_jobs", "fleet_labels", "instances", "jobs")
+
+
+@pytest.fixture(scope="module")
+async def full(databases: Databases) -> AsyncIterator[Api]:
+    """A service whose organization has 8,000 instances and 24,000 jobs."""
+    url = databases.create()
+    async with running_api(url) as api:
+        instance = await api.running(PAUSING)
+        fleet.fill(url, instance, 8_000, 3)
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture(autouse=True)
+def _collects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the task of a test collect its statements; the engine's own tasks don't."""
+    exchange = BoundedConnection._exchange
+
+    async def collecting(self: BoundedConnection, given: Sequence[Statement]) -> Any:
+        _collected.get([]).extend(given)
+        return await exchange(self, given)
+
+    monkeypatch.setattr(BoundedConnection, "_exchange", collecting)
+
+
+async def plans(api: Api, statements: Sequence[Statement]) -> list[str]:
+    """Return the plans of those statements that read the lists."""
+    found = []
+    async with api.database.connection() as connection:
+        for statement in list(statements):
+            if b"FROM fleet" in statement.text:
+                explained = Statement(b"EXPLAIN " + statement.text, statement.parameters, is_prepared=False)
+                result = await connection.run(explained)
+                lines = [(result.get_value(row, 0) or b"").decode() for row in range(result.ntuples)]
+                found.append("\n".join(lines))
+    return found
+
+
+@pytest.mark.parametrize("what", list(fleet.FILTERS))
+async def test_no_list_of_instances_scans_a_table(full: Api, what: str) -> None:
+    await check(full, "instances", fleet.FILTERS[what])
+
+
+@pytest.mark.parametrize("what", list(fleet.JOB_FILTERS))
+async def test_no_list_of_jobs_scans_a_table(full: Api, what: str) -> None:
+    await check(full, "jobs", fleet.JOB_FILTERS[what])
+
+
+async def test_the_summary_reads_an_index_alone(full: Api) -> None:
+    found = await check(full, "summary", {})
+    assert any("Index Only Scan using fleet_summary" in plan for plan in found), found
+
+
+async def check(api: Api, what: str, query: Mapping[str, str]) -> list[str]:
+    """Make a request, and return the plans of its statements, none of which may scan a table."""
+    statements: list[Statement] = []
+    _collected.set(statements)
+    accepted(await api.get(f"organizations/{api.organization}/{what}", **query))
+    found = await plans(api, statements)
+    assert found, "the request has read a list"
+    for plan in found:
+        assert not any(f"Seq Scan on {table} " in plan for table in _LARGE), plan
+    return found
