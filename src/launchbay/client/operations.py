@@ -986,6 +986,42 @@ class Operations:
         `sort`: The order: name, created, lastJob or expiry; `-` before it reverses it.
         """
 
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/jobs"))
+    def list_organization_jobs(
+        self,
+        organization_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        count: bool | None = None,
+        status: str | None = None,
+        workflow: str | None = None,
+        application: str | None = None,
+        environment: str | None = None,
+        owner: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        sort: str | None = None,
+    ) -> Call[list[types.FleetJob]]:
+        """List the jobs of an organization. Permission: Read on the instance of each job.
+
+        `limit`: Maximum number of items.
+        `after`: Where the page begins: from the `Link` of the page before.
+        `count`: Return the number of all items, up to 100,000, in the header `Launchbay-Total-Count`.
+        `status`: Only jobs in one of these statuses: Executing, Succeeded, Failed.
+        `workflow`: Only jobs of these workflows.
+        `application`: Only jobs of applications with these IDs.
+        `environment`: Only jobs in environments with these IDs.
+        `owner`: Only jobs of the user with this ID.
+        `since`: Only jobs accepted at this time or later, in milliseconds since the Unix epoch.
+        `until`: Only jobs accepted before this time, in milliseconds since the Unix epoch.
+        `sort`: The order: created, or -created for the newest first.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/summary"))
+    def read_summary(self, organization_id: str) -> Call[types.FleetSummary]:
+        """Summarize the instances of an organization. Permission: Read on each instance counted."""
+
     # Labels
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/labels"))

@@ -735,6 +735,50 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_job: LastJob | None
 
 
+class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job of the organization's list. Times are in milliseconds since the Unix epoch."""
+
+    id: str
+    workflow: str
+    status: str
+    instance_id: str
+    instance_name: str
+    application_id: str
+    application_name: str
+    environment_id: str
+    environment_name: str
+    owner_id: str
+    parent_job_id: str | None
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    error_message: str | None
+
+
+class SummaryPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many instances an application or environment has."""
+
+    id: str
+    name: str
+    total: int
+    by_status: dict[str, Any]
+    by_last_status: dict[str, Any]
+
+
+class FleetSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many instances there are, and what happens."""
+
+    total: int
+    by_status: dict[str, Any]
+    by_last_status: dict[str, Any]
+    running: int
+    approvals: int
+    expiring: int
+    failures: int
+    applications: list[SummaryPart]
+    environments: list[SummaryPart]
+
+
 class BulkCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many instances have each status."""
 

@@ -79,7 +79,7 @@ class GroupRow(NamedTuple):
     environment: str
     status: str
     job_status: str | None
-    count: int
+    instances: int
 
 
 class WorkRow(NamedTuple):

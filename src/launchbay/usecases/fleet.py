@@ -195,7 +195,7 @@ async def _candidates(work: Work, organization_id: str, wanted: InstanceFilter) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs of an organization; each field that is not None narrows the choice. Lists are alternatives."""
+    """Which jobs of an organization. Lists are alternatives; None is any."""
 
     statuses: Sequence[str] | None = None
     workflows: Sequence[str] | None = None
@@ -207,7 +207,7 @@ class JobFilter:
 
 
 class JobPage(NamedTuple):
-    """Jobs in order, where the next page begins, and how many fit, up to a bound."""
+    """Jobs in order, where the next page begins, and how many fit."""
 
     rows: list[FleetJobRow]
     next_after: Cursor | None
@@ -263,7 +263,7 @@ def _redacted_job(row: FleetJobRow) -> FleetJobRow:
 
 
 class Summary(NamedTuple):
-    """The instances of an organization in groups, and what is going on."""
+    """The instances of an organization in groups, and what happens."""
 
     groups: list[GroupRow]
     work: WorkRow
@@ -284,7 +284,7 @@ _OLD_JOBS = 2_000
 
 
 async def list_old_jobs(database: Database) -> bool:
-    """Add some jobs of versions without these lists to them; return True if there may be more."""
+    """List jobs of earlier versions. Return True if there may be more."""
     async with database.transaction() as connection:
         return bool(await store.list_old_jobs(connection, most=_OLD_JOBS))
 

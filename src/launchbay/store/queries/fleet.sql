@@ -137,9 +137,9 @@ SELECT launchbay_list_old_jobs(%(most)s);
 -- name: summarize
 -- Instances of an organization by application, environment, status and the outcome of the last job.
 SELECT groups.application_id, applications.name AS application, groups.environment_id, environments.name AS environment, groups.status,
-       groups.job_status, groups.count
+       groups.job_status, groups.instances
 FROM (
-    SELECT application_id, environment_id, status, job_status, count(*) AS count FROM fleet
+    SELECT application_id, environment_id, status, job_status, count(*) AS instances FROM fleet
     WHERE organization_id = %(organization_id)s
       AND (%(seen)s::text[] IS NULL OR EXISTS (
           SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
@@ -156,7 +156,7 @@ LEFT JOIN environments ON environments.id = groups.environment_id
 ORDER BY applications.name, groups.application_id, environments.name, groups.environment_id, groups.status, groups.job_status;
 
 -- name: count_work
--- What is going on: jobs under way, approvals that wait, instances that end within a day, and failures of the last day.
+-- What happens: jobs under way, approvals that wait, instances that end within a day, and failures of the last day.
 SELECT (
     SELECT count(*) FROM fleet_jobs WHERE organization_id = %(organization_id)s AND status = 'Executing'
       AND (%(seen)s::text[] IS NULL OR EXISTS (

@@ -313,7 +313,7 @@ def _fleet_job(row: FleetJobRow) -> FleetJob:
 
 
 class SummaryPart(msgspec.Struct, kw_only=True):
-    """The instances of an application or environment: how many by status and by the last job."""
+    """How many instances an application or environment has."""
 
     id: str
     name: str
@@ -323,19 +323,15 @@ class SummaryPart(msgspec.Struct, kw_only=True):
 
 
 class FleetSummary(msgspec.Struct, kw_only=True):
-    """Instances by status and by the outcome of their last jobs, and what is going on.
-
-    `running` counts jobs, `approvals` those that wait, `expiring` instances that are destroyed within a day, and
-    `failures` jobs that failed within the last day.
-    """
+    """How many instances there are, and what happens."""
 
     total: int
     byStatus: dict[str, int]
-    byLastStatus: dict[str, int]
-    running: int
-    approvals: int
-    expiring: int
-    failures: int
+    byLastStatus: Annotated[dict[str, int], _about("By the outcome of the last job.")]
+    running: Annotated[int, _about("Jobs under way.")]
+    approvals: Annotated[int, _about("Approvals that wait.")]
+    expiring: Annotated[int, _about("Instances that are destroyed within a day.")]
+    failures: Annotated[int, _about("Jobs that failed within the last day.")]
     applications: list[SummaryPart]
     environments: list[SummaryPart]
 
@@ -358,10 +354,10 @@ async def read_summary(request: Request[None, None]) -> FleetSummary:
             applications.setdefault(group.application_id, _part(group.application_id, group.application)),
             environments.setdefault(group.environment_id, _part(group.environment_id, group.environment)),
         ):
-            part.total += group.count
-            part.byStatus[group.status] = part.byStatus.get(group.status, 0) + group.count
+            part.total += group.instances
+            part.byStatus[group.status] = part.byStatus.get(group.status, 0) + group.instances
             if group.job_status is not None:
-                part.byLastStatus[group.job_status] = part.byLastStatus.get(group.job_status, 0) + group.count
+                part.byLastStatus[group.job_status] = part.byLastStatus.get(group.job_status, 0) + group.instances
     return FleetSummary(
         total=whole.total,
         byStatus=whole.byStatus,
