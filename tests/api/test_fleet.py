@@ -54,6 +54,7 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
         "destroyAt": None,
         "lastJob": {
             "id": job["id"],
+            "number": 1,
             "workflow": "launch",
             "status": "Succeeded",
             "startedAt": job["startedAt"],
@@ -257,6 +258,7 @@ async def test_jobs_of_all_instances_are_listed_newest_first_by_filters(own: Api
     history = (await own.document(first))["workflowHistory"][0]
     assert job == {
         "id": history["id"],
+        "number": 2,
         "workflow": "pause",
         "status": "Succeeded",
         "instanceId": first,

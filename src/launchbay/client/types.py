@@ -705,6 +705,7 @@ class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The job that ended last. Times are in milliseconds since the Unix epoch."""
 
     id: str
+    number: int | None
     workflow: str
     status: str
     started_at: int | None
@@ -739,6 +740,7 @@ class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A job of the organization's list. Times are in milliseconds since the Unix epoch."""
 
     id: str
+    number: int | None
     workflow: str
     status: str
     instance_id: str

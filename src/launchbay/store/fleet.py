@@ -34,6 +34,7 @@ class FleetRow(NamedTuple):
     destroy_at: datetime | None
     created_at: datetime
     job_id: str | None
+    job_number: int | None
     job_name: str | None
     job_status: str | None
     job_started_at_ms: int | None
@@ -52,6 +53,7 @@ class FleetJobRow(NamedTuple):
     total: int | None
     place: str
     id: str | None
+    number: int | None
     name: str
     status: str
     instance_id: str

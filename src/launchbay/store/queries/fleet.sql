@@ -64,7 +64,7 @@ WITH found AS NOT MATERIALIZED (
 SELECT counted.total, page.place, page.instance_id AS id, page.name, page.status, page.application_id, applications.name AS application,
        page.environment_id, environments.name AS environment, page.version, page.owner_id, instances.parent_id,
        page.labels::text AS labels, instances.component_count, instances.running_count, nullif(page.destroy_at, 'infinity') AS destroy_at,
-       instances.created_at, page.job_id, page.job_name, page.job_status, 
+       instances.created_at, page.job_id, jobs.number AS job_number, page.job_name, page.job_status, 
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,
        floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
@@ -113,7 +113,7 @@ WITH found AS NOT MATERIALIZED (
         CASE WHEN NOT %(descends)s::boolean THEN job_id END, CASE WHEN %(descends)s::boolean THEN job_id END DESC
     LIMIT %(count)s
 )
-SELECT counted.total, page.created_at::text AS place, page.job_id AS id, page.name, page.status, page.instance_id,
+SELECT counted.total, page.created_at::text AS place, page.job_id AS id, jobs.number, page.name, page.status, page.instance_id,
        instances.name AS instance, page.application_id, applications.name AS application, page.environment_id,
        environments.name AS environment, page.owner_id, jobs.parent_job_id,
        floor(extract(epoch FROM page.created_at) * 1000)::bigint AS created_at_ms,

@@ -112,6 +112,7 @@ class LastJob(msgspec.Struct):
     """The job that ended last. Times are in milliseconds since the Unix epoch."""
 
     id: str
+    number: int | None
     workflow: str
     status: str
     startedAt: int | None
@@ -183,6 +184,7 @@ def fleet_instance(row: FleetRow) -> FleetInstance:
 def _last_job(row: FleetRow, job_id: str) -> LastJob:
     return LastJob(
         id=job_id,
+        number=row.job_number,
         workflow=row.job_name or "",
         status=row.job_status or "",
         startedAt=row.job_started_at_ms,
@@ -252,6 +254,7 @@ class FleetJob(msgspec.Struct, kw_only=True):
     """A job of the organization's list. Times are in milliseconds since the Unix epoch."""
 
     id: str
+    number: int | None
     workflow: str
     status: str
     instanceId: str
@@ -295,6 +298,7 @@ def _fleet_job(row: FleetJobRow) -> FleetJob:
     assert row.id is not None, "rows without a job are left out before"
     return FleetJob(
         id=row.id,
+        number=row.number,
         workflow=row.name,
         status=row.status,
         instanceId=row.instance_id,
