@@ -133,3 +133,23 @@ async def test_undeclared_parameters_of_a_workflow_manifest_are_shown_as_given(a
     document = await api.settled(instance)
     assert document["parameters"] == {"size": 1, "label": "x", "colour": "red"}
     assert document["parameterOrigins"] == {"size": "default", "label": "given", "colour": "given"}
+
+
+async def test_what_a_resumed_launch_gets_is_given(api: Api) -> None:
+    application = await api.application(
+        """
+        launch:
+          parameters: [size: {type: int}, name: {type: string}]
+          steps: [{call: {action: restcall, parameters: {command: "not a URL"}}}]
+        """
+    )
+    body = {"name": "stable", "version": 2, "parameters": {"size": "1", "name": "r"}}
+    revision = accepted(await api.post(f"applications/{application}/revisions", body))["id"]
+    instance = await api.launch(application, revisionId=revision)
+    document = await api.settled(instance)
+    assert document["parameterOrigins"] == {"size": "revision", "name": "revision"}
+    [job] = document["workflowHistory"]
+    accepted(await api.post(f"instances/{instance}/jobs/{job['id']}/resume", {"parameters": {"size": "2"}}))
+    document = await api.settled(instance)
+    assert document["parameters"] == {"size": 2, "name": "r"}
+    assert document["parameterOrigins"] == {"size": "given", "name": "revision"}

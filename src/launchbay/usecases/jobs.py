@@ -185,7 +185,9 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
         text = f"Goes on where the job {job.id} failed; {done} of its steps are done and stay so."
         await store.set_note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
         if configured is not None:
-            await store.set_parameters(work.connection, instance_id=record.id, parameters=configured)
+            await store.set_parameters(
+                work.connection, instance_id=record.id, parameters=configured, given=list(parameters)
+            )
         after = {"job": resumed_id, "parameters": work.fingerprints(parameters)}
         at = permissions.workflow(record.application_id, record.id, job.name)
         await work.audit("resume_job", record, {"job": job.id}, after, at=at)

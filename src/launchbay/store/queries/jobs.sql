@@ -283,7 +283,9 @@ INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
 VALUES (%(instance_id)s, %(job_id)s, NULL, 'info', %(text)s, now());
 
 -- name: set_parameters
-UPDATE instances SET parameters = %(parameters)s WHERE id = %(instance_id)s;
+UPDATE instances
+SET parameters = %(parameters)s, parameter_origins = (parameter_origins::jsonb - %(given)s::text[])::text
+WHERE id = %(instance_id)s;
 
 -- name: get_page
 -- Jobs of an instance, the newest first, those after the one with the id `after`; in the form of `instances.detail`'s history.
