@@ -77,3 +77,24 @@ async def test_an_environment_turns_off_what_the_operator_allowed(api: Api) -> N
     accepted(await api.put_yaml(f"environments/{api.environment}", policies))
     document = await api.settled(await api.launch(await api.application(MANIFEST)))
     assert "Local machines are not allowed in this environment" in document["errorMessage"]
+
+
+SPEAKING = """
+launch:
+  steps:
+    - made: {action: provisionVms, parameters: {roleName: web, quantity: 1}}
+    - say:
+        action: execrun
+        precedingPhases: [made]
+        parameters: {roles: [web], command: ["echo fine; echo careful >&2"]}
+"""
+
+
+async def test_log_lines_name_the_stream_of_the_command_that_wrote_them(databases: Databases, tmp_path: Path) -> None:
+    url = databases.create()
+    async with running_api(url, machines="local", local_environments="*", data_dir=tmp_path / "data") as api:
+        instance = await api.running(SPEAKING)
+        lines = accepted(await api.get(f"instances/{instance}/log", step="workflow#launch/say"))
+    told = {line["stream"]: (line["text"].partition("] ")[2], line["attempt"]) for line in lines}
+    assert (told["stdout"], told["stderr"]) == (("fine", 1), ("careful", 1))
+    assert {line["stream"] for line in lines} == {"system", "stdout", "stderr"}
