@@ -11,6 +11,7 @@ from launchbay.engine import retention
 from launchbay.engine.retention import Cleaner, Retention, RetentionPolicy
 from launchbay.ids import new_id
 from launchbay.store import events
+from launchbay.usecases.events import LogFilter
 from tests.support.engine import Bay
 
 KEY = SecretKey(bytes(KEY_BYTES))
@@ -164,7 +165,7 @@ async def test_numbers_rise_from_block_to_block_and_lists_read_over_all_partitio
         await pass_days(bay, 1.5)
     async with bay.database.connection() as connection:
         lines = await events.list_log_lines(
-            connection, instance_id=instance, after=0, job_id=None, step=None, count=100, bytes=1_000_000
+            connection, instance_id=instance, after=0, count=100, bytes=1_000_000, **LogFilter().columns()
         )
         seen = await events.list_since(connection, instance_id=instance, after=lines[2].id, count=100)
     numbers = [line.id for line in lines]
