@@ -19,11 +19,6 @@ htmx.defineExtension("morph", {
   },
 });
 
-// On a narrow screen the navigation scrolls; the current entry must be visible.
-const navigation = document.querySelector(".main-nav");
-const current = navigation?.querySelector("[aria-current]");
-if (current) navigation.scrollLeft = current.offsetLeft - navigation.offsetLeft - 24;
-
 // Escape and a click outside close a menu.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
@@ -36,6 +31,16 @@ document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target)) menu.open = false;
   }
+});
+
+// Dialogs: [data-open] names one; [data-close] and a click beside it close it. The browser gives the focus back.
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-open]");
+  if (opener) {
+    event.preventDefault();
+    document.getElementById(opener.dataset.open)?.showModal();
+  }
+  if (event.target.closest("[data-close]") || event.target.nodeName === "DIALOG") event.target.closest("dialog")?.close();
 });
 
 // A log that is scrolled to its end stays there.

@@ -13,11 +13,11 @@ import { completionSource } from "./completion.js";
 const IDLE_MS = 350;
 
 const colours = HighlightStyle.define([
-  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--syntax-key)" },
-  { tag: [tags.string, tags.content], color: "var(--syntax-text)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--syntax-number)" },
-  { tag: tags.comment, color: "var(--syntax-comment)", fontStyle: "italic" },
-  { tag: [tags.labelName, tags.typeName, tags.keyword, tags.meta], color: "var(--syntax-mark)" },
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--syn-key)" },
+  { tag: [tags.string, tags.content], color: "var(--syn-str)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--syn-num)" },
+  { tag: tags.comment, color: "var(--syn-com)", fontStyle: "italic" },
+  { tag: [tags.labelName, tags.typeName, tags.keyword, tags.meta], color: "var(--syn-mark)" },
 ]);
 
 const look = EditorView.theme({
@@ -27,18 +27,18 @@ const look = EditorView.theme({
   ".cm-content": { caretColor: "var(--text)", padding: "10px 0" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   "&.cm-focused": { outline: "2px solid var(--focus)", outlineOffset: "-2px" },
-  ".cm-gutters": { backgroundColor: "var(--code)", color: "var(--quiet)", borderRight: "1px solid var(--line)" },
+  ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--text-3)", borderRight: "1px solid var(--line)" },
   ".cm-activeLine": { backgroundColor: "transparent" },
   "&.cm-focused .cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--accent-soft) 45%, transparent)" },
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--accent-soft) !important" },
-  ".cm-selectionMatch": { backgroundColor: "var(--busy-soft)" },
-  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line-strong)" },
-  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--accent-text)" },
+  ".cm-selectionMatch": { backgroundColor: "var(--wait-soft)" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--control)" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionDetail": { color: "inherit", fontStyle: "normal", marginLeft: "1em" },
-  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
-  ".cm-lintRange-warning": { backgroundImage: "none", textDecoration: "underline wavy var(--busy)", textUnderlineOffset: "3px" },
-  ".cm-panels": { backgroundColor: "var(--code)", color: "var(--text)", borderColor: "var(--line)" },
-  ".cm-panels input, .cm-panels button": { backgroundImage: "none", backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--line-strong)" },
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--fail)", textUnderlineOffset: "3px" },
+  ".cm-lintRange-warning": { backgroundImage: "none", textDecoration: "underline wavy var(--wait)", textUnderlineOffset: "3px" },
+  ".cm-panels": { backgroundColor: "var(--sunken)", color: "var(--text)", borderColor: "var(--line)" },
+  ".cm-panels input, .cm-panels button": { backgroundImage: "none", backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--control)" },
 });
 
 function diagnostic(doc, finding, severity) {

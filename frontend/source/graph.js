@@ -5,8 +5,14 @@ import dagre from "cytoscape-dagre";
 cytoscape.use(dagre);
 cytoscape.warnings(false); // it warns about label widths, which are exact enough
 
+// A token is a pair of colors; only a computed color says which one applies.
+const probe = document.createElement("span");
+probe.hidden = true;
+document.body.append(probe);
+
 function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
 }
 
 function styles() {
@@ -17,22 +23,22 @@ function styles() {
       style: {
         shape: "round-rectangle", label: "data(label)", "text-wrap": "wrap", "text-max-width": 190, "text-valign": "center",
         "font-family": "system-ui, sans-serif", "font-size": 12, color: colour("--text"), width: "label", height: "label", padding: "11px",
-        "background-color": colour("--surface"), "border-width": 1.5, "border-color": colour("--line-strong"),
+        "background-color": colour("--surface"), "border-width": 1.5, "border-color": colour("--control"),
       },
     },
-    { selector: "node:parent", style: { "text-valign": "top", "background-color": colour("--code"), "border-style": "dashed", padding: "14px" } },
+    { selector: "node:parent", style: { "text-valign": "top", "background-color": colour("--sunken"), "border-style": "dashed", padding: "14px" } },
     { selector: "node[kind = 'submodule']", style: { "border-style": "double", "border-width": 4 } },
     { selector: "node[kind = 'service']", style: { shape: "round-hexagon", padding: "16px" } },
     { selector: "node[kind = 'application']", style: { "background-color": colour("--accent-soft"), "border-color": colour("--accent") } },
-    { selector: "node[status = 'Running']", style: tone("good") },
-    { selector: "node[status = 'Failed']", style: tone("bad") },
+    { selector: "node[status = 'Running']", style: tone("ok") },
+    { selector: "node[status = 'Failed']", style: tone("fail") },
     { selector: "node[status = 'Requested'], node[status = 'Executing'], node[status = 'Destroying']", style: tone("busy") },
     { selector: "node[status = 'Destroyed']", style: tone("idle") },
     {
       selector: "edge",
       style: {
-        width: 1.5, "curve-style": "bezier", "line-color": colour("--line-strong"), "target-arrow-color": colour("--line-strong"),
-        "target-arrow-shape": "triangle", "arrow-scale": .9, label: "data(label)", "font-size": 10, color: colour("--quiet"),
+        width: 1.5, "curve-style": "bezier", "line-color": colour("--control"), "target-arrow-color": colour("--control"),
+        "target-arrow-shape": "triangle", "arrow-scale": .9, label: "data(label)", "font-size": 10, color: colour("--text-2"),
         "text-background-color": colour("--page"), "text-background-opacity": .85, "text-background-padding": "2px", "text-wrap": "wrap", "text-max-width": 130,
       },
     },

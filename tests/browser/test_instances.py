@@ -39,7 +39,7 @@ def test_a_running_job_is_cancelled(page: Page, site: Site) -> None:
     site.settled(instance)
     site.ask("POST", f"instances/{instance}/linger", {})
     page.goto(f"/console/instances/{instance}")
-    expect(page.locator("#live-job")).to_contain_text("Executing")
+    expect(page.locator("#live-job")).to_contain_text("In progress")
     page.get_by_role("button", name="Cancel job").click()
     expect(page.locator("#live-job")).to_contain_text("Cancelled by", timeout=40_000)
 

@@ -172,7 +172,7 @@ async def test_every_page_has_the_policy_and_is_kept_nowhere(visitor: httpx.Asyn
 
 
 async def test_files_may_be_kept_for_ever_and_are_those_of_the_package_alone(visitor: httpx.AsyncClient) -> None:
-    assert "immutable" in (await visitor.get("/console/static/console.css")).headers["cache-control"]
+    assert "immutable" in (await visitor.get("/console/static/built/console.css")).headers["cache-control"]
     for name in ("../app.py", "built/../../app.py", "nothing.js", "%2e%2e/app.py"):
         assert (await visitor.get(f"/console/static/{name}")).status_code == 404
 

@@ -162,6 +162,14 @@ def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
     page.wait_for_url(lambda url: "/console" in url and "/signIn" not in url)
 
 
+AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
+# Rules of WCAG 2.2 A and AA, and axe's own good practices.
+RUN_AXE = """async options => {
+    const found = await axe.run(document, {resultTypes: ['violations'], ...options});
+    return found.violations.map(each => ({rule: each.id, nodes: each.nodes.slice(0, 4).map(node => node.html + ' ' +
+        node.failureSummary)}));
+}"""
+
 _LISTEN = """
 document.addEventListener('securitypolicyviolation', event =>
     window.__violated(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}:${event.lineNumber} ` +

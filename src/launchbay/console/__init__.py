@@ -1,1 +1,1 @@
-"""The web console: pages rendered on the server, on the same use cases as the API (docs/architecture.md)."""
+"""The web console: pages rendered on the server (docs/architecture.md)."""

@@ -10,7 +10,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.cookies import is_form_token, require_same_origin_form, sent_cookie, session_cookie
-from launchbay.console import rendering
+from launchbay.console import assets
 from launchbay.console.forms import Form, read_form
 from launchbay.console.pages import (
     account,
@@ -66,7 +66,10 @@ _INTERNAL = "Internal error. Retry; if it persists, send the request ID to your 
 def create_console(deps: ConsoleDeps) -> ASGIApp:
     """Return the application that serves `/` and everything below `/console`."""
     routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in ROUTES]
-    routes += [Route("/", _to_home, methods=["GET"]), Route(f"{rendering.PATH}/{{name:path}}", _asset, methods=["GET"])]
+    routes += [
+        Route("/", _to_home, methods=["GET"]),
+        Route(f"{assets.PATH}/{{name:path}}", _asset, methods=["GET"]),
+    ]
     return Router(routes, redirect_slashes=False, default=_not_found(deps))
 
 
@@ -79,7 +82,7 @@ async def _to_home(_: Request) -> Response:
 
 
 async def _asset(request: Request) -> Response:
-    return rendering.asset(request.path_params["name"]) or Response("File not found.", 404)
+    return assets.asset(request.path_params["name"]) or Response("File not found.", 404)
 
 
 def _not_found(deps: ConsoleDeps) -> ASGIApp:
@@ -146,7 +149,7 @@ async def _begin_turn(request: PageRequest) -> Callable[[], None]:
 
 
 def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:
-    """Redirect to the sign-in page, which leads back to this page. Clears the cookie of an ended session."""
+    """Redirect to the sign-in page, which leads back. Clears an ended session's cookie."""
     http = request.http
     wanted = http.url.path if http.method == "GET" else HOME
     if http.url.query and http.method == "GET":

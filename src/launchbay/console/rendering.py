@@ -1,57 +1,31 @@
-"""Templates, their filters, static files, and the headers of every page."""
+"""Templates, their filters, and the headers of every page."""
 
 import json
 from datetime import UTC, datetime
-from functools import cache
-from hashlib import sha256
-from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
 import jinja2
 import msgspec
-from markupsafe import Markup, escape
-from starlette.responses import Response
+from markupsafe import Markup
 
 from launchbay.auth.second_factors import qr_code as svg_qr_code
 from launchbay.clock import from_ms
+from launchbay.console.assets import address, color_class, glyph, icon, status_line, status_pill
 from launchbay.model.redaction import Redactor
 
-PATH = "/console/static"
-_FOLDER = resources.files("launchbay.console") / "static"
-_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-_FOREVER = "public, max-age=31536000, immutable"
-NAMES = ("console.css", "icon.svg", "built/console.js", "built/editor.js", "built/graph.js", "passkeys.js")
 _LINK_CHARS = 2_048
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 _redactor = Redactor()
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     # With no referrer at all, browsers would not send the Origin of our own forms.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-
-
-@cache
-def _content(name: str) -> bytes:
-    return (_FOLDER / name).read_bytes()
-
-
-@cache
-def address(name: str) -> str:
-    """Return the URL of a file. It changes with the content, so browsers can cache it forever."""
-    return f"{PATH}/{name}?{sha256(_content(name)).hexdigest()[:12]}"
-
-
-def asset(name: str) -> Response | None:
-    if name not in NAMES:
-        return None
-    kind = _TYPES[name[name.rindex(".") :]]
-    return Response(_content(name), headers={"Content-Type": kind, "Cache-Control": _FOREVER})
 
 
 def format_time(value: datetime | int | None) -> Markup:
@@ -132,9 +106,10 @@ def redact_value(value: Any, name: str) -> str:
     return compact(_redactor.named(name, value)) if value is not None else "unset"
 
 
-def status_badge(status: str) -> Markup:
-    """Return a status with its mark; not everyone can see colors."""
-    return Markup('<span class="status status-{}">{}</span>').format(status.lower(), escape(status))
+def initials(name: str) -> str:
+    """Return up to two letters that represent a person's name."""
+    letters = [word[0].upper() for word in name.split() if word[0].isalnum()]
+    return "".join(letters[:1] + letters[1:][-1:])
 
 
 def qr_code(text: str) -> Markup:
@@ -155,7 +130,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals["asset"] = address
+    environment.globals |= {"asset": address, "glyph": glyph, "icon": icon, "color_class": color_class}
     template_filters = (
         format_time,
         format_duration,
@@ -163,17 +138,19 @@ def _environment() -> jinja2.Environment:
         compact,
         pretty,
         display_value,
-        status_badge,
+        status_line,
+        status_pill,
         redact_value,
         qr_code,
+        initials,
     )
     environment.filters.update({each.__name__: each for each in template_filters})
     return environment
 
 
-_templates = _environment()
+templates = _environment()
 
 
 def render(template: str, values: dict[str, Any]) -> str:
     """Render a template. Values are escaped; an undefined name is an error."""
-    return _templates.get_template(template).render(values)
+    return templates.get_template(template).render(values)

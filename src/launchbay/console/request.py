@@ -18,6 +18,7 @@ from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import Form
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, render
+from launchbay.console.shell import ACCESS_TABS, NAVIGATION, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated
 from launchbay.ids import NamedRow
 from launchbay.usecases.context import AppContext, Context
@@ -27,23 +28,7 @@ from launchbay.usecases.sign_in import SignInLink
 from launchbay.usecases.users import list_users
 
 HOME = "/console"
-THEMES = ("auto", "light", "dark")
-THEME_COOKIE = "launchbay_theme"
 SIGN_IN = "/console/signIn"
-# Key and label of each entry of the navigation.
-SECTIONS: tuple[tuple[str, str], ...] = (
-    ("instances", "Instances"),
-    ("applications", "Applications"),
-    ("environments", "Environments"),
-    ("services", "Services"),
-    ("approvals", "Approvals"),
-    ("roles", "Roles"),
-    ("users", "Users"),
-    ("serviceAccounts", "Service accounts"),
-    ("webhooks", "Webhooks"),
-    ("audit", "Audit"),
-    ("usage", "Usage"),
-)
 FLASH_COOKIE = "launchbay_flash"
 _FLASH_PURPOSE = b"launchbay flash"
 _FLASH_S = 60
@@ -163,7 +148,6 @@ class PageRequest:
         flash = read_flash(self.session, sent_cookie(cookies, FLASH_COOKIE, secure=secure)) if self.session else None
         organizations = await self._organizations()
         current = next((row for row in organizations if row.id == organization_id), None)
-        theme = sent_cookie(cookies, THEME_COOKIE, secure=secure)
         text = render(
             template,
             {
@@ -173,10 +157,11 @@ class PageRequest:
                 "organizations": organizations,
                 "organization": current,
                 "section": section,
-                "sections": SECTIONS,
+                "navigation": NAVIGATION,
+                "access_tabs": ACCESS_TABS,
                 "flash": flash,
                 "problems": () if problem is None else problem.messages,
-                "theme": theme if theme in THEMES else "auto",
+                "appearance": read_appearance(cookies, secure=secure),
                 "now": self.now(),
                 "current_path": self.http.url.path,
                 **values,

@@ -1,4 +1,4 @@
-"""Signing in and out, and the theme."""
+"""Signing in and out, and the appearance."""
 
 from urllib.parse import quote
 
@@ -9,7 +9,8 @@ from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.cookies import session_cookie, set_cookie
 from launchbay.auth.permissions import Actor
 from launchbay.console.rendering import HEADERS
-from launchbay.console.request import HOME, SIGN_IN, THEME_COOKIE, THEMES, PageRequest, Routes, safe_path
+from launchbay.console.request import HOME, SIGN_IN, PageRequest, Routes, safe_path
+from launchbay.console.shell import CHOICES, chosen, cookie_name
 from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated
 from launchbay.store.second_factors import Purpose
 from launchbay.usecases import account, second_factors
@@ -182,11 +183,12 @@ async def sign_out(request: PageRequest) -> Response:
 
 
 @routes.post("/console/theme", public=True)
-async def choose_theme(request: PageRequest) -> Response:
-    """Store the theme (light, dark, or the system's), and go back."""
-    theme = request.form.text("theme")
+async def choose_appearance(request: PageRequest) -> Response:
+    """Store a choice of the appearance, and go back."""
     response = RedirectResponse(safe_path(request.form.text("back")), 303, HEADERS)
-    chosen = theme if theme in THEMES else "auto"
-    cookie = set_cookie(THEME_COOKIE, chosen, _YEAR_S, path=HOME, secure=request.is_secure)
-    response.headers.append("Set-Cookie", cookie)
+    for kind in CHOICES:
+        if request.form.has(kind):
+            value = chosen(kind, request.form.text(kind))
+            cookie = set_cookie(cookie_name(kind), value, _YEAR_S, path=HOME, secure=request.is_secure)
+            response.headers.append("Set-Cookie", cookie)
     return response

@@ -1,0 +1,121 @@
+"""The files that pages load, and the icons and status glyphs among them."""
+
+from enum import StrEnum
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+PATH = "/console/static"
+NAMES = (
+    "icon.svg",
+    "icons.svg",
+    "passkeys.js",
+    "built/console.css",
+    "built/console.js",
+    "built/editor.js",
+    "built/graph.js",
+    "built/inter.woff2",
+)
+_FOLDER = resources.files("launchbay.console") / "static"
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+_FOREVER = "public, max-age=31536000, immutable"
+
+
+@cache
+def content(name: str) -> bytes:
+    return (_FOLDER / name).read_bytes()
+
+
+@cache
+def address(name: str) -> str:
+    """Return the URL of a file, which changes with its content."""
+    return f"{PATH}/{name}?{sha256(content(name)).hexdigest()[:12]}"
+
+
+def asset(name: str) -> Response | None:
+    """Return a file of the package, or None if it is unknown."""
+    if name not in NAMES:
+        return None
+    kind = _TYPES[name[name.rindex(".") :]]
+    return Response(content(name), headers={"Content-Type": kind, "Cache-Control": _FOREVER})
+
+
+class Glyph(StrEnum):
+    """A shape in `static/icons.svg`, and the class of its color."""
+
+    OK = "ok"
+    BUSY = "busy"
+    WAIT = "wait"
+    WARN = "warn"
+    FAIL = "fail"
+    QUEUED = "queued"
+    SKIPPED = "skip-s"
+    STOPPED = "stop"
+    GONE = "gone"
+
+
+# What people read for a status of the API, of instances, jobs, steps, deliveries and machines alike.
+_SHOWN: dict[str, tuple[Glyph, str]] = {
+    "requested": (Glyph.QUEUED, "Queued"),
+    "executing": (Glyph.BUSY, "In progress"),
+    "running": (Glyph.OK, "Running"),
+    "succeeded": (Glyph.OK, "Succeeded"),
+    "failed": (Glyph.FAIL, "Failed"),
+    "cancelled": (Glyph.STOPPED, "Cancelled"),
+    "skipped": (Glyph.SKIPPED, "Skipped"),
+    "waiting": (Glyph.WAIT, "Needs approval"),
+    "degraded": (Glyph.WARN, "Degraded"),
+    "destroying": (Glyph.BUSY, "Destroying"),
+    "destroyed": (Glyph.GONE, "Destroyed"),
+    "pending": (Glyph.QUEUED, "Pending"),
+    "delivered": (Glyph.OK, "Delivered"),
+}
+# Amber stands for both: what needs somebody, and what deserves a look.
+_COLOR_CLASS = {Glyph.WARN: "wait"}
+_SVG = Markup('<svg class="g {}{}" {}><use href="{}#g-{}"/></svg>')
+_ICON = Markup('<svg class="i" aria-hidden="true"><use href="{}#i-{}"/></svg>')
+
+
+def shown_status(status: str) -> tuple[Glyph, str]:
+    """Return the glyph and the words for a status of the API.
+
+    A status that is not known here keeps its name.
+    """
+    return _SHOWN.get(status.lower(), (Glyph.QUEUED, status))
+
+
+def color_class(kind: str) -> str:
+    """Return the class with the colors of a glyph and its ground."""
+    return _COLOR_CLASS.get(Glyph(kind), kind)
+
+
+def glyph(kind: str, label: str = "") -> Markup:
+    """Return a glyph. Without a label, it is decoration."""
+    meaning = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
+    turning = " spin" if kind == Glyph.BUSY else ""
+    return _SVG.format(color_class(kind), turning, meaning, address("icons.svg"), Glyph(kind))
+
+
+def icon(name: str) -> Markup:
+    """Return a line icon of `static/icons.svg`, as decoration."""
+    return _ICON.format(address("icons.svg"), name)
+
+
+def status_pill(status: str) -> Markup:
+    """Return a status of the API on its soft ground."""
+    kind, words = shown_status(status)
+    return Markup('<span class="st pill {}">{}{}</span>').format(color_class(kind), glyph(kind), words)
+
+
+def status_line(status: str) -> Markup:
+    """Return a status of the API for the cell of a table."""
+    kind, words = shown_status(status)
+    return Markup('<span class="st plain {}">{}{}</span>').format(color_class(kind), glyph(kind), words)
