@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from launchbay.engine.chat_messages import message
 from launchbay.engine.retention import Cleaner
 from tests.support.databases import Databases
-from tests.support.manifests import PAUSING, WORKFLOWS
+from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
 from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
 from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
@@ -474,6 +475,7 @@ async def test_a_step_tells_the_webhooks_that_ask_for_notifications(api: Api, re
     assert body["event"] == "notification"
     shown = {"version": "1.4", "apiKey": "********"}
     assert body["notification"] == {"subject": "Shop is up", "text": "", "data": shown}
+    assert (body["job"]["name"], body["job"]["status"], len(body["job"]["id"])) == ("launch", "Executing", 24)
     assert is_signed(receiver.received[-1])
     assert (await api.document(instance))["returnValues"] == {"count": 1}
     await api.delete(f"webhooks/{webhook}")
@@ -484,3 +486,66 @@ async def test_a_step_fails_that_would_tell_webhooks_where_none_asks(api: Api, h
 
     assert document["status"] == "Failed"
     assert "subscribes to the event notification" in document["errorMessage"]
+
+
+async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
+    databases: Databases, receiver: LoopbackServer
+) -> None:
+    url = databases.create()
+    settings = {"outgoing_allow": "127.0.0.1", "base_url": "http://bay.example.org/"}
+    async with running_api(url, **settings) as api:
+        for form in ("json", "slack", "teams"):
+            receiver.routes[f"/{form}"] = answer(204)
+            body = {"url": receiver.url(f"/{form}"), "events": ["job"], "secret": SECRET, "format": form}
+            accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
+        application = await api.application(FAILING_EARLY)
+        instance = await api.launch(application, instanceName="<Elsa> & Anna")
+        await until(lambda: len({each.path for each in receiver.received}) == 3)
+        bodies = {each.path: json.loads(each.body) for each in receiver.received}
+        assert all(is_signed(each) for each in receiver.received)
+    databases.drop(url)
+    link = f"http://bay.example.org/console/instances/{instance}"
+    job = bodies["/json"]["job"]
+    assert (job["name"], job["status"], bodies["/json"]["link"]) == ("launch", "Failed", link)
+    said = bodies["/slack"]["text"].split("\n")
+    assert said[0] == "Job 'launch' of instance '&lt;Elsa&gt; &amp; Anna' failed."
+    assert said[-1] == f"<{link}|Open in the console>"
+    assert "step" in said[1]
+    [attachment] = bodies["/teams"]["attachments"]
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    texts = [block["text"] for block in attachment["content"]["body"]]
+    assert texts == ["Job 'launch' of instance '<Elsa> & Anna' failed.", job["errorMessage"]]
+    assert attachment["content"]["actions"] == [{"type": "Action.OpenUrl", "title": "Open in the console", "url": link}]
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ({"event": "job", "job": {"name": "move", "status": "Succeeded"}}, "Job 'move' of instance 'Elsa' succeeded."),
+        ({"event": "status", "status": "Running"}, "Status of instance 'Elsa': Running."),
+        ({"event": "signal", "signal": {"a": 1, "b": 2}}, "The signals of instance 'Elsa' have changed: a, b."),
+        (
+            {"event": "approval", "approval": {"status": "pending", "text": "Go?"}},
+            "An approval of instance 'Elsa' is pending.\nGo?",
+        ),
+        (
+            {"event": "notification", "notification": {"subject": "Up", "text": "All is well."}},
+            "Up (instance 'Elsa')\nAll is well.",
+        ),
+    ],
+)
+def test_every_event_has_a_sentence(about: dict[str, Any], said: str) -> None:
+    event = {**about, "instanceName": "Elsa", "link": None}
+    assert message("slack", event) == {"text": said}
+    card = message("teams", event)["attachments"][0]["content"]
+    assert "\n".join(block["text"] for block in card["body"]) == said
+    assert card["actions"] == []
+
+
+async def test_the_format_of_a_webhook_is_shown_and_changed(api: Api, hook: str) -> None:
+    assert (await shown(api, hook))["format"] == "json"
+    accepted(await api.put(f"webhooks/{hook}", {"format": "teams"}))
+    accepted(await api.put(f"webhooks/{hook}", {"events": ["job"]}))
+    assert (await shown(api, hook))["format"] == "teams"
+    told = refused(await api.put(f"webhooks/{hook}", {"format": "irc"}), 400)
+    assert "'irc'" in str(told)

@@ -347,7 +347,7 @@ def _assemble(
         programs=Programs(settings.programs()),
     )
     calls = ServiceCalls(database, context.service_types, secret)
-    sender = WebhookSender(database, egress, secret)
+    sender = WebhookSender(database, egress, secret, settings.base_url)
     engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals)
     api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack))
     app = _web_app(settings, api, ENDPOINTS, console_pages(settings, api, actions))

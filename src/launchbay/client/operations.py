@@ -1202,6 +1202,7 @@ class Operations:
         url: str,
         events: Sequence[str],
         secret: str | None = None,
+        format_: Any = None,
         idempotency_key: str | None = None,
     ) -> Call[types.CreatedWebhook]:
         """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
@@ -1209,6 +1210,7 @@ class Operations:
 
         `events`: Any of status, job, signal, approval, notification.
         `secret`: Key of the signatures. Default: generated.
+        `format_`: The form of requests: json, slack or teams.
         """
 
     @operation(OperationSpec("PUT", "/api/1/webhooks/{webhookId}", media_type=JSON))
@@ -1219,12 +1221,14 @@ class Operations:
         url: str | None = None,
         events: Sequence[str] | None = None,
         secret: str | None = None,
+        format_: Any | None = None,
         enabled: bool | None = None,
     ) -> Call[None]:
         """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization.
 
         `events`: Any of status, job, signal, approval, notification.
         `secret`: New key of the signatures.
+        `format_`: The form of requests: json, slack or teams.
         `enabled`: Whether the webhook sends events.
         """
 

@@ -962,6 +962,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     disabled_reason: str | None
     failing_since: int | None
     created_at: int
+    format: str
 
 
 class CreatedWebhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -20,6 +20,7 @@ from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff
 from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.engine.audit import EngineAudit
+from launchbay.engine.chat_messages import message
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import EgressFailed, Unavailable
 from launchbay.model.redaction import Redactor
@@ -47,6 +48,7 @@ class WebhookNotifier:
             self._database,
             store.insert_notifications,
             instance_id=job.instance_id,
+            job_id=job.job_id,
             key=idempotency_key(job.job_id, path),
             document=document,
         )
@@ -56,9 +58,10 @@ class WebhookNotifier:
 class WebhookSender:
     """Claims due deliveries and sends them in parallel; `send_due` runs every POLL_S."""
 
-    def __init__(self, database: Database, egress: EgressClient, secret: SecretKey) -> None:
+    def __init__(self, database: Database, egress: EgressClient, secret: SecretKey, base_url: str = "") -> None:
         self._database = database
         self._egress = egress
+        self._base_url = base_url.rstrip("/")
         self._secret = secret
         self._audit = EngineAudit(secret)
         self._in_flight: dict[asyncio.Task[None], str] = {}
@@ -84,10 +87,15 @@ class WebhookSender:
             given = known.get(body["instance"])
             documents = () if given is None else (given.parameters, given.environment_view)
             redactor = Redactor([msgspec.json.decode(document) for document in documents])
-            task = asyncio.create_task(self._deliver(row, redactor.value({"id": row.id, **body})), name="webhook")
+            task = asyncio.create_task(self._deliver(row, self._shown(row, body, redactor)), name="webhook")
             self._in_flight[task] = row.webhook_id
             task.add_done_callback(self._finished)
         return len(claimed) > 0
+
+    def _shown(self, row: ClaimedRow, body: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+        """Return the event without secrets, with the address of its instance in the console."""
+        link = f"{self._base_url}/console/instances/{body['instance']}" if self._base_url else None
+        return {**redactor.value({"id": row.id, **body}), "link": link}
 
     async def close(self) -> None:
         """Cancel running deliveries; they are sent again after their leases expire."""
@@ -103,7 +111,7 @@ class WebhookSender:
 
     async def _deliver(self, row: ClaimedRow, body: Mapping[str, Any]) -> None:
         backoff = Backoff(limits.WEBHOOK_RETRY_FIRST_S, limits.WEBHOOK_RETRY_LONGEST_S)
-        status, error = await self._post(row, msgspec.json.encode(body), body["organization"])
+        status, error = await self._post(row, msgspec.json.encode(message(row.format, body)), body["organization"])
         try:
             async with self._database.connection() as connection:
                 if error is None:

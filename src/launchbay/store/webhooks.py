@@ -24,6 +24,7 @@ class WebhookRow(NamedTuple):
     disabled_reason: str | None
     failing_since: datetime | None
     created_at: datetime
+    format: str
 
 
 class DeliveryRow(NamedTuple):
@@ -51,6 +52,7 @@ class ClaimedRow(NamedTuple):
     created_at: datetime
     sealed_url: bytes
     secret: bytes
+    format: str
 
 
 class DisabledRow(NamedTuple):

@@ -29,7 +29,7 @@ async def list_webhooks(ctx: Context, organization_id: str) -> list[WebhookRow]:
 
 
 async def create_webhook(
-    ctx: Context, organization_id: str, url: str, events: Sequence[str], secret: str | None
+    ctx: Context, organization_id: str, url: str, events: Sequence[str], secret: str | None, *, form: str = "json"
 ) -> tuple[str, str | None]:
     """Create a webhook; return its id, and the secret that was made where none is given: it is shown this once.
 
@@ -49,8 +49,9 @@ async def create_webhook(
             sealed_url=seal_webhook_url(ctx.app.secret_key, webhook_id, url),
             events=wanted,
             secret=_sealed(ctx.app, webhook_id, secret or made or ""),
+            format=form,
         )
-        after = {**_shown_of_url(ctx.app, url), "events": wanted}
+        after = {**_shown_of_url(ctx.app, url), "events": wanted, "format": form}
         await work.audit("create_webhook", organization_id, after=after, at=f"/webhooks/{webhook_id}")
     return webhook_id, made
 
@@ -63,6 +64,7 @@ async def update_webhook(
     events: Sequence[str] | None,
     secret: str | None,
     enabled: bool | None,
+    form: str | None = None,
 ) -> None:
     """Change what is given of a webhook; switched off it drops what is on its way. Raises as the creation does."""
     async with ctx.begin() as work:
@@ -77,13 +79,14 @@ async def update_webhook(
             events=wanted,
             secret=None if secret is None else _sealed(ctx.app, row.id, secret),
             enabled=enabled,
+            format=form,
         )
         if enabled is False:
             await store.delete_pending(work.connection, webhook_id=row.id, reason=_DISABLED_BY_USER)
         after: dict[str, Any] = {} if new_url is None else _shown_of_url(ctx.app, new_url)
-        changed = {"events": wanted, "enabled": enabled, "secret": secret and work.fingerprint(secret)}
+        changed = {"events": wanted, "enabled": enabled, "format": form, "secret": secret and work.fingerprint(secret)}
         after.update({name: value for name, value in changed.items() if value is not None})
-        before = {**_shown_of_row(ctx.app, row), "events": row.events, "enabled": row.enabled}
+        before = {**_shown_of_row(ctx.app, row), "events": row.events, "enabled": row.enabled, "format": row.format}
         await work.audit("update_webhook", row.organization_id, before, after, at=f"/webhooks/{row.id}")
 
 

@@ -1,9 +1,9 @@
 -- name: list_by_organization
-SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks
+SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at, format FROM webhooks
 WHERE organization_id = %(organization_id)s ORDER BY id;
 
 -- name: get
-SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks WHERE id = %(webhook_id)s;
+SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at, format FROM webhooks WHERE id = %(webhook_id)s;
 
 -- name: list_unsealed
 -- Those whose URL is still in the clear.
@@ -13,13 +13,13 @@ SELECT id, url FROM webhooks WHERE sealed_url IS NULL FOR NO KEY UPDATE;
 UPDATE webhooks SET url = %(url)s, sealed_url = %(sealed_url)s WHERE id = %(webhook_id)s;
 
 -- name: insert
-INSERT INTO webhooks (id, organization_id, url, sealed_url, events, secret)
-VALUES (%(webhook_id)s, %(organization_id)s, %(url)s, %(sealed_url)s, %(events)s, %(secret)s);
+INSERT INTO webhooks (id, organization_id, url, sealed_url, events, secret, format)
+VALUES (%(webhook_id)s, %(organization_id)s, %(url)s, %(sealed_url)s, %(events)s, %(secret)s, %(format)s);
 
 -- name: update
 -- Null leaves as it is. Who is switched on again begins with a clean record.
 UPDATE webhooks
-SET url = coalesce(%(url)s, url), sealed_url = coalesce(%(sealed_url)s, sealed_url), events = coalesce(%(events)s, events), secret = coalesce(%(secret)s, secret),
+SET url = coalesce(%(url)s, url), sealed_url = coalesce(%(sealed_url)s, sealed_url), events = coalesce(%(events)s, events), secret = coalesce(%(secret)s, secret), format = coalesce(%(format)s, format),
     enabled = coalesce(%(enabled)s, enabled),
     disabled_reason = CASE WHEN %(enabled)s IS NULL THEN disabled_reason END,
     failing_since = CASE WHEN %(enabled)s THEN NULL ELSE failing_since END
@@ -57,6 +57,7 @@ WITH asking AS (
         'environment', instances.environment_id,
         'instance', instances.id,
         'instanceName', instances.name,
+        'job', (SELECT json_build_object('id', jobs.id, 'name', jobs.name, 'status', jobs.status) FROM jobs WHERE jobs.id = %(job_id)s),
         'notification', %(document)s::json
     )::text
     FROM asking, instances WHERE instances.id = %(instance_id)s
@@ -80,7 +81,7 @@ UPDATE webhook_deliveries AS delivery
 SET attempts = attempts + 1, next_at = now() + %(lease_s)s * interval '1 second'
 FROM due, webhooks WHERE delivery.id = due.id AND webhooks.id = delivery.webhook_id
 RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, delivery.attempts, delivery.created_at, webhooks.sealed_url,
-          webhooks.secret;
+          webhooks.secret, webhooks.format;
 
 -- name: mark_delivered
 WITH delivery AS (

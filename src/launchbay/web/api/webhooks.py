@@ -17,12 +17,18 @@ _PERMISSION = "ManageUsers for all users of the organization"
 _EVENTS = Annotated[list[str], msgspec.Meta(description="Any of status, job, signal, approval, notification.")]
 
 
+_FORMAT = Annotated[
+    Literal["json", "slack", "teams"], msgspec.Meta(description="The form of requests: json, slack or teams.")
+]
+
+
 class WebhookBody(msgspec.Struct):
     """A new webhook. Default of `secret`: generated."""
 
     url: str
     events: _EVENTS
     secret: Annotated[str | None, msgspec.Meta(description="Key of the signatures. Default: generated.")] = None
+    format: _FORMAT = "json"
 
 
 class WebhookChange(msgspec.Struct):
@@ -31,6 +37,7 @@ class WebhookChange(msgspec.Struct):
     url: str | None = None
     events: _EVENTS | None = None
     secret: Annotated[str | None, msgspec.Meta(description="New key of the signatures.")] = None
+    format: _FORMAT | None = None
     enabled: Annotated[bool | None, msgspec.Meta(description="Whether the webhook sends events.")] = None
 
 
@@ -51,6 +58,7 @@ class Webhook(msgspec.Struct):
     disabledReason: str | None
     failingSince: int | None
     createdAt: int
+    format: str
 
 
 class Delivery(msgspec.Struct):
@@ -89,7 +97,7 @@ async def create_webhook(request: Request[WebhookBody, None]) -> CreatedWebhook:
     """Create a webhook: a URL that receives signed events of the organization's instances."""
     body = request.body
     webhook_id, secret = await webhooks.create_webhook(
-        request.ctx, request.path["orgId"], body.url, body.events, body.secret
+        request.ctx, request.path["orgId"], body.url, body.events, body.secret, form=body.format
     )
     return CreatedWebhook(webhook_id, secret)
 
@@ -107,6 +115,7 @@ async def update_webhook(request: Request[WebhookChange, None]) -> None:
         events=body.events,
         secret=body.secret,
         enabled=body.enabled,
+        form=body.format,
     )
 
 
@@ -137,6 +146,7 @@ def _webhook(row: WebhookRow) -> Webhook:
         row.disabled_reason,
         optional_ms(row.failing_since),
         to_ms(row.created_at),
+        row.format,
     )
 
 

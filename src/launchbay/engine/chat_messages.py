@@ -1,0 +1,59 @@
+"""Events of webhooks as messages of Slack and Microsoft Teams.
+
+Slack takes `text` with its own markup, Teams an Adaptive Card: both show a sentence, an error and a link.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_SLACK_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_LINK_TEXT = "Open in the console"
+
+
+def message(form: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the body of a request in a format: the event itself for `json`."""
+    if form == "slack":
+        return {"text": "\n".join([*(line.translate(_SLACK_MARKUP) for line in _lines(event)), *_slack_link(event)])}
+    if form == "teams":
+        return {
+            "type": "message",
+            "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": _card(event)}],
+        }
+    return event
+
+
+def _lines(event: Mapping[str, Any]) -> list[str]:
+    """Return what happened in one sentence, and what is to be said in addition."""
+    kind, instance = event["event"], f"instance '{event['instanceName']}'"
+    about = event[kind]
+    match kind:
+        case "job":
+            outcome = "failed" if about["status"] == "Failed" else "succeeded"
+            error = about.get("errorMessage")
+            return [f"Job '{about['name']}' of {instance} {outcome}.", *([error] if error else [])]
+        case "notification":
+            return [f"{about['subject']} ({instance})", *([about["text"]] if about["text"] else [])]
+        case "approval":
+            return [f"An approval of {instance} is {about['status']}.", about["text"]]
+        case "signal":
+            return [f"The signals of {instance} have changed: {', '.join(about)}."]
+        case _:
+            return [f"Status of {instance}: {about}."]
+
+
+def _slack_link(event: Mapping[str, Any]) -> list[str]:
+    return [f"<{event['link']}|{_LINK_TEXT}>"] if event["link"] else []
+
+
+def _card(event: Mapping[str, Any]) -> dict[str, Any]:
+    first, *others = _lines(event)
+    blocks = [{"type": "TextBlock", "text": first, "wrap": True, "weight": "bolder"}]
+    blocks += [{"type": "TextBlock", "text": text, "wrap": True} for text in others]
+    link = event["link"]
+    return {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": blocks,
+        "actions": [{"type": "Action.OpenUrl", "title": _LINK_TEXT, "url": link}] if link else [],
+    }
