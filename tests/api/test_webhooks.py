@@ -500,8 +500,8 @@ async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
             accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
         application = await api.application(FAILING_EARLY)
         instance = await api.launch(application, instanceName="<Elsa> & Anna")
-        await until(lambda: len({each.path for each in receiver.received}) == 3)
-        bodies = {each.path: json.loads(each.body) for each in receiver.received}
+        await until(lambda: len({each.target for each in receiver.received}) == 3)
+        bodies = {each.target: json.loads(each.body) for each in receiver.received}
         assert all(is_signed(each) for each in receiver.received)
     databases.drop(url)
     link = f"http://bay.example.org/console/instances/{instance}"
