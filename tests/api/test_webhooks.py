@@ -492,8 +492,7 @@ async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
     databases: Databases, receiver: LoopbackServer
 ) -> None:
     url = databases.create()
-    settings = {"outgoing_allow": "127.0.0.1", "base_url": "http://bay.example.org/"}
-    async with running_api(url, **settings) as api:
+    async with running_api(url, outgoing_allow="127.0.0.1", base_url="http://bay.example.org/") as api:
         for form in ("json", "slack", "teams"):
             receiver.routes[f"/{form}"] = answer(204)
             body = {"url": receiver.url(f"/{form}"), "events": ["job"], "secret": SECRET, "format": form}
