@@ -113,7 +113,7 @@ async def test_a_job_that_has_ended_is_not_run_again(bay: Bay) -> None:
 
 
 async def test_the_end_counts_when_its_answer_was_lost(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}")
+    instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}", "Requested")
     job = await bay.launch(instance)
     written, calls = jobs.end, []
 

@@ -23,6 +23,7 @@ OF_ORGANIZATION = {
     ),
     *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
+    *("bulk_id", "object_id", "source_id"),
 }
 # Files whose `id` names something in an organization.
 BY_ID = {"lookups", "services"}
@@ -36,12 +37,13 @@ OPERATORS = "for operators, or at the first start"
 CELL_WIDE: dict[str, set[str]] = {
     ACCOUNTS: {
         *("audit.insert_for_actor", "audit.insert_for_home", "audit.insert_idempotency_key"),
-        "audit.set_idempotent_answer",
+        *("audit.set_idempotent_answer", "bulk.get_token"),
         *("audit.get_idempotency_key", "lookups.caller", "lookups.shared_organizations", "organizations.list_by_user"),
     },
     SERVERS: {
         *("dispatch.register", "dispatch.beat", "dispatch.list_workers", "dispatch.claim", "dispatch.list_held"),
         *("dispatch.announce", "dispatch.unregister", "dispatch.rescue", "dispatch.wake_due"),
+        *("instances.announce_new", "instances.list_making"),
     },
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),
@@ -49,7 +51,7 @@ CELL_WIDE: dict[str, set[str]] = {
         *("jobs.delete_log_lines_of_destroyed", "jobs.delete_jobs_of_destroyed", "jobs.delete_destroyed"),
         *("jobs.list_ended_jobs", "jobs.delete_jobs", "machines.claim_sweep", "machines.list_places"),
         *("schedules.take_due", "schedules.unblock_forgotten", "webhooks.claim", "webhooks.delete_excess"),
-        "webhooks.delete_old_deliveries",
+        *("webhooks.delete_old_deliveries", "bulk.list_open", "fleet.list_old_jobs"),
     },
     ROTATION: {"applications.list_unsealed_sources", "webhooks.list_unsealed"},
     OPERATORS: {

@@ -40,6 +40,8 @@ ACCEPTED: Rows = {
     ("jobs", "jobs_under_way"),
     # Lists search by it. It is of columns that hardly ever change, and made in some ten seconds for 100,000 instances.
     ("instances", "instances_search"),
+    # Finds the unnamed revision of a manifest. The database makes its ID, so older servers' versions have one too.
+    ("manifests", "manifests_revision"),
     # Finds the jobs that a job ran. Few jobs have a parent.
     ("jobs", "jobs_children"),
     ("schedules", "schedules_of_organization"),

@@ -1,5 +1,9 @@
 -- Each version of a manifest has a revision without a name: a launch that names no revision is of that one.
-ALTER TABLE manifests ADD COLUMN revision_id text NOT NULL DEFAULT launchbay_new_id();
+-- In steps: a column that begins with such a default would write the whole table anew.
+ALTER TABLE manifests ADD COLUMN revision_id text;
+ALTER TABLE manifests ALTER COLUMN revision_id SET DEFAULT launchbay_new_id();
+UPDATE manifests SET revision_id = launchbay_new_id();
+ALTER TABLE manifests ALTER COLUMN revision_id SET NOT NULL;
 CREATE UNIQUE INDEX manifests_revision ON manifests (revision_id);
 
 -- Named revisions, and those of the versions, whose name is empty.
