@@ -113,8 +113,8 @@ async def test_a_job_that_has_ended_is_not_run_again(bay: Bay) -> None:
 
 
 async def test_the_end_counts_when_its_answer_was_lost(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}", "Requested")
-    job = await bay.launch(instance)
+    instance = await bay.instance("again: {steps: [{a: {action: effect}}]}", "Running")
+    job = await bay.command(instance, "again")
     written, calls = jobs.end, []
 
     async def end(*given: Any, **values: Any) -> Any:

@@ -23,10 +23,10 @@ OF_ORGANIZATION = {
     ),
     *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
-    *("bulk_id", "object_id", "source_id"),
+    *("bulk_id", "source_id"),
 }
 # Files whose `id` names something in an organization.
-BY_ID = {"lookups", "services"}
+BY_ID = {"lookups", "services", "fleet"}
 
 ACCOUNTS = "accounts and their credentials, which belong to no organization: of the directory"
 SERVERS = "the servers and workers of one cell"

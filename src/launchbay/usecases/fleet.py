@@ -335,10 +335,10 @@ async def put_labels(ctx: Context, kind: Labeled, object_id: str, labels: Mappin
     async with ctx.begin() as work:
         found: Any = await getattr(work.lookup, kind)(object_id, _EDIT[kind])
         checked = read_labels(labels)
-        before = await store.get_labels[kind](work.connection, object_id=found.id)
+        before = await store.get_labels[kind](work.connection, id=found.id)
         if before is None:
             raise NotFound(f"The {kind} {object_id} has just been deleted.")
-        await store.set_labels[kind](work.connection, object_id=found.id, labels=_json(checked))
+        await store.set_labels[kind](work.connection, id=found.id, labels=_json(checked))
         await work.audit(f"put_{kind}_labels", found, msgspec.json.decode(before), checked)
 
 
@@ -346,6 +346,6 @@ async def read_object_labels(ctx: Context, kind: Labeled, object_id: str) -> dic
     """Return the labels of an object."""
     async with ctx.read() as work:
         found: Any = await getattr(work.lookup, kind)(object_id, Permission.READ)
-        text = await store.get_labels[kind](work.connection, object_id=found.id)
+        text = await store.get_labels[kind](work.connection, id=found.id)
     labels: dict[str, str] = msgspec.json.decode(text or "{}")
     return labels

@@ -212,19 +212,19 @@ WHERE organization_id = %(organization_id)s AND name = %(name)s AND value = ANY 
 LIMIT %(most)s;
 
 -- name: set_instance_labels
-UPDATE instances SET labels = %(labels)s::jsonb WHERE id = %(object_id)s;
+UPDATE instances SET labels = %(labels)s::jsonb WHERE id = %(id)s;
 
 -- name: set_application_labels
-UPDATE applications SET labels = %(labels)s::jsonb WHERE id = %(object_id)s;
+UPDATE applications SET labels = %(labels)s::jsonb WHERE id = %(id)s;
 
 -- name: set_environment_labels
-UPDATE environments SET labels = %(labels)s::jsonb WHERE id = %(object_id)s;
+UPDATE environments SET labels = %(labels)s::jsonb WHERE id = %(id)s;
 
 -- name: get_instance_labels
-SELECT labels::text FROM instances WHERE id = %(object_id)s;
+SELECT labels::text FROM instances WHERE id = %(id)s;
 
 -- name: get_application_labels
-SELECT labels::text FROM applications WHERE id = %(object_id)s;
+SELECT labels::text FROM applications WHERE id = %(id)s;
 
 -- name: get_environment_labels
-SELECT labels::text FROM environments WHERE id = %(object_id)s;
+SELECT labels::text FROM environments WHERE id = %(id)s;
