@@ -2,6 +2,9 @@
 import "./htmx_global.js";
 import "htmx-ext-sse";
 import { Idiomorph } from "idiomorph/dist/idiomorph.esm.js";
+import "./connection.js";
+import "./keys.js";
+import "./palette.js";
 
 const htmx = window.htmx;
 
@@ -61,6 +64,12 @@ document.addEventListener("htmx:sseMessage", () => {
     if (log.dataset.atEnd !== "no") log.scrollTop = log.scrollHeight;
   }
 });
+
+// A message about what was done leaves by itself, unless somebody is reading it.
+for (const toast of document.querySelectorAll("[data-toast]")) {
+  const leave = () => (toast.matches(":hover") ? setTimeout(leave, 2000) : toast.remove());
+  setTimeout(leave, 12_000);
+}
 
 // A second click doesn't submit a form again.
 document.addEventListener("submit", (event) => {

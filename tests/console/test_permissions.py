@@ -80,7 +80,7 @@ POSTS = [page for page in ROUTES if page.method == "POST" and not _PERSONAL.matc
 GETS = [
     page
     for page in ROUTES
-    if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation", "{token}"))
+    if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation", "jump", "{token}"))
 ]
 
 

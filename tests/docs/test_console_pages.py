@@ -7,8 +7,9 @@ from generators.console_gallery import FOLDER, GALLERY, Shown, file_name
 from launchbay.console.app import ROUTES
 from tests.support.documentation import DOCS
 
-# A redirect, a stream, and a fragment of a page.
+# A redirect, a stream, and fragments of pages.
 _NO_PAGES = {"/console", "/console/instances/{id}/events", "/console/organizations/{id}/explanation"}
+_NO_PAGES |= {"/console/organizations/{id}/jump"}
 # One is for a link that only its reader has, the other for a sign-in that isn't complete.
 _NO_PAGES |= {"/console/invitations/{token}", "/console/newPassword"}
 # Not in the console's routes: a page of the API, and the page of all errors.

@@ -18,7 +18,7 @@ from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import Form
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, render
-from launchbay.console.shell import ACCESS_TABS, NAVIGATION, read_appearance
+from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated
 from launchbay.ids import NamedRow
 from launchbay.usecases.context import AppContext, Context
@@ -159,6 +159,7 @@ class PageRequest:
                 "section": section,
                 "navigation": NAVIGATION,
                 "access_tabs": ACCESS_TABS,
+                "shortcuts": SHORTCUTS,
                 "flash": flash,
                 "problems": () if problem is None else problem.messages,
                 "appearance": read_appearance(cookies, secure=secure),

@@ -73,3 +73,22 @@ NAVIGATION = (
 )
 # The tabs of Access: key and label.
 ACCESS_TABS = (("users", "Users"), ("roles", "Roles"), ("serviceAccounts", "Service accounts"))
+# What the dialog of shortcuts lists: a title, with descriptions and keys. frontend/source/keys.js obeys them.
+SHORTCUTS = (
+    (
+        "Anywhere",
+        (
+            ("Search or run a command", "Ctrl K"),
+            ("Focus the filter", "/"),
+            ("Keyboard shortcuts", "?"),
+            ("Switch the theme", "T"),
+            ("Switch the density", "D"),
+        ),
+    ),
+    (
+        "Go to",
+        tuple((entry.label, f"G {entry.shortcut.upper()}") for group in NAVIGATION for entry in group.entries),
+    ),
+    ("Lists", (("Next, previous row", "J K"), ("Open", "Enter"), ("Select", "X"), ("Leave", "Esc"))),
+    ("Tabs", (("Next, previous tab", "] ["),)),
+)

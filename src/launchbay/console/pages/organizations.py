@@ -1,8 +1,12 @@
 """The start page, and the user's organizations."""
 
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
 from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
+from launchbay.console.shell import NAVIGATION
 from launchbay.errors import LaunchbayError
 from launchbay.model.instance import InstanceStatus
 from launchbay.usecases import organizations
@@ -11,6 +15,7 @@ from launchbay.usecases.browsing import InstanceFilter, browse_instances
 from launchbay.usecases.environments import list_environments
 
 _NEWEST = 8
+_FOUND = 6  # of each kind, in the palette
 
 
 routes = Routes()
@@ -50,6 +55,39 @@ async def overview(request: PageRequest) -> Response:
         applications=await list_applications(ctx, organization_id),
         environments=await list_environments(ctx, organization_id),
     )
+
+
+@routes.get("/console/organizations/{id}/jump")
+async def jump(request: PageRequest) -> Response:
+    """Return what the palette offers for a text: objects by name, then sections."""
+    ctx, organization_id, text = request.ctx, request.path("id"), request.query("q") or ""
+    permissions = await request.permissions(organization_id)
+    named = InstanceFilter(name=text or None)
+    found = await browse_instances(ctx, organization_id, named, None, _FOUND) if text else None
+    sections = [entry for group in NAVIGATION for entry in group.entries if permissions.section(entry.key)]
+    return request.fragment(
+        "jump.html",
+        home=f"{HOME}/organizations/{organization_id}",
+        instances=_best(found.rows, text) if found else (),
+        applications=_best(await list_applications(ctx, organization_id), text) if text else (),
+        environments=_best(await list_environments(ctx, organization_id), text) if text else (),
+        entries=[entry for entry in sections if text.lower() in entry.label.lower()],
+    )
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+NamedT = TypeVar("NamedT", bound=_Named)
+
+
+def _best(rows: Iterable[NamedT], text: str) -> list[NamedT]:
+    """Return the first rows with the text in their names, those that begin with it first."""
+    wanted = text.lower()
+    found = [row for row in rows if wanted in row.name.lower()]
+    return sorted(found, key=lambda row: not row.name.lower().startswith(wanted))[:_FOUND]
 
 
 @routes.get("/console/organizations/{id}/usage")

@@ -1,0 +1,75 @@
+// Shortcuts. Single keys never work in a field, in a dialog, or where somebody switched them off.
+import { openPalette } from "./palette.js";
+
+const GO_WITHIN_MS = 800;
+const root = document.documentElement;
+const isTyping = (event) => event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
+
+function keep(kind, value) {
+  root.dataset[kind] = value;
+  const body = new URLSearchParams({ [kind]: value, back: "/console" });
+  // The answer leads to a page, which nobody looks at; the cookie is what counts.
+  fetch("/console/theme", { method: "POST", body, redirect: "manual" });
+}
+
+function switchTheme() {
+  const isDark = root.dataset.theme === "auto" ? matchMedia("(prefers-color-scheme: dark)").matches : root.dataset.theme === "dark";
+  keep("theme", isDark ? "light" : "dark");
+}
+
+let row = null;
+function rows() {
+  return [...document.querySelectorAll("main tbody tr, main [data-rows] > li")].filter((each) => each.querySelector("a"));
+}
+function moveTo(step) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.indexOf(row);
+  row?.removeAttribute("data-focus");
+  row = all[Math.max(0, Math.min(all.length - 1, at + step))];
+  row.dataset.focus = "";
+  row.scrollIntoView({ block: "nearest" });
+}
+function moveTab(step) {
+  const tabs = [...document.querySelectorAll("main .views a")];
+  const next = tabs[tabs.findIndex((tab) => tab.hasAttribute("aria-current")) + step];
+  if (next && tabs.length) location.assign(next.href);
+}
+
+const ACTS = {
+  "/": () => document.querySelector("main [data-filter], main input[type=search]")?.focus(),
+  "?": () => document.getElementById("keys")?.showModal(),
+  t: switchTheme,
+  d: () => keep("density", root.dataset.density === "compact" ? "comfortable" : "compact"),
+  j: () => moveTo(1),
+  k: () => moveTo(row ? -1 : 1),
+  x: () => row?.querySelector("input[type=checkbox]")?.click(),
+  "]": () => moveTab(1),
+  "[": () => moveTab(-1),
+};
+
+let goSince = -Infinity;
+document.addEventListener("keydown", (event) => {
+  const key = event.key.toLowerCase();
+  if ((event.ctrlKey || event.metaKey) && key === "k") {
+    event.preventDefault();
+    return openPalette();
+  }
+  if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (key === "escape" && row) {
+    row.removeAttribute("data-focus");
+    row = null;
+  }
+  if (key === "enter" && row && event.target === document.body) return row.querySelector("a").click();
+  if (root.dataset.keys === "off") return;
+  if (performance.now() - goSince < GO_WITHIN_MS) {
+    goSince = -Infinity;
+    const entry = document.querySelector(`.side [data-go="${CSS.escape(key)}"]`);
+    if (entry) return location.assign(entry.href);
+  }
+  goSince = key === "g" ? performance.now() : -Infinity;
+  if (Object.hasOwn(ACTS, key)) {
+    event.preventDefault();
+    ACTS[key]();
+  }
+});

@@ -1,0 +1,140 @@
+"""What surrounds every page: navigation, palette, shortcuts, messages, the state of the connection."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import Site, fresh_name
+from tests.support.manifests import GREETER
+
+
+@pytest.fixture
+def home(site: Site) -> str:
+    """The overview of the organization."""
+    return f"/console/organizations/{site.organization}"
+
+
+def test_the_palette_finds_an_application_by_the_beginning_of_its_name(page: Page, site: Site, home: str) -> None:
+    name = fresh_name("Quayside")
+    application = site.application(GREETER, name)
+    page.goto(home)
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Command palette")
+    expect(palette.get_by_role("option").first).to_be_visible()
+    page.keyboard.type(name[:8].lower())
+    first = palette.get_by_role("option", name=name)
+    expect(first).to_be_visible()
+    while first.get_attribute("aria-selected") != "true":
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/console/applications/{application}")
+    # It is offered again, as what was opened last.
+    page.goto(home)
+    page.get_by_role("button", name="Search or run a command").click()
+    expect(palette.get_by_role("option", name=name)).to_be_visible()
+
+
+def test_the_palette_runs_the_commands_of_the_page(page: Page, site: Site, home: str) -> None:
+    application = site.application(GREETER)
+    page.goto(f"/console/applications/{application}")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("launch")
+    expect(page.get_by_role("option", name="Launch", exact=True)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/console/applications/{application}/launch")
+
+
+def test_escape_leaves_the_palette(page: Page, home: str) -> None:
+    page.goto(home)
+    opener = page.get_by_role("button", name="Search or run a command")
+    opener.click()
+    expect(page.get_by_role("combobox")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(opener).to_be_focused()
+
+
+def test_two_keys_lead_to_a_section_unless_single_keys_are_off(page: Page, home: str) -> None:
+    page.goto(home)
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    page.wait_for_url("**/environments")
+    page.locator("#account-menu summary").click()
+    page.locator("#account-menu").get_by_role("button", name="Off").click()
+    expect(page.locator("html")).to_have_attribute("data-keys", "off")
+    page.keyboard.press("?")
+    page.keyboard.press("g")
+    page.keyboard.press("i")
+    page.keyboard.press("Control+k")  # works as before, with a modifier
+    expect(page.get_by_role("dialog", name="Command palette")).to_be_visible()
+    expect(page).to_have_url(re.compile("/environments$"))
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_have_count(0)
+
+
+def test_keys_in_a_field_are_text(page: Page, home: str) -> None:
+    page.goto(f"{home}/instances")
+    page.keyboard.press("/")
+    field = page.locator("main input[type=search]")
+    expect(field).to_be_focused()
+    page.keyboard.type("t?gi")
+    expect(field).to_have_value("t?gi")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page).to_have_url(re.compile("/instances$"))
+
+
+def test_rows_are_reached_and_opened_by_keys(page: Page, home: str) -> None:
+    page.goto(f"{home}/roles")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    focused = page.locator("tbody tr[data-focus]")
+    expect(focused).to_have_count(1)
+    name = focused.get_by_role("link").inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/console/roles/*")
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+
+
+def test_the_theme_and_the_density_change_by_key_and_stay(page: Page, home: str) -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto(home)
+    for key in ("t", "d"):
+        with page.expect_response("**/console/theme"):
+            page.keyboard.press(key)
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.locator("html")).to_have_attribute("data-density", "compact")
+
+
+def test_shortcuts_are_listed(page: Page, home: str) -> None:
+    page.goto(home)
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(dialog).to_contain_text("Search or run a command")
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_lost_connection_is_said_and_comes_back(page: Page, site: Site) -> None:
+    instance = site.launch(site.application(GREETER), parameters={"input.times": 1})
+    site.settled(instance)
+    page.route("**/events?*", lambda route: route.abort())
+    page.goto(f"/console/instances/{instance}")
+    expect(page.get_by_text("Offline", exact=True)).to_be_visible()
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    page.unroute_all()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Connection lost")).to_be_hidden()
+
+
+def test_a_phone_reaches_every_section(page: Page, home: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(home)
+    expect(page.get_by_role("complementary", name="Navigation")).to_be_hidden()
+    bar = page.get_by_role("navigation", name="Main, on a phone")
+    bar.get_by_role("link", name="Instances").click()
+    page.wait_for_url("**/instances")
+    bar.locator("summary").click()
+    bar.get_by_role("link", name="Webhooks").click()
+    page.wait_for_url("**/webhooks")
