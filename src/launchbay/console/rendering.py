@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from launchbay.auth.second_factors import qr_code as svg_qr_code
 from launchbay.clock import from_ms
-from launchbay.console.assets import address, color_class, glyph, icon, status_line, status_pill
+from launchbay.console.assets import address, color_class, glyph, icon, shown_status, status_line, status_pill
 from launchbay.model.redaction import Redactor
 
 _LINK_CHARS = 2_048
@@ -138,6 +138,7 @@ def _environment() -> jinja2.Environment:
         compact,
         pretty,
         display_value,
+        shown_status,
         status_line,
         status_pill,
         redact_value,

@@ -5,41 +5,40 @@ from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from launchbay.clock import to_ms
 from launchbay.console import forms
+from launchbay.console.assets import shown_status
 from launchbay.console.fields import FIX_FIELDS, Field, fill_fields, string_values, with_errors, workflow_fields
 from launchbay.console.forms import parse_object, restore_hidden
 from launchbay.console.graph import component_graph, component_lines, family_graph, statuses
 from launchbay.console.instance_view import InstanceView, job_steps, view_instance
+from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, read_instance_query, term
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, redact
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
-from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
-from launchbay.model.instance import InstanceStatus
 from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
 from launchbay.store.schedules import ScheduleRow
-from launchbay.usecases import environments, instances, jobs, workflows
+from launchbay.usecases import environments, fleet, instances, jobs, workflows
 from launchbay.usecases.applications import list_applications, read_application
 from launchbay.usecases.browsing import (
-    InstanceFilter,
-    browse_instances,
     read_environment,
     read_instance_record,
     read_log_tail,
 )
 from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
+from launchbay.usecases.fleet import Sort
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
@@ -83,33 +82,60 @@ class RecurringRun(NamedTuple):
 routes = Routes()
 
 
+SORTS: dict[str, Sort] = {each: each for each in get_args(Sort)}
+
+
 @routes.get("/console/organizations/{id}/instances")
 async def list_all(request: PageRequest) -> Response:
-    organization_id = request.path("id")
-    application_id, environment_id, status = (request.query(name) for name in ("application", "environment", "status"))
-    wanted = InstanceFilter(
-        application_id=application_id, environment_id=environment_id, status=status, name=request.query("name")
-    )
-    before = request.query("before")
-    found = await browse_instances(
-        request.ctx,
-        organization_id,
-        wanted,
-        before if before is not None and is_id(before) else None,
-        CONSOLE_PAGE_ROWS,
-    )
-    query = {name: request.query(name) for name in ("name", "status", "application", "environment")}
+    """Show the instances that fit a query. Links of earlier versions name one object for each field."""
+    ctx, organization_id = request.ctx, request.path("id")
+    applications = {row.id: row.name for row in await list_applications(ctx, organization_id)}
+    environment_names = {row.id: row.name for row in await list_environments(ctx, organization_id)}
+    text = request.query("q") or _earlier_query(request, applications, environment_names)
+    query = read_instance_query(text, applications, environment_names, request.now())
+    sort = SORTS.get(request.query("sort") or "", "-created")
+    after = request.query("after")
+    problem: BadRequest | None = None
+    try:
+        found = await fleet.list_instances(
+            ctx, organization_id, query.wanted, sort=sort, after=after, count=CONSOLE_PAGE_ROWS, counts=True
+        )
+    except BadRequest as error:  # a cursor of another order, or made up
+        problem, after = error, None
+        found = await fleet.list_instances(
+            ctx, organization_id, query.wanted, sort=sort, after=None, count=CONSOLE_PAGE_ROWS, counts=True
+        )
     return await request.page(
         "instances.html",
         section="instances",
         organization_id=organization_id,
+        problem=problem,
         found=found,
-        query={name: value for name, value in query.items() if value},
-        is_first=before is None,
-        statuses=list(InstanceStatus),
-        applications=await list_applications(request.ctx, organization_id),
-        environments=await list_environments(request.ctx, organization_id),
+        labels=[msgspec.json.decode(row.labels, type=dict[str, str]) for row in found.rows],
+        query=query,
+        sort=sort,
+        is_first=after is None,
+        facets=[
+            ("Status", [(shown_status(value)[1], f"status:{key}") for key, value in INSTANCE_STATUSES.items()]),
+            ("Environment", [(name, term("env", name)) for name in environment_names.values()]),
+            ("Application", [(name, term("app", name)) for name in applications.values()]),
+            ("Last run", [(shown_status(value)[1], f"last-run:{key}") for key, value in RUN_STATUSES.items()]),
+            ("Expires", [("Within 24 hours", "expires:<24h"), ("Within 7 days", "expires:<7d")]),
+        ],
     )
+
+
+def _earlier_query(request: PageRequest, applications: Mapping[str, str], environments: Mapping[str, str]) -> str:
+    """Return the query for the fields that the page had before it had a query."""
+    status = (request.query("status") or "").lower()
+    statuses = {value.lower(): key for key, value in INSTANCE_STATUSES.items()}
+    terms = [
+        term("app", applications[each]) if (each := request.query("application") or "") in applications else "",
+        term("env", environments[each]) if (each := request.query("environment") or "") in environments else "",
+        f"status:{statuses[status]}" if status in statuses else "",
+        request.query("name") or "",
+    ]
+    return " ".join(filter(None, terms))
 
 
 @routes.get("/console/instances/{id}")

@@ -1,0 +1,62 @@
+"""The query of the list of instances."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.console.list_query import InstanceQuery, read_instance_query, term
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+APPLICATIONS = {"1": "Harbour shop", "2": "Payments", "3": "payments"}
+ENVIRONMENTS = {"8": "production", "9": "staging"}
+
+
+def read(text: str) -> InstanceQuery:
+    return read_instance_query(text, APPLICATIONS, ENVIRONMENTS, NOW)
+
+
+def test_terms_narrow_and_words_search() -> None:
+    query = read('status:failed shop app:"Harbour shop" env:production label:team=quay last-run:failed expires:<24h pr')
+    wanted = query.wanted
+    assert wanted.statuses == ["Failed"]
+    assert wanted.application_ids == ["1"]
+    assert wanted.environment_ids == ["8"]
+    assert wanted.labels == "team=quay"
+    assert wanted.job_statuses == ["Failed"]
+    assert wanted.expires_before == NOW + timedelta(hours=24)
+    assert wanted.search == "shop pr"
+    assert [each.problem for each in query.terms] == [""] * 6
+
+
+def test_terms_of_one_field_are_alternatives() -> None:
+    assert read("status:failed status:queued").wanted.statuses == ["Failed", "Requested"]
+    assert read("app:PAYMENTS").wanted.application_ids == ["2", "3"]
+
+
+@pytest.mark.parametrize(
+    "text", ["status:odd", "app:nothing", "colour:red", "expires:soon", "label:=", "last-run:running"]
+)
+def test_a_term_that_is_not_understood_says_why_and_narrows_nothing(text: str) -> None:
+    query = read(text)
+    [found] = query.terms
+    assert found.problem
+    assert query.wanted == read("").wanted
+
+
+def test_a_facet_adds_and_removes_its_term() -> None:
+    query = read("status:failed shop")
+    assert query.toggled("env:production") == "status:failed env:production shop"
+    assert query.toggled("status:failed") == "shop"
+
+
+@given(st.text())
+def test_any_text_is_read_and_written_again(text: str) -> None:
+    query = read(text)
+    assert read(query.text).wanted == query.wanted
+
+
+@pytest.mark.parametrize(("each", "name"), list(APPLICATIONS.items()))
+def test_a_name_becomes_a_term_that_finds_it(each: str, name: str) -> None:
+    assert each in (read(term("app", name)).wanted.application_ids or ())
