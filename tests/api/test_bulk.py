@@ -137,6 +137,21 @@ async def test_no_more_than_the_limit_run_at_once_and_a_pause_begins_none(own: A
     assert len(made) == 5
 
 
+async def test_a_paused_run_whose_last_job_ends_is_finished(own: Api) -> None:
+    application, _ = await family(own, PAUSING, 1)
+    begun = await begin(
+        own, act="run", workflow="pause", parameters={"seconds": "600"}, select={"application": application}
+    )
+    async with asyncio.timeout(20):
+        while accepted(await own.get(f"bulk/{begun['id']}"))["counts"]["running"] < 1:
+            await asyncio.sleep(0.05)
+    accepted(await own.post(f"bulk/{begun['id']}/pause"))
+    [row] = accepted(await own.get(f"bulk/{begun['id']}/instances"))
+    accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
+    assert (await ended(own, begun["id"]))["status"] == "Finished"
+    refused(await own.post(f"bulk/{begun['id']}/continue"), 409, "BulkEnded")
+
+
 async def test_it_stops_after_so_many_failures(own: Api) -> None:
     application, _ = await family(own, FRAGILE, 5)
     begun = await begin(

@@ -86,14 +86,6 @@ class LastJobRow(NamedTuple):
 
     id: str
     status: str
-    name: str
-
-
-class LastWorkflowRow(NamedTuple):
-    """The workflow that ended last on an instance."""
-
-    instance_id: str
-    workflow: str
 
 
 count_open = _sql.value("count_open", int)
@@ -116,4 +108,3 @@ postpone_instance = _sql.change("postpone_instance")
 finish = _sql.change("finish")
 get_token = _sql.row("get_token", TokenRow)
 get_last_job = _sql.row("get_last_job", LastJobRow)
-list_last_workflows = _sql.rows("list_last_workflows", LastWorkflowRow)

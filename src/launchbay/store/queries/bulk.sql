@@ -92,7 +92,8 @@ UPDATE bulk_instances SET message = %(message)s, not_before = now() + %(pause_s)
 WHERE bulk_id = %(bulk_id)s AND place = %(place)s AND status = 'Waiting';
 
 -- name: finish
-UPDATE bulk_runs SET status = CASE WHEN status = 'Running' THEN 'Finished' ELSE status END, finished_at = now()
+-- A paused one too: without instances that wait, there is nothing to continue.
+UPDATE bulk_runs SET status = CASE WHEN status IN ('Running', 'Paused') THEN 'Finished' ELSE status END, finished_at = now()
 WHERE id = %(bulk_id)s;
 
 -- name: get_token
@@ -100,9 +101,4 @@ WHERE id = %(bulk_id)s;
 SELECT id, name, organization_id, scope FROM access_tokens WHERE id = %(token_id)s AND expires_at > now();
 
 -- name: get_last_job
-SELECT id, status, name FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1;
-
--- name: list_last_workflows
--- The workflows that ended last on instances.
-SELECT instance_id, job_name AS workflow FROM fleet
-WHERE organization_id = %(organization_id)s AND instance_id = ANY (%(ids)s::text[]) AND job_name IS NOT NULL;
+SELECT id, status FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1;
