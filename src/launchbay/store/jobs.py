@@ -55,10 +55,11 @@ class RecordRow(NamedTuple):
 
 
 class JobStatusRow(NamedTuple):
-    """Status and fence of a job."""
+    """Status, fence and instance of a job."""
 
     status: str
     fence: int
+    instance_id: str
 
 
 class EndRow(NamedTuple):

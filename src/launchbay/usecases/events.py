@@ -13,6 +13,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
+from launchbay.errors import NotFound
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, StepStatus, owner_of, segment
 from launchbay.model.redaction import Redactor
@@ -148,7 +149,7 @@ async def follow_log(
     """Stream lines as `read_log` does, and those to come, as events `log`.
 
     The event `end` follows the last line of the job that is asked for, or of a destroyed instance. An empty list says
-    "still here". Raises NotFound when the instance is deleted.
+    "still here". Raises NotFound when the instance has no such job or is deleted.
     """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
@@ -180,7 +181,9 @@ async def _end_status(work: Work, record: InstanceRecord, job_id: str | None) ->
     if job_id is None:
         return record.status if record.status is InstanceStatus.DESTROYED and record.job_id is None else None
     found = await jobs.get_status(work.connection, job_id=job_id)
-    return None if found is None or found.status == JobStatus.EXECUTING else found.status
+    if found is None or found.instance_id != record.id:
+        raise NotFound(f"The instance has no job {job_id!r}. List its jobs.")
+    return None if found.status == JobStatus.EXECUTING else found.status
 
 
 async def _tail_start(ctx: Context, record: InstanceRecord, wanted: LogFilter, after: int, tail: int | None) -> int:

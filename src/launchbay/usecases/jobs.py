@@ -116,8 +116,11 @@ async def _wait_for_end(ctx: Context, instance_id: str, job_id: str, wait_s: flo
         while not ctx.app.feed.closing.is_set():
             async with ctx.read() as work:
                 found = await store.get_status(work.connection, job_id=job_id)
+            is_under_way = (
+                found is not None and found.instance_id == instance_id and found.status == JobStatus.EXECUTING
+            )
             left_s = until_s - ctx.app.clock.monotonic_s()
-            if found is None or found.status != JobStatus.EXECUTING or left_s <= 0:
+            if not is_under_way or left_s <= 0:
                 return
             await waiter.wait(min(left_s, next(delays)))
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.applications import Ledger
 from tests.support.network import answer
-from tests.support.service import Api, accepted, refused
+from tests.support.service import UNKNOWN, Api, accepted, refused
 
 MANIFEST = """
 application:
@@ -143,6 +143,16 @@ async def test_a_followed_log_ends_with_the_job_and_resumes_after_a_line(api: Ap
     headers = {"Last-Event-ID": middle[2].removeprefix("id: ")}
     async with following(api, instance, f"job={jobs[0]['id']}", **headers) as events:
         assert [event async for event in events] == seen[len(found) // 2 + 1 :]
+
+
+async def test_a_followed_log_says_nothing_about_the_job_of_another_instance(api: Api, instance: str) -> None:
+    other = await api.running(MANIFEST % "http://localhost")
+    [job, *_] = accepted(await api.get(f"instances/{other}/jobs"))
+    for unknown in (job["id"], UNKNOWN):
+        headers = {"Accept": "text/event-stream"}
+        answer = await api.client.get(f"instances/{instance}/log?job={unknown}", headers=headers)
+        refused(answer, 404, "NotFound")
+        assert "Succeeded" not in answer.text
 
 
 async def test_a_followed_log_brings_lines_as_they_are_written(api: Api, port: int, ledger: Ledger) -> None:

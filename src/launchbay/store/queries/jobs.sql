@@ -151,8 +151,8 @@ WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executi
 RETURNING instances.id;
 
 -- name: get_status
--- Whether the end of a job was written, for a COMMIT whose answer was lost.
-SELECT status, fence FROM jobs WHERE id = %(job_id)s;
+-- Whether a job has ended, also for a COMMIT whose answer was lost.
+SELECT status, fence, instance_id FROM jobs WHERE id = %(job_id)s;
 
 -- name: get_instance_id
 SELECT instance_id FROM jobs WHERE id = %(job_id)s;
