@@ -1,6 +1,8 @@
 """All instances of an organization: filters, orders, cursors, counts, and what the caller may see."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 
 from tests.support.databases import Databases
 from tests.support.manifests import FAILING_EARLY, PAUSING
-from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
+from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
 
 
 @pytest.fixture(scope="module")
@@ -171,12 +173,24 @@ async def test_selectors_choose_by_labels(own: Api) -> None:
             refused(answer, 400)
 
 
+def cursor(*parts: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
 async def test_a_wrong_value_is_refused_with_the_right_ones(own: Api) -> None:
     path = f"organizations/{own.organization}/instances"
     assert "Running" in refused(await own.get(path, status="Runing"), 400, "InvalidFilter")
     assert "Succeeded" in refused(await own.get(path, lastStatus="Running"), 400, "InvalidFilter")
     assert "lastJob" in refused(await own.get(path, sort="age"), 400, "InvalidFilter")
     refused(await own.get(path, after="nonsense"), 400, "InvalidCursor")
+    for wrong in (["today", UNKNOWN], ["infinity", "x"], ["\0", UNKNOWN], [1, UNKNOWN]):
+        refused(await own.get(path, sort="lastJob", after=cursor("lastJob", *wrong)), 400, "InvalidCursor")
+    by_id = cursor("created", "", UNKNOWN)
+    jobs = f"organizations/{own.organization}/jobs"
+    refused(await own.get(jobs, sort="created", after=by_id), 400, "InvalidCursor")
+    for name in ("expiresBefore", "version"):
+        refused(await own.get(path, **{name: 10**16}), 400)
+    refused(await own.get(jobs, since=10**16), 400)
     refused(await own.get(path, application="shop"), 400, "InvalidFilter")
 
 

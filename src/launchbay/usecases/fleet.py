@@ -12,6 +12,7 @@ import msgspec
 from launchbay.auth.gate import Entry, Grants, InstancePatterns, instance_patterns
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
+from launchbay.ids import is_id
 from launchbay.limits import COUNTED_JOBS, SEARCH_WORDS
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
@@ -93,14 +94,20 @@ class Cursor(NamedTuple):
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
-def read_cursor(text: str, sort: str) -> Cursor:
-    """Return the cursor of a link. Raises BadRequest if it belongs to another order."""
+def read_cursor(text: str, sort: str, *, is_time: bool) -> Cursor:
+    """Return the cursor of a link; with `is_time`, the order is by a time.
+
+    Raises BadRequest for another text, or if it belongs to another order.
+    """
     try:
         cursor = Cursor(*_read_cursor(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+        if is_time and cursor.sort == sort and cursor.value not in {"infinity", "-infinity"}:
+            datetime.fromisoformat(cursor.value)
+        is_good = is_id(cursor.id) and "\0" not in cursor.value
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise BadRequest(
-            "after: this isn't the cursor of a list. Use the link of a page.", code="InvalidCursor"
-        ) from None
+        is_good = False
+    if not is_good:
+        raise BadRequest("after: this isn't the cursor of a list. Use the link of a page.", code="InvalidCursor")
     if cursor.sort != sort:
         raise BadRequest("after: the cursor belongs to a list in another order.", code="InvalidCursor")
     return cursor
@@ -150,7 +157,8 @@ async def page_of_instances(
 
     The organization must have been looked up.
     """
-    cursor = None if after is None else read_cursor(after, sort)
+    is_time = sort.removeprefix("-") in {"lastJob", "expiry"}
+    cursor = None if after is None else read_cursor(after, sort, is_time=is_time)
     found = await store.list_instances(
         work.connection,
         organization_id=organization_id,
@@ -225,7 +233,7 @@ async def list_jobs(
     counts: bool = False,
 ) -> JobPage:
     """Return jobs of instances that the caller may read."""
-    cursor = None if after is None else read_cursor(after, sort)
+    cursor = None if after is None else read_cursor(after, sort, is_time=True)
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         found = await store.list_jobs(

@@ -6,7 +6,7 @@ Pages are the exception: they show errors themselves, so an HTMLResponse has its
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from starlette.types import Receive, Send
 
-from launchbay.clock import to_ms
+from launchbay.clock import from_ms, to_ms
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
 from launchbay.planning import StartedJob
@@ -111,6 +111,15 @@ def job_headers(started: StartedJob) -> Headers:
     """Return the headers that name the job which a request began or queued."""
     location = f"/api/1/instances/{started.instance_id}/jobs/{started.job_id}"
     return (("Location", location), ("Launchbay-Job", started.job_id))
+
+
+# A time in milliseconds since the Unix epoch, up to the end of the year 9999.
+MomentMs = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
+
+
+def first_moment(at_ms: int | None) -> datetime | None:
+    """Return the first moment that is shown as this millisecond."""
+    return None if at_ms is None else from_ms(at_ms) - timedelta(microseconds=500)
 
 
 class Paging(msgspec.Struct, frozen=True):

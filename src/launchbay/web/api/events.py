@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
-from launchbay.clock import from_ms
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.store.events import LogRow
 from launchbay.usecases import events
@@ -19,9 +18,11 @@ from launchbay.web.responses import (
     NDJSON,
     EventStreamResponse,
     JSONStream,
+    MomentMs,
     Response,
     TextStream,
     encoded_event,
+    first_moment,
     list_of_chunks,
 )
 from launchbay.web.routing import Returns, Routes
@@ -30,7 +31,6 @@ routes = Routes("Jobs", extension=True)
 
 TEXT = "text/plain; charset=utf-8"
 _encode = msgspec.json.Encoder().encode
-_MOMENT = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
 _NUMBER = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -49,8 +49,8 @@ class LogQuery(msgspec.Struct, frozen=True):
         Literal["debug", "info", "warning", "error"], msgspec.Meta(description="Only lines of this level and above.")
     ] = "debug"
     q: Annotated[str, msgspec.Meta(max_length=200, description="Only lines with this text, in any case.")] = ""
-    since: Annotated[_MOMENT | None, msgspec.Meta(description="Only lines from this time on.")] = None
-    until: Annotated[_MOMENT | None, msgspec.Meta(description="Only lines before this time.")] = None
+    since: Annotated[MomentMs | None, msgspec.Meta(description="Only lines from this time on.")] = None
+    until: Annotated[MomentMs | None, msgspec.Meta(description="Only lines before this time.")] = None
     tail: (
         Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Only the newest lines, so many of them.")]
         | None
@@ -63,8 +63,8 @@ class LogQuery(msgspec.Struct, frozen=True):
             component=self.component,
             level=self.level,
             text=self.q,
-            since=_moment(self.since),
-            until=_moment(self.until),
+            since=first_moment(self.since),
+            until=first_moment(self.until),
         )
 
 
@@ -134,11 +134,6 @@ async def read_log(request: Request[None, LogQuery]) -> Response:
     if form == "ndjson":
         return TextStream((b"".join(map(_json_line, chunk)) async for chunk in found), NDJSON)
     return TextStream((b"".join(map(_text_line, chunk)) async for chunk in found), TEXT)
-
-
-def _moment(at_ms: int | None) -> datetime | None:
-    """Return the first moment that is shown as this millisecond."""
-    return None if at_ms is None else from_ms(at_ms) - timedelta(microseconds=500)
 
 
 def _preferred(accept: str) -> str:

@@ -14,7 +14,7 @@ from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.usecases import fleet
 from launchbay.usecases.fleet import InstanceFilter, JobFilter, JobSort, Sort
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Headers, JSONResponse, Response, next_link, optional_ms
+from launchbay.web.responses import Headers, JSONResponse, MomentMs, Response, next_link, optional_ms
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Fleet", extension=True)
@@ -29,6 +29,7 @@ def _about(text: str) -> msgspec.Meta:
 
 
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=PAGE_ROWS_MAX, description="Maximum number of items.")]
+_Version = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _After = Annotated[str | None, _about("Where the page begins: from the `Link` of the page before.")]
 _Count = Annotated[bool, _about("Return the number of all items in the header `Launchbay-Total-Count`.")]
 
@@ -42,10 +43,11 @@ class FleetFilter(msgspec.Struct, frozen=True):
     application: Annotated[str | None, _about("Only instances of applications with these IDs.")] = None
     environment: Annotated[str | None, _about("Only instances in environments with these IDs.")] = None
     owner: Annotated[str | None, _about("Only instances of the user with this ID.")] = None
-    version: Annotated[int | None, _about("Only instances with this manifest version.")] = None
+    version: Annotated[_Version | None, _about("Only instances with this manifest version.")] = None
     labels: Annotated[str | None, _about("A selector of labels, such as `team=web,tier!=db`.")] = None
     expiresBefore: Annotated[
-        int | None, _about("Only instances that are destroyed before this time, in milliseconds since the Unix epoch.")
+        MomentMs | None,
+        _about("Only instances that are destroyed before this time, in milliseconds since the Unix epoch."),
     ] = None
     name: Annotated[str | None, _about("Only instances with exactly this name.")] = None
     namePart: Annotated[str | None, _about("Only instances whose name contains this text, in any case.")] = None
@@ -230,10 +232,10 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
     environment: Annotated[str | None, _about("Only jobs in environments with these IDs.")] = None
     owner: Annotated[str | None, _about("Only jobs of the user with this ID.")] = None
     since: Annotated[
-        int | None, _about("Only jobs accepted at this time or later, in milliseconds since the Unix epoch.")
+        MomentMs | None, _about("Only jobs accepted at this time or later, in milliseconds since the Unix epoch.")
     ] = None
     until: Annotated[
-        int | None, _about("Only jobs accepted before this time, in milliseconds since the Unix epoch.")
+        MomentMs | None, _about("Only jobs accepted before this time, in milliseconds since the Unix epoch.")
     ] = None
     sort: Annotated[str, _about("The order: created, or -created for the newest first.")] = "-created"
 

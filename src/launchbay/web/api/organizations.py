@@ -1,18 +1,27 @@
 """Organizations, their audit log and their pinned host keys (reference §4; conformance.md)."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from launchbay.clock import from_ms, to_ms
+from launchbay.clock import to_ms
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.audit import AuditRow
 from launchbay.store.machines import HostKeyRow
 from launchbay.usecases import organizations
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Created, NameBody, Named, Paging, Response, list_of_chunks, list_response
+from launchbay.web.responses import (
+    Created,
+    MomentMs,
+    NameBody,
+    Named,
+    Paging,
+    Response,
+    first_moment,
+    list_of_chunks,
+    list_response,
+)
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Organizations")
@@ -95,7 +104,6 @@ async def read_usage(request: Request[None, Paging]) -> Response:
 
 _ID_DIGITS = 24
 _LAST_NUMBER = 2**63 - 1
-_MOMENT = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
 
 
 class AuditQuery(Paging, frozen=True):
@@ -117,8 +125,8 @@ class AuditQuery(Paging, frozen=True):
             description="Only these operations, separated by commas, such as `run_workflow,resume_job`.",
         ),
     ] = None
-    since: Annotated[_MOMENT | None, msgspec.Meta(description="Only changes from this time on.")] = None
-    until: Annotated[_MOMENT | None, msgspec.Meta(description="Only changes before this time.")] = None
+    since: Annotated[MomentMs | None, msgspec.Meta(description="Only changes from this time on.")] = None
+    until: Annotated[MomentMs | None, msgspec.Meta(description="Only changes before this time.")] = None
     sort: Annotated[Literal["at", "-at"], msgspec.Meta(description="The order; `-at` is newest first.")] = "at"
 
 
@@ -201,19 +209,14 @@ async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
             actor=query.actor,
             about=query.object,
             actions=None if query.action is None else query.action.split(","),
-            since=None if query.since is None else _moment(query.since),
-            until=None if query.until is None else _moment(query.until),
+            since=first_moment(query.since),
+            until=first_moment(query.until),
         ),
         after=None if query.after is None else min(int(query.after, 16), _LAST_NUMBER),
         limit=None if query.limit is None else query.limit + 1,
         newest_first=query.sort == "-at",
     )
     return await list_of_chunks(request, ([_entry(row, names) for row in chunk] async for chunk, names in found))
-
-
-def _moment(ms: int) -> datetime:
-    """Return the first moment that is rounded to this millisecond."""
-    return from_ms(ms) - timedelta(microseconds=500)
 
 
 def _token(row: AuditRow) -> AuditToken | None:
