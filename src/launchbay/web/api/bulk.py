@@ -41,7 +41,10 @@ class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     labels: dict[str, str | None] = {}
     maxParallel: Annotated[int, msgspec.Meta(ge=1, le=BULK_PARALLEL, description="Jobs at the same time.")] = 10
     stopAfterFailures: (
-        Annotated[int, msgspec.Meta(ge=1, description="Begin no more after so many failures and refusals.")] | None
+        Annotated[
+            int, msgspec.Meta(ge=1, le=BULK_INSTANCES, description="Begin no more after so many failures and refusals.")
+        ]
+        | None
     ) = None
     preview: Annotated[bool, msgspec.Meta(description="Only show for which instances it would be.")] = False
 
