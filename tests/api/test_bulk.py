@@ -252,3 +252,5 @@ async def test_what_makes_no_sense_is_refused(own: Api) -> None:
     refused(await own.post(path, {"act": "destroy", "select": {"lables": "a=b"}}), 400)
     refused(await own.post(path, {"act": "destroy", "select": {"name": "nobody has this name"}}), 400, "NothingChosen")
     refused(await own.post(path, {"act": "explode", "ids": made}), 400)
+    refused(await own.post(path, {"act": "destroy", "ids": made, "stopAfterFailures": 10**12}), 400)
+    refused(await own.post(path, {"act": "destroy", "select": {"name": "a\0b"}}), 400)

@@ -58,10 +58,13 @@ class TakenRow(NamedTuple):
 
 
 class StatesRow(NamedTuple):
-    """How many instances have a job under way, wait, and failed or were refused."""
+    """How many instances have a job under way, whether any wait, and how many failed or were refused.
+
+    `failed` is 0 for a run that doesn't stop after failures.
+    """
 
     running: int
-    waiting: int
+    is_waiting: bool
     failed: int
 
 

@@ -316,18 +316,18 @@ class BulkRunner:
         """Note the ends of jobs; return whose turn it is, if anybody's."""
         await store.settle(connection, bulk_id=run.id)
         states = await store.count_states(connection, bulk_id=run.id)
-        assert states is not None, "an aggregate has a row"
-        waiting = states.waiting
+        assert states is not None, "the run is locked"
+        is_waiting = states.is_waiting
         is_enough = run.stop_after_failures is not None and states.failed >= run.stop_after_failures
-        if run.status == RUNNING and waiting and is_enough:
+        if run.status == RUNNING and is_waiting and is_enough:
             message = f"Stopped after {states.failed} failures."
             await store.set_status(connection, bulk_id=run.id, status=STOPPED)
             await store.drop_waiting(connection, bulk_id=run.id, message=message)
-            waiting = 0
-        if not waiting and not states.running:
+            is_waiting = False
+        if not is_waiting and not states.running:
             await store.finish(connection, bulk_id=run.id)
             log.info("bulk.ended", bulk=run.id)
-        if run.status != RUNNING or not waiting or states.running >= run.max_parallel:
+        if run.status != RUNNING or not is_waiting or states.running >= run.max_parallel:
             return None
         return await store.get_next(connection, bulk_id=run.id)
 

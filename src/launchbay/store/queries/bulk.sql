@@ -66,9 +66,13 @@ WHERE under_way.bulk_id = %(bulk_id)s AND under_way.status = 'Running' AND jobs.
   AND bulk_instances.bulk_id = under_way.bulk_id AND bulk_instances.place = under_way.place;
 
 -- name: count_states
-SELECT count(*) FILTER (WHERE status = 'Running') AS running, count(*) FILTER (WHERE status = 'Waiting') AS waiting,
-       count(*) FILTER (WHERE status IN ('Failed', 'Refused')) AS failed
-FROM bulk_instances WHERE bulk_id = %(bulk_id)s;
+-- Each turn asks for it: those under way come from their index, and all instances are only read where failures matter.
+SELECT (SELECT count(*) FROM bulk_instances WHERE bulk_id = run.id AND status = 'Running') AS running,
+       EXISTS (SELECT FROM bulk_instances WHERE bulk_id = run.id AND status = 'Waiting') AS is_waiting,
+       CASE WHEN run.stop_after_failures IS NULL THEN 0 ELSE (
+           SELECT count(*) FROM bulk_instances WHERE bulk_id = run.id AND status IN ('Failed', 'Refused')
+       ) END AS failed
+FROM bulk_runs AS run WHERE run.id = %(bulk_id)s;
 
 -- name: get_next
 -- The instance whose turn it is.
