@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from launchbay.store.database import Database
 from tests.support.databases import Databases
 from tests.support.network import LoopbackServer, answer, loopback_server, redirect
@@ -208,7 +209,7 @@ async def test_a_url_that_cannot_be_used_is_400_and_changes_nothing(api: Api, ur
         (200, b"launch: [", "InvalidManifest", "Invalid YAML"),
         (200, b"launch: \xff", "InvalidManifest", "0xff is not valid UTF-8"),
         (200, b'launch: "\\0"', "InvalidManifest", "Line 1"),
-        (200, b"#" * (256 * 1024 + 1), "OutgoingFailed", "262144"),
+        (200, b"#" * (limits.MANIFEST_BYTES + 1), "OutgoingFailed", str(limits.MANIFEST_BYTES)),
         (200, b"launch: {steps: [{a: {action: noSuchAction}}]}", "InvalidManifest", "noSuchAction"),
     ],
 )
