@@ -1007,5 +1007,5 @@ async def test_under_steady_load_a_process_accepts_about_as_many_jobs_as_it_ends
             for each in clients:
                 each.cancel()
             await asyncio.wait(clients)
-        # Without a pace it is up to nine. A slow machine empties `ready` now and then, which lets all requests continue.
+        # Without a pace it is up to nine. A slow machine empties `ready` now and then, so that all requests continue.
         assert 0.7 <= (accepted - accepted_before) / (ended - ended_before) <= 2.0
