@@ -21,6 +21,8 @@ def test_the_examples_run_in_their_order(bay: Bay) -> None:
             text = text.replace(shown, real)
         exec(compile("\n" * block.line + text, str(PAGE), "exec"), names)
     assert names["document"].return_values == {"greeting": "Hello, harbour!"}
+    assert names["job"].results == {"welcome": "Welcome, Ben!"}
+    assert f"# {names['job'].results}" in PAGE.read_text("utf-8")
 
 
 def test_every_error_is_on_the_page() -> None:
