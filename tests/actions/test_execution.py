@@ -148,7 +148,7 @@ async def test_a_parameter_without_value_releases_no_machine(parameter: str) -> 
         ("roleName: web, targetQuantity: 1001", "expected a whole number from 0 to 1000"),
         ("roleName: [web]", "'roleName' is wrong"),
         ("staticIps: {a: b}", "'staticIps' is wrong: expected a list of addresses"),
-        ("staticIps: [null]", "'staticIps' is wrong"),
+        ("staticIps: [null]", "Item 1 of staticIps has no value. Give it one, or remove it."),
         ("imageId: {a: b}", "'imageId' is wrong"),
     ],
 )

@@ -44,6 +44,18 @@ async def test_a_step_fails_instead_of_making_something_else(dry: Api, action: s
     assert f"{name} is given, but has no value: {expression.strip(chr(34))}." in document["errorMessage"]
 
 
+async def test_the_item_of_a_list_that_has_no_value_is_named(dry: Api) -> None:
+    text = """
+launch:
+  parameters: {good: {type: string, default: 10.0.0.5}}
+  steps:
+    - make: {action: provisionVms, parameters: {roleName: web, staticIps: ["{$.good}", "{$.host}"]}}
+"""
+    document = await dry.settled(await dry.launch(await dry.application(text)))
+    assert document["status"] == "Failed"
+    assert "Item 2 of staticIps has no value. Give it one, or remove it." in document["errorMessage"]
+
+
 async def test_a_lost_setting_of_the_provider_creates_no_machine(dry: Api) -> None:
     text = """
 launch:

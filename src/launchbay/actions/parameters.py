@@ -193,10 +193,14 @@ def optional_texts(parameters: Mapping[str, Any], name: str, expected: str) -> l
     value = parameters.get(name)
     if value is None:
         return None
-    texts = [text_of(each) for each in (value if isinstance(value, list | tuple) else [value])]
-    found = [text for text in texts if text]
-    if len(found) < len(texts):
-        raise wrong_parameter(name, expected)
+    found: list[str] = []
+    for number, item in enumerate(value if isinstance(value, list | tuple) else [value], 1):
+        if item is None:
+            raise ActionFailed(f"Item {number} of {name} has no value. Give it one, or remove it.", retryable=False)
+        text = text_of(item)
+        if not text:
+            raise wrong_parameter(name, expected)
+        found.append(text)
     return found
 
 
