@@ -66,6 +66,8 @@ async def rich_organization(api: Api) -> None:
         for each in accepted(await api.get(f"{home}/services"))
         if each["name"].endswith("credentials service")
     ]
+    accepted(await api.put(f"environments/{lab}/labels", {"tier": "test"}))
+    accepted(await api.put(f"applications/{inner}/labels", {"team": "web", "cost.example/center": "7"}))
     arguments = {"name": "mail-password", "value": SECRET}
     accepted(await api.post(f"services/{vault}/set-secret", {"arguments": arguments}))
     accepted(await api.put(f"environments/{lab}/services", {"services": [vault]}))
@@ -105,6 +107,12 @@ async def test_an_organization_comes_out_of_the_other_installation_as_it_went_in
             assert part in told
         applications = accepted(await there.get(f"organizations/{made['id']}/applications"))
         [outer] = [each["id"] for each in applications if each["name"] == "outer"]
+        [inner] = [each["id"] for each in applications if each["name"] == "inner"]
+        labels = accepted(await there.get(f"applications/{inner}/labels"))
+        assert labels == {"team": "web", "cost.example/center": "7"}
+        environments = accepted(await there.get(f"organizations/{made['id']}/environments"))
+        [lab] = [each["id"] for each in environments if each["name"] == "lab"]
+        assert accepted(await there.get(f"environments/{lab}/labels")) == {"tier": "test"}
         await there.launch(outer)
         [invited] = made["invitations"]
         assert invited["email"] == "ann@example.org"
@@ -129,6 +137,14 @@ async def test_a_copy_in_the_same_installation_stands_for_itself(database_url: s
     ("change", "sentence"),
     [
         ({"format": "something"}, "The document isn't an archive"),
+        (
+            {"environments": {"default": {"default": True, "labels": {"a b": "x"}}}},
+            "'a b' can't be the name of a label",
+        ),
+        (
+            {"applications": {"a": {"manifests": [PLAIN], "labels": {"a": "-"}}}},
+            "application 'a': The label a can't have",
+        ),
         ({"version": 2}, "has format 2"),
         ({"more": 1}, "The document isn't an archive"),
         ({"environments": {}}, "environments: exactly one must be the default, not 0"),

@@ -56,9 +56,10 @@ FILES = {
     "environments/lab.yaml": (
         "policies:\n  execrun.ignoreFail: true\nmarkers: [blue, green]\n"
         "properties:\n- {name: mirrors, type: list<string>, value: ['http://m.example', '1e3']}\n"
-        "services: [Default workflow service]\n"
+        "services: [Default workflow service]\nlabels: {tier: test}\n"
     ),
     "applications/greeter/manifest.yaml": GREETER,
+    "applications/greeter/labels.yaml": "team: web\n",
     "applications/greeter/revisions/stable/revision.yaml": "parameters: {input.who: all}\nenvironment: lab\n",
     "applications/greeter/revisions/stable/manifest.yaml": OLDER,
     "applications/greeter/revisions/current/revision.yaml": "",
@@ -109,7 +110,9 @@ def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organizatio
         "+ markers of environment lab",
         "+ properties of environment lab",
         "+ services of environment lab",
+        "+ labels of environment lab",
         "+ application greeter",
+        "+ labels of application greeter",
         "+ older manifest of application greeter",
         "+ manifest of application greeter",
         "+ revision greeter/current",
@@ -119,6 +122,8 @@ def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organizatio
     assert (again.exit_code, signs(again.stdout)) == (0, [])
     assert "No changes." in again.stderr
     assert organization.good("manifest", "show", "greeter") == GREETER
+    assert organization.document("application", "labels", "greeter") == {"team": "web"}
+    assert organization.document("environment", "labels", "lab") == {"tier": "test"}
     stable = organization.document("revision", "show", "greeter/stable")
     assert (stable["version"], stable["parameters"]) == (2, {"input.who": "all"})
     launched = organization.good("launch", "greeter", "--revision", "greeter/stable").strip()
@@ -153,6 +158,27 @@ def test_changes_are_planned_shown_line_by_line_and_done(organization: Shell, tm
     assert signs(organization.good("apply", str(directory))) == []
     stable = organization.document("revision", "show", "greeter/stable")
     assert (stable["parameters"], stable["environmentId"]) == ({"input.who": "some"}, None)
+
+
+def test_labels_are_changed_removed_and_kept_if_the_directory_has_none(organization: Shell, tmp_path: Path) -> None:
+    organization.good("apply", str(written(tmp_path / "wanted", FILES)), "--yes")
+    silent = {name: text for name, text in FILES.items() if not name.endswith("labels.yaml")}
+    silent["environments/lab.yaml"] = "markers: [blue, green]\n"
+    assert signs(organization.good("apply", str(written(tmp_path / "silent", silent)), "--yes")) == []
+
+    other = {**silent, "applications/greeter/labels.yaml": "team: db\n", "environments/lab.yaml": "labels: {}\n"}
+    told = organization.good("apply", str(written(tmp_path / "other", other)), "--yes", "--diff")
+    assert signs(told) == ["~ labels of environment lab", "~ labels of application greeter"]
+    assert "+team: db" in told
+    assert organization.document("application", "labels", "greeter") == {"team": "db"}
+    assert organization.document("environment", "labels", "lab") == {}
+
+    directory = tmp_path / "exported"
+    organization.good("export", str(directory))
+    assert read_back(directory)["applications/greeter/labels.yaml"] == "team: db\n"
+    organization.good("application", "set-labels", "greeter", "{}")
+    organization.good("export", str(directory), "--overwrite")
+    assert signs(organization.good("apply", str(directory), "--yes")) == []
 
 
 def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -> None:
@@ -216,6 +242,9 @@ def test_a_directory_that_is_not_empty_is_not_written_into(organization: Shell, 
         ({"applications/a/manifest.yml": ""}, "Valid names: manifest.yaml"),
         ({"applications/a/manifest.yaml": "", "applications/a/source.yaml": "url: http://x"}, "Delete one of them"),
         ({"applications/a/source.yaml": "uri: x"}, "source.yaml"),
+        ({"applications/a/labels.yaml": "a b: x"}, "labels.yaml: 'a b' can't be the name of a label"),
+        ({"applications/a/labels.yaml": "tier: 1"}, "Expected `str`, got `int`"),
+        ({"environments/a.yaml": "labels: {team: '-'}"}, "The label team can't have the value '-'"),
         ({"applications/a/revisions/r/other.yaml": ""}, "Valid names: revision.yaml"),
     ],
 )

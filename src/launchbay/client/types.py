@@ -35,6 +35,7 @@ class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
     manifests: list[str]
     source: str | None = None
+    labels: dict[str, Any] = {}
     revisions: dict[str, Any] = {}
 
 
@@ -75,6 +76,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     markers: list[str] | None = None
     properties: list[PropertyEntry] | None = None
     services: list[str] | None = None
+    labels: dict[str, Any] | None = None
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -32,6 +32,7 @@ class Environment(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     markers: list[str] | None = None
     properties: list[PropertyEntry] | None = None
     services: list[str] | None = None
+    labels: dict[str, str] | None = None
 
 
 class ArchivedRevision(Revision, forbid_unknown_fields=True, kw_only=True):
@@ -45,6 +46,7 @@ class ArchivedApplication(msgspec.Struct, forbid_unknown_fields=True, omit_defau
 
     manifests: list[str]
     source: str | None = None
+    labels: dict[str, str] = {}
     revisions: dict[str, ArchivedRevision] = {}
 
 

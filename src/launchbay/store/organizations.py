@@ -49,6 +49,7 @@ class StoredEnvironment(msgspec.Struct, rename="camel"):
     markers: str
     properties: str
     services: list[str]
+    labels: dict[str, str]
 
 
 class StoredRevision(msgspec.Struct, rename="camel"):
@@ -70,6 +71,7 @@ class StoredApplication(msgspec.Struct, rename="camel"):
     source_url: str | None
     sealed_source: str | None  # base64
     manifests: list[str]
+    labels: dict[str, str]
     revisions: list[StoredRevision]
 
 

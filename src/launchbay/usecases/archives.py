@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -34,11 +34,12 @@ from launchbay.model.archive import (
 )
 from launchbay.model.email_address import canonical_email
 from launchbay.model.environment import Marker, Property
+from launchbay.model.labels import read_labels
 from launchbay.model.redaction import Redactor
 from launchbay.planning import off_loop_if_large
 from launchbay.quotas import Quota
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
-from launchbay.store import applications, services
+from launchbay.store import applications, fleet, services
 from launchbay.store import organizations as store
 from launchbay.store import users as role_store
 from launchbay.store.organizations import StoredApplication, StoredEnvironment, StoredOrganization, StoredRevision
@@ -146,6 +147,7 @@ class _Exporter:
                 for each in properties
             ],
             services=sorted(self._services[each] for each in stored.services),
+            labels=dict(sorted(stored.labels.items())) or None,
         )
 
     def _application(self, stored: StoredApplication) -> ArchivedApplication:
@@ -160,6 +162,7 @@ class _Exporter:
         return ArchivedApplication(
             manifests=stored.manifests,
             source=source,
+            labels=dict(sorted(stored.labels.items())),
             revisions={each.name: self._revision(stored.name, each) for each in stored.revisions},
         )
 
@@ -306,10 +309,11 @@ class _Importer:
         defaults = sum(each.default for each in archive.environments.values())
         if defaults != 1:
             raise _refused("environments", f"exactly one must be the default, not {defaults}.")
-        for each in archive.applications:
+        for each, application in archive.applications.items():
             with _part(f"application '{each}'"):
                 made = self._ids["application"][each] = new_id()
                 await insert_application(self._work, made, self._organization_id, validate_name(each))
+                await self._label("application", made, application.labels)
         await self._members()
         for each, application in archive.applications.items():
             with _part(f"application '{each}'"):
@@ -375,6 +379,12 @@ class _Importer:
         if environment.services:
             offered = [self._id("service", each) for each in environment.services]
             await environments.replace_services(ctx, made, offered)
+        await self._label("environment", made, environment.labels or {})
+
+    async def _label(self, kind: Literal["environment", "application"], object_id: str, labels: dict[str, str]) -> None:
+        if labels:
+            text = msgspec.json.encode(read_labels(labels)).decode()
+            await fleet.set_labels[kind](self._connection, id=object_id, labels=text)
 
     async def _members(self) -> None:
         """Make roles and users. Roles may name users by id, so the users come first and get their roles last."""

@@ -4,10 +4,11 @@ DIR
 ├── applications/NAME/
 │   ├── manifest.yaml               the manifest, or
 │   ├── source.yaml                 `url` that the manifest is loaded from
+│   ├── labels.yaml                 labels of the application, if it has any
 │   └── revisions/NAME/
 │       ├── revision.yaml           parameters, environment, submodules
 │       └── manifest.yaml           only if it differs from the application's
-├── environments/NAME.yaml          default, policies, markers, properties, services
+├── environments/NAME.yaml          default, policies, markers, properties, services, labels
 └── roles/NAME.yaml                 permissions of the role
 """
 
@@ -22,10 +23,11 @@ import msgspec
 import yaml
 
 from launchbay.cli.output import CommandFailed, ExitCode
-from launchbay.errors import InvalidManifest
+from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.manifest.reader import read, resolve
 from launchbay.manifest.tree import is_null, plain
 from launchbay.model.archive import Environment, Revision
+from launchbay.model.labels import read_labels
 
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
 
@@ -44,10 +46,11 @@ class NamedRevision(msgspec.Struct):
 
 
 class Application(msgspec.Struct):
-    """An application. None leaves the manifest or the revisions unchanged."""
+    """An application. None leaves the manifest, the labels or the revisions unchanged."""
 
     manifest: str | None = None
     source: Source | None = None
+    labels: dict[str, str] | None = None
     revisions: dict[str, NamedRevision] | None = None
 
 
@@ -71,6 +74,7 @@ def object_name(stem: str) -> str:
 
 T = TypeVar("T")
 _KINDS = ("applications", "environments", "roles")
+_APPLICATION_FILES = ("manifest.yaml", "source.yaml", "labels.yaml", "revisions")
 
 
 def read_directory(root: Path) -> Contents:
@@ -88,9 +92,7 @@ def read_directory(root: Path) -> Contents:
     if (root / "roles").is_dir():
         contents.roles = dict(reader.files(root / "roles", reader.text))
     if (root / "environments").is_dir():
-        contents.environments = dict(
-            reader.files(root / "environments", lambda path: reader.document(path, Environment))
-        )
+        contents.environments = dict(reader.files(root / "environments", reader.environment))
     if (root / "applications").is_dir():
         contents.applications = {
             reader.name(path, path.name): reader.application(path) for path in _visible(root / "applications")
@@ -113,6 +115,11 @@ class _Reader:
                 continue
             yield self.name(path, path.stem), content(path)
 
+    def environment(self, path: Path) -> Environment:
+        found = self.document(path, Environment)
+        self.labels(path, found.labels or {})
+        return found
+
     def application(self, folder: Path) -> Application:
         found = Application()
         for path in _visible(folder):
@@ -120,10 +127,12 @@ class _Reader:
                 found.manifest = self.text(path)
             elif path.name == "source.yaml":
                 found.source = self.document(path, Source)
+            elif path.name == "labels.yaml":
+                found.labels = self.labels(path, self.document(path, dict[str, str]))
             elif path.name == "revisions" and path.is_dir():
                 found.revisions = {self.name(each, each.name): self._revision(each) for each in _visible(path)}
             else:
-                self.problems.append(f"{path}: unexpected name. Valid names: manifest.yaml, source.yaml, revisions.")
+                self.problems.append(f"{path}: unexpected name. Valid names: {', '.join(_APPLICATION_FILES)}.")
         if found.manifest is not None and found.source is not None:
             self.problems.append(f"{folder}: contains manifest.yaml and source.yaml. Delete one of them.")
         return found
@@ -161,6 +170,14 @@ class _Reader:
         except msgspec.ValidationError as error:
             self.problems.append(f"{path}: {error}.")
         return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
+
+    def labels(self, path: Path, found: dict[str, str]) -> dict[str, str]:
+        """Return the labels in a file after noting a problem with them."""
+        try:
+            read_labels(found)
+        except BadRequest as error:
+            self.problems.append(f"{path}: {' '.join(error.messages)}")
+        return found
 
     def name(self, path: Path, stem: str) -> str:
         """Return the name of the object that a file or folder is named after."""
@@ -229,6 +246,9 @@ def _application(folder: Path, application: Application) -> dict[Path, str]:
         files[folder / "source.yaml"] = _document(application.source)
     elif application.manifest is not None:
         files[folder / "manifest.yaml"] = application.manifest
+    # An application that has lost its labels must not get them back from the file of an earlier export.
+    if application.labels or (folder / "labels.yaml").exists():
+        files[folder / "labels.yaml"] = yaml_text(application.labels or {})
     for name, revision in (application.revisions or {}).items():
         files[folder / "revisions" / file_name(name) / "revision.yaml"] = _document(revision.content)
         if revision.manifest is not None:

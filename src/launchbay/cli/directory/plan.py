@@ -76,7 +76,11 @@ class RemoteState:
                 for each in self.client.read_properties(number).properties
             ],
             services=[names.get(each.id, each.id) for each in self.client.read_environment_services(number).services],
+            labels=self.client.read_environment_labels(number),
         )
+
+    def application_labels(self, name: str) -> dict[str, str]:
+        return self.client.read_application_labels(self.applications[name])
 
     def application(self, name: str) -> ApplicationDocument:
         return self.client.read_application(self.applications[name])
@@ -139,7 +143,7 @@ class RemoteState:
             text = self.manifest(name, content.version)
             revisions[revision] = NamedRevision(self.revision(content), None if text == manifest else text)
         source = None if document.source_url is None else Source(document.source_url)
-        return Application(None if source else manifest, source, revisions)
+        return Application(None if source else manifest, source, self.application_labels(name), revisions)
 
     def _revision_name(self, number: str) -> str:
         document = self.client.read_revision(number)
@@ -223,12 +227,12 @@ class Plan:
             if service not in organization.services:
                 raise ObjectNotFound(f"Unknown service '{service}' in environment '{name}'.")
         is_new = name not in organization.environments
-        now = Environment(policies={}, markers=[], properties=[], services=[])
+        now = Environment(policies={}, markers=[], properties=[], services=[], labels={})
         if is_new:
             yield Change(CREATE, f"environment {name}", partial(self._create_environment, name))
         else:
             now = organization.environment(name)
-        for part in ("policies", "markers", "properties", "services"):
+        for part in ("policies", "markers", "properties", "services", "labels"):
             value, present = getattr(wanted, part), getattr(now, part)
             if value is not None and not _same(part, value, present):
                 set_part = partial(getattr(self, f"_set_{part}"), name, value)
@@ -257,6 +261,9 @@ class Plan:
         services = [self._organization.services[each] for each in value]
         self._client.replace_environment_services(self._organization.environments[name], services=services)
 
+    def _set_labels(self, name: str, value: dict[str, str]) -> None:
+        self._client.put_environment_labels(self._organization.environments[name], value)
+
     def _set_default(self, name: str) -> None:
         environment = self._organization.environments[name]
         self._client.set_default_environment(self._organization.id, environment_id=environment)
@@ -268,6 +275,12 @@ class Plan:
         document = None if is_new else organization.application(name)
         if is_new:
             yield Change(CREATE, f"application {name}", partial(self._create_application, name))
+        labels = {} if is_new or wanted.labels is None else organization.application_labels(name)
+        if wanted.labels is not None and wanted.labels != labels:
+            before, after = yaml_text(labels), yaml_text(wanted.labels)
+            label = partial(self._label_application, name, wanted.labels)
+            sign = CREATE if is_new else CHANGE
+            yield Change(sign, f"labels of application {name}", label, before=before, after=after)
         if wanted.source is not None:
             if document is None or document.source_url != wanted.source.url:
                 yield Change(
@@ -303,6 +316,9 @@ class Plan:
     def _create_application(self, name: str) -> None:
         created = self._client.create_application(self._organization.id, name=name)
         self._organization.applications[name] = created.id
+
+    def _label_application(self, name: str, labels: dict[str, str]) -> None:
+        self._client.put_application_labels(self._organization.applications[name], labels)
 
     def _replace_manifest(self, name: str, text: str) -> None:
         for found in self._client.replace_manifest(self._organization.applications[name], text).warnings:
