@@ -80,7 +80,8 @@ def test_a_command_exits_by_its_outcome_though_the_instance_keeps_running(cli: S
     document = json.loads(cli.good("run", instance, "manage.move", f"delay={GOOD}", "--wait", "-o", "json"))
     assert document["results"] == {"moved": f"after {GOOD}"}
     told = cli.run("run", instance, "manage.move", f"delay={BAD}", "--wait")
-    assert (told.exit_code, told.stdout) == (1, "")
+    assert told.exit_code == 1
+    assert "jobStatus" in told.stdout
     assert "Job 'manage.move' failed: Component 'ferry': workflow 'move': step 'turn' failed" in told.stderr
     assert status(cli, instance) == "Running"
     cli.good("run", instance, "manage.move", f"delay={GOOD}", "--wait")
@@ -121,6 +122,64 @@ def test_a_job_that_takes_longer_than_the_timeout_exits_with_8(cli: Shell, ferry
     told = cli.bad(8, "run", instance, "manage.move", "delay=10 minutes", "--wait", "--timeout", "50ms")
     assert "Job 'manage.move' is still running after 0.05 s." in told
     cli.good("job", "cancel", instance, "last", "--yes")
+
+
+def test_a_failed_wait_shows_the_instance_the_job_and_the_error(cli: Shell, ferry: str) -> None:
+    told = cli.run("launch", ferry, "--name", ferry, "-p", f"input.at-launch={BAD}", "--wait", "-o", "json")
+    document = json.loads(told.stdout)
+    [job] = cli.document("job", "list", ferry)
+    assert (told.exit_code, document["job"], document["name"]) == (1, job["id"], ferry)
+    assert (document["jobNumber"], document["jobStatus"], document["status"]) == (1, "Failed", "Failed")
+    assert "step 'sail' failed" in document["error"]
+    assert told.stderr.startswith(f"Instance {document['id']}, job {job['id']}\n")
+    for words in (("run", ferry, "launch", "--wait"), ("wait", ferry), ("instance", "wait", ferry)):
+        told = cli.run(*words, "-o", "json")
+        newest = cli.document("job", "list", ferry)[0]["id"]
+        again = json.loads(told.stdout)
+        assert (told.exit_code, again["id"], again["job"]) == (1, document["id"], newest)
+        assert "failed" in again["error"]
+    table = cli.run("wait", ferry).stdout
+    assert all(each in table for each in (document["id"], newest, ferry, "jobNumber", "step 'sail' failed"))
+
+
+def test_a_wait_that_times_out_shows_the_instance_and_the_job(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    words = ("manage.move", "delay=10 minutes", "--wait", "--timeout", "50ms", "-o", "json")
+    told = cli.run("run", instance, *words)
+    document = json.loads(told.stdout)
+    job = cli.document("job", "show", instance, "last")
+    assert (told.exit_code, document["id"], document["job"]) == (8, instance, job["id"])
+    assert (document["jobNumber"], document["jobStatus"]) == (job["number"], "Executing")
+    assert "still running after 0.05 s" in document["error"]
+    told = cli.run("instance", "wait", instance, "--until", "Destroyed", "--timeout", "50ms")
+    assert (told.exit_code, instance in told.stdout, job["id"] in told.stdout) == (8, True, True)
+    cli.good("job", "cancel", instance, "last", "--yes")
+
+
+def test_commands_that_do_not_wait_name_the_job(cli: Shell, ferry: str) -> None:
+    told = cli.run("launch", ferry)
+    instance = told.stdout.strip()
+    cli.good("wait", instance)
+    launch = cli.document("job", "show", instance, "last")["id"]
+    assert f"Job {launch} has started. Wait for it: launchbay wait {launch}" in told.stderr
+    document = json.loads(cli.good("run", instance, "manage.move", f"delay={GOOD}", "-o", "json"))
+    assert document == {"id": instance, "job": cli.document("job", "show", instance, "last")["id"]}
+    cli.good("wait", document["job"])
+    told = cli.run("run", instance, "manage.move", f"delay={GOOD}")
+    job = cli.document("job", "show", instance, "last")["id"]
+    assert (told.stdout, f"launchbay wait {job}" in told.stderr) == (f"{instance}\n", True)
+    assert cli.good("wait", job)
+    assert "has started" not in cli.run("instance", "schedule", instance, "manage.move", "1h").stderr
+
+
+def test_waiting_for_an_instance_judges_its_newest_job_though_it_ended_before(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    cli.bad(1, "run", instance, "manage.move", f"delay={BAD}", "--wait")
+    told = cli.run("wait", instance)
+    assert (told.exit_code, "Job 'manage.move' failed" in told.stderr) == (1, True)
+    assert status(cli, instance) == "Running"
+    cli.good("run", instance, "manage.move", f"delay={GOOD}", "--wait")
+    assert f"after {GOOD}" in cli.good("wait", instance)
 
 
 def test_a_scheduled_run_with_interval_0_exits_by_its_outcome(cli: Shell, ferry: str) -> None:

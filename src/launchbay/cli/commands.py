@@ -5,8 +5,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from launchbay.cli.output import (
     show_one_of_many,
 )
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
-from launchbay.client import NotFound, Operations
+from launchbay.client import ClientError, ConnectionFailed, NotFound, Operations
 from launchbay.client.core import Call
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
@@ -147,7 +147,7 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
     if options["wait"]:
         follow(connection, document["id"], job, options["timeout"], after=0)
     else:
-        show(document, connection.output)
+        _show_started(connection, document, job)
 
 
 def show_preview(connection: Connection, call: Call[Any]) -> None:
@@ -172,7 +172,19 @@ def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -
     if options["wait"]:
         follow(connection, call.path[0], job, options["timeout"])
     else:
-        show(document, connection.output)
+        _show_started(connection, document, job)
+
+
+def _show_started(connection: Connection, document: Any, job: str) -> None:
+    """Show the response of a call and the job that it began.
+
+    A table has only what the response has, since scripts read the ID of the instance from it.
+    """
+    if job and connection.output != "table":
+        document = {**(document or {}), "job": job}
+    show(document, connection.output)
+    if job:
+        click.echo(f"Job {job} has started. Wait for it: launchbay wait {job}", err=True)
 
 
 def _schedule(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
@@ -185,7 +197,7 @@ def _delete(connection: Connection, call: Call[Any], options: Mapping[str, Any])
     """Delete an instance. The job that destroys a forced one goes with it."""
     document, job = _started(connection, call)
     if options["wait"] and job:
-        with suppress(NotFound):
+        with suppress(NotFound), shown_on_failure(connection, call.path[0], job):
             wait_for_job(connection.client, call.path[0], job, options["timeout"], progress_for_terminal(), after=None)
     show(document, connection.output)
 
@@ -199,15 +211,47 @@ def _started(connection: Connection, call: Call[Any]) -> tuple[Any, str]:
 def follow(
     connection: Connection, instance: str, job: str, timeout_s: float | None, *, after: int | None = None
 ) -> None:
-    """Wait until the job has succeeded; show the instance and the job's results."""
-    ended = wait_for_job(connection.client, instance, job, timeout_s, progress_for_terminal(), after=after)
-    document = connection.client.send(Operations.read_instance.call(instance).with_returns(Any))
+    """Wait until the job has succeeded; show the instance and the job's results. On a failure, show the error."""
+    click.echo(f"Instance {instance}, job {job}", err=True)  # for whoever has to stop the command
+    with shown_on_failure(connection, instance, job):
+        ended = wait_for_job(connection.client, instance, job, timeout_s, progress_for_terminal(), after=after)
+        document = _state(connection, instance, job)
     if connection.output == "table":
-        document = {name: document[name] for name in ("id", "name", "status", "returnValues")}
-    document["job"] = job
+        document = {name: document[name] for name in ("id", "name", "status", "returnValues", "job")}
     if ended.results:
         document["results"] = ended.results
     show(document, connection.output)
+
+
+@contextmanager
+def shown_on_failure(connection: Connection, instance: str, job: str | None = None) -> Iterator[None]:
+    """Show the instance, its job and the error if waiting fails or times out. Default job: the newest."""
+    try:
+        yield
+    except NotFound:  # of an instance that was deleted, there is nothing to show
+        raise
+    except (ClientError, CommandFailed) as error:
+        document: dict[str, Any] = {"id": instance, "job": job}
+        if not isinstance(error, ConnectionFailed):  # another request would wait for the server once more
+            with suppress(ClientError):
+                document = _state(connection, instance, job)
+        if connection.output == "table":
+            shown = ("id", "name", "status", "job", "jobNumber", "jobStatus")
+            document = {name: document[name] for name in shown if document.get(name) is not None}
+        show({**document, "error": str(error)}, connection.output)
+        raise
+
+
+def _state(connection: Connection, instance: str, job: str | None) -> dict[str, Any]:
+    """Return an instance as the API does, with fields of a job; default: of the newest."""
+    client = connection.client
+    document: dict[str, Any] = client.send(Operations.read_instance.call(instance).with_returns(Any))
+    if job is None:
+        job = next((newest.id for newest in client.list_jobs(instance, limit=1)), None)
+    if job is not None:
+        found = client.read_job(instance, job)
+        document.update({"job": job, "jobNumber": found.number, "jobStatus": found.status})
+    return document
 
 
 def _upload(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:

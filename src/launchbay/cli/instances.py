@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from launchbay.cli.commands import connected, follow, sharing_options, waiting_options
+from launchbay.cli.commands import connected, follow, sharing_options, shown_on_failure, waiting_options
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show, with_iso_times
@@ -161,7 +161,8 @@ def _wait(instance: str, until: tuple[str, ...], timeout: float | None, **given:
     connection = connected(given)
     wanted = until or ("Running", "Destroyed")
     instance_id = connection.names.instance(instance)
-    document = wait_for_instance(connection.client, instance_id, timeout, progress_for_terminal(), until=wanted)
+    with shown_on_failure(connection, instance_id):
+        document = wait_for_instance(connection.client, instance_id, timeout, progress_for_terminal(), until=wanted)
     show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
 
 
@@ -206,6 +207,7 @@ def _wait_for_bulk(bulk: str, timeout: float | None, **given: Any) -> None:
     until_s = None if timeout is None else time.monotonic() + timeout
     while (found := connection.client.read_bulk(bulk)).finished_at is None:
         if until_s is not None and time.monotonic() >= until_s:
+            show(msgspec.to_builtins(found), connection.output)
             raise CommandFailed(f"The bulk run hasn't ended within {timeout:g} s.", ExitCode.TIMED_OUT)
         time.sleep(_BULK_POLL_S)
     show(msgspec.to_builtins(found), connection.output)

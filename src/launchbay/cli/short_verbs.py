@@ -10,13 +10,23 @@ from typing import Any
 import click
 import msgspec
 
-from launchbay.cli.commands import answer, begin, connected, follow, sharing_options, show_preview, waiting_options
+from launchbay.cli.commands import (
+    answer,
+    begin,
+    connected,
+    follow,
+    sharing_options,
+    show_preview,
+    shown_on_failure,
+    waiting_options,
+)
 from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import ObjectNotFound, RemoteCommand, show, with_iso_times
 from launchbay.client import NotFound, Operations
+from launchbay.client.types import JobDocument
 from launchbay.ids import is_id
 
 _RECENT_JOBS = 5
@@ -148,21 +158,30 @@ def _wait(target: str, timeout: float | None, **given: Any) -> None:
         instance_id = connection.names.instance(target)
     except ObjectNotFound as error:
         raise ObjectNotFound(f"{error} A job is named by its whole ID.") from error
-    for newest in connection.client.list_jobs(instance_id, limit=1):
-        if newest.status == "Executing":
-            follow(connection, instance_id, newest.id, timeout)
-            return
+    newest = _newest_job(connection, instance_id)
+    if newest is not None and newest.status == "Executing":
+        follow(connection, instance_id, newest.id, timeout)
+        return
     idle = ("Running", "Destroyed")
-    document = wait_for_instance(connection.client, instance_id, timeout, progress_for_terminal(), until=idle)
-    show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
+    with shown_on_failure(connection, instance_id):
+        document = wait_for_instance(connection.client, instance_id, timeout, progress_for_terminal(), until=idle)
+    newest = _newest_job(connection, instance_id)
+    if newest is None:
+        show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
+    else:  # a script may ask after its job has ended, and must see the outcome
+        follow(connection, instance_id, newest.id, timeout)
+
+
+def _newest_job(connection: Connection, instance_id: str) -> JobDocument | None:
+    return next(iter(connection.client.list_jobs(instance_id, limit=1)), None)
 
 
 wait = RemoteCommand(
     "wait",
     callback=_wait,
-    short_help="Wait for a job, or for the job that an instance runs.",
-    help="Wait until a job has ended, or the one that an instance runs, and show its steps and results. Exit with 1 "
-    "if it failed, or if no job runs and the instance is Failed.",
+    short_help="Wait for a job, or for the newest job of an instance.",
+    help="Wait until a job has ended, or the newest one of an instance, and show its steps and results. Exit with 1 "
+    "if it failed, also if it ended before, or if the instance is Failed.",
     params=[
         click.Argument(["target"], metavar="INSTANCE|JOB", **completion_for("instance")),
         *waiting_options(always=True),
