@@ -61,7 +61,7 @@ class Shell:
         return result.stderr
 
 
-WITHIN_S = 100.0
+WITHIN_S = 200.0
 _SAVE_AS = re.compile(r"\b[Ss]ave (?:this|it) as `([^`]+)`")
 _MARK = "@@@ tutorial @@@"
 _AFTER_EACH = f"_status=$?; echo; echo '{_MARK}' $_status; [ $_status = 0 ] || exit"
@@ -113,7 +113,13 @@ def run(commands: Sequence[Command], *, cwd: Path, home: Path) -> list[Outcome]:
     shell = subprocess.Popen(
         ["bash", str(script)],
         cwd=cwd,
-        env={**os.environ, "HOME": str(home), "PATH": path},
+        env={
+            **os.environ,
+            "HOME": str(home),
+            "PATH": path,
+            "LAUNCHBAY_CONFIG_DIR": str(home / ".config"),
+            "LAUNCHBAY_KEYRING": "off",
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
