@@ -89,6 +89,7 @@ disable = _sql.row("disable", DisabledRow)
 delete_old_deliveries = _sql.change("delete_old_deliveries")
 
 EVENTS = ("status", "job", "signal", "approval", "notification")
+FORMATS = ("json", "slack", "teams")
 
 
 def validate_events(events: Iterable[str]) -> list[str]:

@@ -3,9 +3,9 @@
 from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import LaunchbayError, NotFound
+from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import CONSOLE_PAGE_ROWS
-from launchbay.store.webhooks import EVENTS, WebhookRow
+from launchbay.store.webhooks import EVENTS, FORMATS, WebhookRow
 from launchbay.usecases import webhooks
 
 routes = Routes()
@@ -22,7 +22,9 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None, 
         problem=problem,
         rows=await webhooks.list_webhooks(request.ctx, organization_id),
         events=EVENTS,
+        formats=FORMATS,
         url=request.form.text("url") if failed else "",
+        selected_format=request.form.text("format") if failed else FORMATS[0],
         selected=request.form.all("event") if failed else list(EVENTS[:2]),
         secret=secret,
     )
@@ -33,7 +35,12 @@ async def create(request: PageRequest) -> Response:
     """Create a webhook. A generated secret is shown only once, so the response is the page itself."""
     form = request.form
     _, secret = await webhooks.create_webhook(
-        request.ctx, request.path("id"), form.text("url"), form.all("event"), form.raw("secret") or None
+        request.ctx,
+        request.path("id"),
+        form.text("url"),
+        form.all("event"),
+        form.raw("secret") or None,
+        form=_format(request) or FORMATS[0],
     )
     if secret is None:
         return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook created.")
@@ -54,6 +61,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         row=row,
         events=EVENTS,
+        formats=FORMATS,
         deliveries=shown,
         next_after=shown[-1].id if len(deliveries) > CONSOLE_PAGE_ROWS else None,
     )
@@ -69,6 +77,7 @@ async def update(request: PageRequest) -> Response:
         events=form.all("event"),
         secret=form.raw("secret") or None,
         enabled=form.has("enabled"),
+        form=_format(request),
     )
     path = f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}"
     return request.redirect(path, "Webhook saved.")
@@ -78,6 +87,14 @@ async def update(request: PageRequest) -> Response:
 async def delete(request: PageRequest) -> Response:
     await webhooks.delete_webhook(request.ctx, request.path("webhook"))
     return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook deleted.")
+
+
+def _format(request: PageRequest) -> str | None:
+    """Return the format of a form; None if it has none. Raises BadRequest for an unknown one."""
+    chosen = request.form.text("format")
+    if chosen and chosen not in FORMATS:
+        raise BadRequest(f"Unknown format '{chosen}'. Use {', '.join(FORMATS)}.", code="WrongField")
+    return chosen or None
 
 
 async def _find(request: PageRequest, organization_id: str) -> WebhookRow:
