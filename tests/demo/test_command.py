@@ -81,7 +81,7 @@ def test_the_demo_runs_twice_with_and_without_a_terminal_and_its_hints_work(dire
     config = {"LAUNCHBAY_CONFIG_DIR": str(directory.parent / "config"), "LAUNCHBAY_KEYRING": "off"}
     done = in_a_shell("\n".join(try_next), config)
     assert re.search(r"^status +Running$", done, flags=re.MULTILINE)
-    assert re.search(r"^status +Destroyed$", done, flags=re.MULTILINE)
+    assert re.search(r"Job \d+, 'destroy', succeeded", done)
 
     third = shell.run_demo("--data-dir", str(directory))
     done = in_a_shell(third.stdout.partition("The same with curl:\n")[2].replace("\ncurl", "\nsleep 1; curl"), config)
