@@ -251,7 +251,7 @@ async def test_a_forbidden_address_fails_the_step_with_the_remedy() -> None:
     async with loopback_server() as server:
         context = RecordingContext(egress=EgressClient())
 
-        with pytest.raises(ActionFailed, match=r"127\.0\.0\.1 is refused.*OUTGOING_ALLOW") as failed:
+        with pytest.raises(ActionFailed, match=r"127\.0\.0\.1 is refused.*the setting outgoing_allow") as failed:
             await run(RestCall(), context, command=server.url())
 
         assert not failed.value.retryable

@@ -44,7 +44,7 @@ def test_a_special_address_is_refused_with_what_it_is_and_the_remedy(text: str) 
 
     assert str(unmapped_address(text)) in str(refused.value)
     assert "host.example" in str(refused.value)
-    assert "OUTGOING_ALLOW" in str(refused.value)
+    assert "the setting outgoing_allow" in str(refused.value)
     assert not refused.value.retryable
 
 

@@ -86,6 +86,21 @@ def test_what_a_component_type_does_not_know_is_a_warning() -> None:
     assert "Did you mean 'configuration.hardwareId'?" in message(text)
 
 
+def test_a_mistyped_section_of_workflows_is_named_at_its_key() -> None:
+    text = """\
+        application:
+          components:
+            w:
+              type: workflow.Instance
+              configuration:
+                configuration.workflow:
+                  launch: {steps: []}
+        """
+    (found,) = findings(text)
+    assert (found.code, found.line, found.column) == ("UnknownConfiguration", 6, 9)
+    assert "Did you mean 'configuration.workflows'?" in found.message
+
+
 def test_a_plugged_in_type_brings_its_pins_and_settings() -> None:
     plugged = ComponentType(
         "my.Queue", {"queue": {"url": "publish-signal(string)"}}, settings=("configuration.engine",)

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from launchbay.actions.contract import ActionParameter
 from launchbay.actions.parameters import parse_duration_s
+from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check
 from launchbay.manifest.graph import Workflow
 from launchbay.manifest.paths import Scope
 from launchbay.manifest.workflow_rules import deadlocked_steps
-from tests.support.manifests import compiled, errors, findings, message, warnings, workflow_component
+from tests.support.manifests import ACTIONS, compiled, errors, findings, message, warnings, workflow_component
 
 PINS = """
     result: {url: publish-signal(string)}
@@ -563,3 +564,115 @@ def simulated(steps: Steps) -> list[str]:
 def test_the_stuck_steps_are_those_that_a_run_never_reaches(drawn: list[tuple[str, list[str]]]) -> None:
     steps = [(str(number), phase, preceding) for number, (phase, preceding) in enumerate(drawn)]
     assert deadlocked_steps(steps) == simulated(steps)
+
+
+def placed(text: str) -> list[tuple[str, int, int]]:
+    return [(each.code, each.line, each.column) for each in check(dedent(text).encode(), known_actions=ACTIONS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("lanch", "launch"),
+        ("luanch", "launch"),
+        ("Launch", "launch"),
+        ("destory", "destroy"),
+        ("destroyy", "destroy"),
+        ("aplication", "application"),
+    ],
+)
+def test_a_workflow_that_nothing_calls_with_nearly_a_known_name_is_a_warning(name: str, wanted: str) -> None:
+    text = f"nothing: {{}}\n{name}:\n  steps: []\n"
+    assert placed(text) == [("UnusedWorkflow", 2, 1)]
+    assert f"Did you mean '{wanted}'?" in message(text)
+
+
+@pytest.mark.parametrize("name", ["relaunch", "re-launch", "deploy", "launched", "lunches", "destroyed", ".lanch.all"])
+def test_other_names_of_workflows_are_right(name: str) -> None:
+    assert placed(f"{name}: {{steps: []}}\n") == []
+
+
+def test_a_workflow_that_is_called_or_exposed_may_have_any_name() -> None:
+    assert placed("update: {steps: [{s: {action: lanch}}]}\nlanch: {steps: []}\n") == []
+    assert placed("launch: {steps: []}\nlanch: {steps: []}\n") == []
+    exposed = workflow_component("lanch: {steps: []}", pins="    actions: {lanch: receive-command()}\n")
+    assert placed(exposed) == []
+    assert [code for code, _, _ in placed(exposed.replace("receive-command()", "send-command()"))] == ["UnusedWorkflow"]
+
+
+def test_unknown_keys_and_types_of_parameters_and_return_values_are_warnings() -> None:
+    text = """\
+        launch:
+          parameters:
+            size: {type: integer, defualt: 3}
+            tags: {type: list}
+          steps: []
+          return:
+            out: {value: 1, descripton: x}
+        """
+    assert placed(text) == [("UnknownKey", 3, 27), ("UnknownType", 3, 18), ("UnknownKey", 7, 21)]
+    found = [each.message for each in findings(text)]
+    for each, meant in zip(found, ("default", "int", "description"), strict=True):
+        assert f"Did you mean '{meant}'?" in each
+
+
+def test_a_mistyped_value_of_a_return_value_is_named() -> None:
+    text = "launch: {steps: [], return: {out: {vlaue: 1}}}\n"
+    assert tuple(each.code for each in findings(text)) == ("MissingValue", "UnknownKey")
+    assert "Did you mean 'value'?" in findings(text)[1].message
+
+
+def test_an_exposed_signal_that_no_workflow_returns_is_a_warning() -> None:
+    text = """\
+        application:
+          interfaces: {result: {url: "bind(w#result.url)"}}
+          components:
+            w:
+              type: workflow.Instance
+              interfaces: {result: {url: publish-signal(string), own: publish-signal(string)}}
+              configuration:
+                configuration.workflows: {launch: {steps: [], return: {urll: {value: x}}}}
+        """
+    assert [each[0] for each in placed(text)] == ["ReturnWithoutPin", "SignalWithoutReturn"]
+    assert ("SignalWithoutReturn", 6, 34) in placed(text)
+    assert "Did you mean 'urll'?" in findings(text)[1].message
+    assert placed(text.replace("urll", "url")) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "wrong", "right"),
+    [
+        ("serialize", "format", "CVS", "CSV"),
+        ("serialize", "format", "Yml", "yaml"),
+        ("opentofu", "operation", "aply", "apply"),
+        ("helm", "operation", "unintsall", "uninstall"),
+    ],
+)
+def test_a_literal_that_is_none_of_the_choices_is_a_warning(action: str, name: str, wrong: str, right: str) -> None:
+    known = {each.name: each for each in BUILT_IN}
+
+    def told(value: str) -> list[str]:
+        text = f"launch: {{steps: [{{s: {{action: {action}, parameters: {{input: 1, {name}: {value}}}}}}}]}}\n"
+        return [each.message for each in check(text.encode(), known_actions=known) if f"'{name}'" in each.message]
+
+    (said,) = [each for each in told(wrong) if "one of" in each]
+    assert f"Did you mean '{right.upper() if action == 'serialize' else right}'?" in said
+    assert not [each for each in told(right) if "one of" in each]
+    assert not [each for each in told('"{$.x}"') if "one of" in each]
+
+
+def test_what_is_unknown_is_placed_at_its_key() -> None:
+    text = """\
+        launch:
+          steps:
+            - a:
+                action: restcall
+                parameters:
+                  command: x
+                  metod:
+                    GET
+                output:
+                  x: contnt
+        """
+    found = [(each.code, each.line, each.column) for each in check(dedent(text).encode(), known_actions=KNOWN)]
+    assert found == [("UnknownStepParameter", 7, 11), ("UnknownOutput", 10, 14)]

@@ -13,6 +13,7 @@ from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.parameters import (
     flag,
+    one_of,
     optional_duration_s,
     optional_mapping,
     optional_text,
@@ -132,7 +133,9 @@ class Serialize(ActionDefaults):
     pure = True
     parameters: Mapping[str, ActionParameter] = {
         "input": ActionParameter("The data to write.", required=True),
-        "format": ActionParameter(f"{_FORMATS}. Default: JSON.", type="string"),
+        "format": ActionParameter(
+            f"{_FORMATS}. Default: JSON.", type="string", check=one_of("JSON", "YAML", "CSV", any_case=True)
+        ),
     }
     outputs: Mapping[str, str] = {"serialized": "The serialized text."}
 

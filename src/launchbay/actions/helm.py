@@ -18,6 +18,7 @@ from launchbay.actions.parameters import (
     duration_s,
     flag,
     json_text,
+    one_of,
     optional_mapping,
     optional_text,
     parse_duration_s,
@@ -95,7 +96,10 @@ class Helm(ActionDefaults):
         "cluster": ActionParameter("A kubeconfig, or a map with server, token and ca."),
         "release": ActionParameter("The release's name.", type="string", required=True),
         "operation": ActionParameter(
-            "install (or upgrade), or uninstall. Default: install.", type="string", needs_value=True
+            "install (or upgrade), or uninstall. Default: install.",
+            type="string",
+            needs_value=True,
+            check=one_of(*_OPERATIONS),
         ),
         "chart": ActionParameter("The URL of a chart (tgz), or its name in the repository.", type="string"),
         "repository": ActionParameter(

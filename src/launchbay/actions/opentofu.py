@@ -20,6 +20,7 @@ from launchbay.actions.parameters import (
     document_name,
     duration_s,
     json_text,
+    one_of,
     optional_mapping,
     optional_text,
     optional_text_mapping,
@@ -263,7 +264,9 @@ class OpenTofu(ActionDefaults):
 
     name = "opentofu"
     parameters: Mapping[str, ActionParameter] = {
-        "operation": ActionParameter("apply, plan or destroy. Default: apply.", type="string", needs_value=True),
+        "operation": ActionParameter(
+            "apply, plan or destroy. Default: apply.", type="string", needs_value=True, check=one_of(*_OPERATIONS)
+        ),
         "module": ActionParameter("The text of main.tf, or a map from file names to texts."),
         "url": ActionParameter("Instead of a module: the URL of a tar.gz that contains it.", type="string"),
         "directory": ActionParameter("The directory of the module in the archive.", type="string", needs_value=True),

@@ -6,7 +6,8 @@ All raise `ActionFailed` with `retryable=False`, because a retry has the same pa
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from launchbay import limits
@@ -143,6 +144,20 @@ def choice(parameters: Mapping[str, Any], name: str, choices: Sequence[str]) -> 
     if value not in choices:
         raise wrong_parameter(name, expected)
     return value
+
+
+def one_of(*choices: str, any_case: bool = False) -> Callable[[Any], object]:
+    """Return the check of a parameter that `choice` reads; it raises ValueError for other values."""
+
+    def check(value: Any) -> None:
+        text = text_of(value)
+        if not text or (text.strip().upper() if any_case else text) in choices:
+            return
+        near = get_close_matches(text.strip().upper() if any_case else text, choices, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"expected one of {', '.join(choices)}.{hint}")
+
+    return check
 
 
 def document_name(parameters: Mapping[str, Any]) -> str:

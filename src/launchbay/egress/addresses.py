@@ -16,7 +16,7 @@ from launchbay.ids import is_id
 ALLOW_POLICY = "outgoing.allow"
 NO_POLICIES: Mapping[str, Any] = {}
 _REMEDY = (
-    "Allow it with the setting OUTGOING_ALLOW. If the environment has the policy outgoing.allow, add it there too."
+    "Allow it with the setting outgoing_allow. If the environment has the policy outgoing.allow, add it there too."
 )
 
 # More specific networks first: the first match gives the reason.
@@ -134,7 +134,7 @@ def policy_problem(text: str) -> str | None:
     try:
         for part in text.split(","):
             if part.strip() and _entry(part.strip()).owner:
-                return f"{part.strip()!r} has an @. Only the setting OUTGOING_ALLOW accepts it."
+                return f"{part.strip()!r} has an @. Only the setting outgoing_allow accepts it."
     except ValueError as error:
         return str(error)
     return None

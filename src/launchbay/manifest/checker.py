@@ -4,10 +4,19 @@ from collections.abc import Collection, Mapping
 from itertools import chain
 
 from launchbay.manifest.bindings import Peers
-from launchbay.manifest.graph import CONSTANTS, LOCATOR, SERVICE, SUBMODULE, ComponentType, is_workflow_service
+from launchbay.manifest.graph import (
+    CONSTANTS,
+    LOCATOR,
+    SERVICE,
+    SUBMODULE,
+    WORKFLOW_INSTANCE,
+    ComponentType,
+    is_workflow_service,
+)
 from launchbay.manifest.layout import Layout, Leaf, find_pin
+from launchbay.manifest.parser import WORKFLOW_CONFIGURATION
 from launchbay.manifest.syntax import ComponentSyntax
-from launchbay.manifest.tree import children_of, plain
+from launchbay.manifest.tree import MappingNode, children_of, plain
 from launchbay.model.findings import Findings
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
@@ -44,12 +53,12 @@ class ComponentChecker:
     def _check_composite(self, composite: ComponentSyntax) -> None:
         public_pins = self._layout.public_pins[composite.path]
         findings = self._findings.at(composite.label)
-        for key, node in composite.configuration.items():
+        for key in composite.configuration:
             pin = find_pin(public_pins, key)
             if pin is None or pin.type.kind is not PinKind.CONFIGURATION:
                 known = (f"{interface}.{name}" for interface, pins in public_pins.items() for name in pins)
                 message = f"Unknown configuration pin '{key}'.{self._findings.hints.nearest(key, known)}"
-                findings.warning("UnknownConfiguration", message, node)
+                findings.warning("UnknownConfiguration", message, composite.configuration_places[key])
         if composite.required:
             message = "'required' has no effect on a composite. Set it on the inner component."
             findings.warning("UnknownKey", message, composite.required[0])
@@ -66,7 +75,8 @@ class ComponentChecker:
         if known_type is None:
             return
         public_pins = self._layout.public_pins[leaf.syntax.path]
-        for key, node in leaf.syntax.configuration.items():
+        own = WORKFLOW_CONFIGURATION if leaf.type == WORKFLOW_INSTANCE else ()
+        for key in leaf.syntax.configuration:
             pin = leaf.pins.get(key)
             if pin is None and known_type.is_composite:
                 bound = find_pin(public_pins, key)
@@ -75,9 +85,9 @@ class ComponentChecker:
                 kind = None if pin is None else pin.type.kind
             if kind is PinKind.CONFIGURATION or key in known_type.settings or key.startswith(_LOCATOR_PREFIX):
                 continue
-            known = chain(leaf.pins, known_type.settings)
+            known = chain(own, known_type.settings, leaf.pins)
             message = f"Unknown configuration pin '{key}'.{self._findings.hints.nearest(key, known)}"
-            self._at(leaf).warning("UnknownConfiguration", message, node)
+            self._at(leaf).warning("UnknownConfiguration", message, leaf.syntax.configuration_places[key])
 
     def _check_required(
         self, leaf: Leaf, peers: Mapping[str, object], exposed_needs: Collection[tuple[str, str]]
@@ -105,13 +115,15 @@ class ComponentChecker:
 
     def _check_constants(self, leaf: Leaf) -> None:
         findings = self._at(leaf)
-        values = children_of(leaf.syntax.configuration.get(_VALUES), f"'{_VALUES}'", findings)
+        values_node = leaf.syntax.configuration.get(_VALUES)
+        values = children_of(values_node, f"'{_VALUES}'", findings)
         for key, node in values.items():
             pin = leaf.pins.get(key)
             if pin is None or pin.type.kind is not PinKind.PUBLISH_SIGNAL:
                 hint = findings.hints.nearest(key, leaf.pins)
                 message = f"'{key}' in '{_VALUES}' isn't a publish-signal pin.{hint}"
-                findings.warning("UnknownConfiguration", message, node)
+                place = values_node.place_of(key) if isinstance(values_node, MappingNode) else node
+                findings.warning("UnknownConfiguration", message, place)
                 continue
             try:
                 coerce(pin.type.value_type, plain(node))

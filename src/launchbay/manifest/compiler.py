@@ -4,7 +4,7 @@ reader (bytes → tree) → parser, v1 (tree → typed manifest) → layout (bin
 workflow_rules → graph. Pure: no I/O, no clock. The result is immutable and may be cached by manifest version.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -234,7 +234,7 @@ def _step(syntax: StepSyntax, preceding: tuple[str, ...], templates: Templates, 
         syntax.phase or syntax.name,
         preceding,
         templates.of_map(syntax.parameters, findings),
-        syntax.outputs,
+        {variable: output.text for variable, output in syntax.outputs.items()},
         None if syntax.retry_count is None else templates.of(syntax.retry_count, findings),
         None if syntax.ignore_fail is None else templates.of(syntax.ignore_fail, findings),
         syntax.line,
@@ -302,7 +302,10 @@ class _Compilation:
         configuration = configuration_pins(layout, pins.parameter_by_target(), self.findings)
         checker = ComponentChecker(layout, self.types, self.findings)
         checker.check(bound, pins.needed_targets())
-        components = {path: self._component(leaf, peers, configuration[path]) for path, leaf in layout.leaves.items()}
+        exposed = {(target.component, target.pin) for pin in pins.results.values() for target in pin.targets}
+        components = {
+            path: self._component(leaf, peers, configuration[path], exposed) for path, leaf in layout.leaves.items()
+        }
         order = self._order(layout, peers)
         return CompiledManifest(
             is_component_manifest=self.manifest.is_component_manifest,
@@ -317,7 +320,13 @@ class _Compilation:
             warnings=self.findings.warnings,
         )
 
-    def _component(self, leaf: Leaf, peers: Peers, configuration: Mapping[str, ConfigurationPin]) -> Component:
+    def _component(
+        self,
+        leaf: Leaf,
+        peers: Peers,
+        configuration: Mapping[str, ConfigurationPin],
+        exposed: Collection[tuple[str, str]],
+    ) -> Component:
         syntax = leaf.syntax
         own_peers = {interface: tuple(found) for interface, found in peers.get(syntax.path, {}).items()}
         component = Component(
@@ -336,7 +345,7 @@ class _Compilation:
             name: _workflow(workflow, self.templates, self.findings.at(syntax.label, name))
             for name, workflow in syntax.workflows.workflows.items()
         }
-        triggers = WorkflowRules(leaf, self.known_actions, self.findings).check()
+        triggers = WorkflowRules(leaf, self.known_actions, self.findings).check(exposed)
         ScopeRules(leaf, configuration, workflows, self.findings).check()
         return replace(
             component,

@@ -43,16 +43,22 @@ from launchbay.manifest.tree import (
     text_of,
 )
 from launchbay.model.findings import Findings, Place
-from launchbay.model.types import Type, TypeSyntaxError, parse_pin_type, parse_type
+from launchbay.model.types import PRIMITIVES, Type, TypeSyntaxError, parse_pin_type, parse_type
 
 _APPLICATION = "application"  # its label in findings
 COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
 _PIN_KEYS = ("type", "name", "suggestions", "arguments", "results", "description")
 _WORKFLOW_KEYS = ("parameters", "steps", "return", "description", "name")
 _STEP_KEYS = ("action", "phase", "precedingPhases", "parameters", "output", "description", "name")
+_PARAMETER_KEYS = ("type", "default", "description", "name", "suggestions", "enum")
+_RETURN_KEYS = ("value", "description")
+_BARE_TYPES = ("map", "list")  # of parameters in public manifests; they say nothing that can be checked
 _NOT_PARAMETERS = frozenset({"phase", "retryCount", "ignoreFail"})  # written among a step's parameters
-_WORKFLOW_CONFIGURATION = frozenset(
-    {"configuration.workflows", "configuration.triggers", "configuration.schedule", "configuration.propagateStatus"}
+WORKFLOW_CONFIGURATION = (
+    "configuration.workflows",
+    "configuration.triggers",
+    "configuration.schedule",
+    "configuration.propagateStatus",
 )
 NO_WORKFLOWS = WorkflowsSyntax()
 # The same types appear in manifest after manifest, and a `PinType` is immutable: each string is parsed once.
@@ -66,11 +72,12 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
     parts = children_of(node, "A component", own, COMPONENT_KEYS)
     type_node = parts.get("type")
     type_name = text_of(type_node, "'type'", own)
-    configuration = children_of(parts.get("configuration"), "'configuration'", own)
+    configuration_node = parts.get("configuration")
+    configuration = children_of(configuration_node, "'configuration'", own)
     workflows = NO_WORKFLOWS
     if type_name == WORKFLOW_INSTANCE:
         workflows = _read_workflows(configuration, own)
-        configuration = {key: child for key, child in configuration.items() if key not in _WORKFLOW_CONFIGURATION}
+        configuration = {key: child for key, child in configuration.items() if key not in WORKFLOW_CONFIGURATION}
     return ComponentSyntax(
         path,
         label,
@@ -83,6 +90,7 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
         workflows,
         node.line,
         node.column,
+        configuration_node.keys if isinstance(configuration_node, MappingNode) else {},
     )
 
 
@@ -201,10 +209,12 @@ def _label(item: Node) -> str:
 
 
 def _read_workflows(configuration: Mapping[str, Node], findings: Findings) -> WorkflowsSyntax:
-    workflows = children_of(configuration.get("configuration.workflows"), "'workflows'", findings)
+    workflows_node = configuration.get("configuration.workflows")
+    workflows = children_of(workflows_node, "'workflows'", findings)
+    places: Mapping[str, Place] = workflows_node.keys if isinstance(workflows_node, MappingNode) else {}
     return WorkflowsSyntax(
         {
-            name: read_workflow(name, node, findings)
+            name: read_workflow(name, places[name], node, findings)
             for name, node in workflows.items()
             if is_name(name, "'workflows'", node, findings)
         },
@@ -227,12 +237,13 @@ def _propagating(node: Node | None, findings: Findings) -> tuple[Named, ...]:
     return tuple(found)
 
 
-def read_workflow(name: str, node: Node, findings: Findings) -> WorkflowSyntax:
+def read_workflow(name: str, place: Place, node: Node, findings: Findings) -> WorkflowSyntax:
     """Return one workflow; a null one has no steps. `findings` are of its component."""
     own = findings.at(name)
     parts = children_of(node, "A workflow", own, _WORKFLOW_KEYS)
     return WorkflowSyntax(
         name,
+        place,
         _read_parameters(parts.get("parameters"), own),
         _read_steps(parts.get("steps"), own),
         _read_returns(parts.get("return"), own),
@@ -249,7 +260,7 @@ def _read_parameters(node: Node | None, findings: Findings) -> Mapping[str, Para
             findings.error("DuplicateParameter", f"Duplicate parameter '{name}'. Keep one.", place)
             continue
         own = findings.at(name)
-        parts = children_of(child, "A parameter", own)
+        parts = children_of(child, "A parameter", own, _PARAMETER_KEYS)
         default = parts.get("default")
         parameters[name] = ParameterSyntax(
             name,
@@ -269,8 +280,10 @@ def _parameter_type(node: Node | None, findings: Findings) -> Type | None:
     text = text_of(node, "'type'", findings)
     try:
         return None if text is None else parse_type(text)
-    except TypeSyntaxError:
-        # Public manifests write bare words such as `map` and `list` here; they say nothing that can be checked.
+    except TypeSyntaxError as error:
+        if node is not None and text is not None and text.strip() not in _BARE_TYPES:
+            hint = findings.hints.nearest(text.strip(), PRIMITIVES)
+            findings.warning("UnknownType", f"{error} Launchbay doesn't check values of this parameter.{hint}", node)
         return None
 
 
@@ -286,7 +299,10 @@ def _read_steps(node: Node | None, findings: Findings) -> tuple[StepSyntax, ...]
 
 def _read_step(name: str, node: Node, place: Place, findings: Findings) -> StepSyntax:
     parts = children_of(node, "A step", findings, _STEP_KEYS)
-    parameters = {key: child for key, child, _ in entries_of(parts.get("parameters"), "'parameters'", findings)}
+    parameters: dict[str, Node] = {}
+    parameter_places: dict[str, Place] = {}
+    for key, child, key_place in entries_of(parts.get("parameters"), "'parameters'", findings):
+        parameters[key], parameter_places[key] = child, key_place
     action = parts.get("action")
     action_name = text_of(action, "'action'", findings)
     if is_null(action) and (isinstance(node, MappingNode) or is_null(node)):  # anything else is an error already
@@ -302,15 +318,16 @@ def _read_step(name: str, node: Node, place: Place, findings: Findings) -> StepS
         _read_outputs(parts.get("output"), findings),
         place.line,
         place.column,
+        parameter_places,
     )
 
 
-def _read_outputs(node: Node | None, findings: Findings) -> Mapping[str, str]:
-    outputs: dict[str, str] = {}
+def _read_outputs(node: Node | None, findings: Findings) -> Mapping[str, Named]:
+    outputs: dict[str, Named] = {}
     for variable, child, place in entries_of(node, "'output'", findings):
         output = text_of(child, f"Output '{variable}'", findings)
         if output is not None:
-            outputs[variable] = output
+            outputs[variable] = Named(output, child.line, child.column)
         elif is_null(child):
             message = f"Variable '{variable}' names no output of the action. Write {variable}: OUTPUT."
             findings.error("MissingOutput", message, place)
@@ -320,7 +337,8 @@ def _read_outputs(node: Node | None, findings: Findings) -> Mapping[str, str]:
 def _read_returns(node: Node | None, findings: Findings) -> Mapping[str, ReturnSyntax]:
     returns: dict[str, ReturnSyntax] = {}
     for name, child, place in entries_of(node, "'return'", findings):
-        value = child.get("value") if isinstance(child, MappingNode) else None
+        is_map = isinstance(child, MappingNode)
+        value = children_of(child, "A return value", findings.at(name), _RETURN_KEYS).get("value") if is_map else None
         if value is None:
             message = f"Return value '{name}' has no 'value'. Write {name}: {{value: …}}."
             findings.error("MissingValue", message, place)

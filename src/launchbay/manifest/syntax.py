@@ -11,6 +11,7 @@ import msgspec
 
 from launchbay.limits import MANIFEST_DEPTH, NAME_CHARS
 from launchbay.manifest.tree import Node
+from launchbay.model.findings import Place
 from launchbay.model.types import PinType, Type
 
 WILDCARD = "*"
@@ -139,7 +140,10 @@ class ParameterSyntax(msgspec.Struct, frozen=True):
 
 
 class StepSyntax(msgspec.Struct, frozen=True):
-    """One step. `phase` is None if the author set none; `parameters` excludes `phase`, `retryCount`, `ignoreFail`."""
+    """One step. `phase` is None if the author set none; `parameters` excludes `phase`, `retryCount`, `ignoreFail`.
+
+    `parameter_places` has the places of the parameters' names.
+    """
 
     name: str
     action: Named | None
@@ -148,9 +152,10 @@ class StepSyntax(msgspec.Struct, frozen=True):
     parameters: Mapping[str, Node]
     retry_count: Node | None
     ignore_fail: Node | None
-    outputs: Mapping[str, str]
+    outputs: Mapping[str, Named]
     line: int
     column: int
+    parameter_places: Mapping[str, Place]
 
 
 class ReturnSyntax(msgspec.Struct, frozen=True):
@@ -163,9 +168,10 @@ class ReturnSyntax(msgspec.Struct, frozen=True):
 
 
 class WorkflowSyntax(msgspec.Struct, frozen=True):
-    """A workflow, command or macro."""
+    """A workflow, command or macro; `name_place` is the place of its name."""
 
     name: str
+    name_place: Place
     parameters: Mapping[str, ParameterSyntax]
     steps: tuple[StepSyntax, ...]
     returns: Mapping[str, ReturnSyntax]
@@ -200,6 +206,7 @@ class ComponentSyntax(msgspec.Struct, frozen=True):
     workflows: WorkflowsSyntax
     line: int
     column: int
+    configuration_places: Mapping[str, Place] = {}  # of the keys
 
 
 class ManifestSyntax(msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     _check_version(document, findings)
     services = _services(document, findings)
     workflows = {
-        name: read_workflow(name, node, findings)
+        name: read_workflow(name, document.place_of(name), node, findings)
         for name, node in document.items()
         if name not in _ABOUT and is_name(name, "the manifest", node, findings)
     }

@@ -127,16 +127,18 @@ class ActionRules:
         findings = self._findings.at(workflow.name, step.name)
         self._check_parameters(step.action, action.parameters, step.parameters, findings)
         if action.parameters and not getattr(action, "extra_parameters", False):
-            for name, node in step.parameters.items():
+            for name in step.parameters:
                 if name not in action.parameters:
                     hint = self._findings.hints.nearest(name, action.parameters)
                     message = f"Action '{step.action.text}' has no parameter '{name}', so it has no effect.{hint}"
-                    findings.warning("UnknownStepParameter", message, node)
+                    findings.warning("UnknownStepParameter", message, step.parameter_places[name])
         for variable, output in step.outputs.items():
-            if action.outputs and output not in action.outputs:
-                hint = self._findings.hints.nearest(output, action.outputs)
-                message = f"Action '{step.action.text}' has no output '{output}', so '{variable}' has no value.{hint}"
-                findings.warning("UnknownOutput", message, step.action)
+            if action.outputs and output.text not in action.outputs:
+                hint = self._findings.hints.nearest(output.text, action.outputs)
+                message = (
+                    f"Action '{step.action.text}' has no output '{output.text}', so '{variable}' has no value.{hint}"
+                )
+                findings.warning("UnknownOutput", message, output)
         if "roles" in action.parameters:
             self._check_roles(step.parameters.get("roles"), findings)
 
@@ -238,14 +240,19 @@ class WorkflowRules:
         else:
             self._triggering_by_interface.setdefault(pin.interface, []).append(pin)
 
-    def check(self) -> Mapping[str, str]:
-        """Report what is wrong, and return the triggers with wildcards expanded: `interface.pin` → workflow."""
+    def check(self, exposed: Collection[tuple[str, str]] = ()) -> Mapping[str, str]:
+        """Report what is wrong, and return the triggers with wildcards expanded: `interface.pin` → workflow.
+
+        `exposed` are (component path, `interface.pin`) of the signals that the application shows.
+        """
         for workflow in self._syntax.workflows.values():
             for step in workflow.steps:
                 self._check_step(workflow, step)
             self._check_phases(workflow)
             self._check_returns(workflow)
         self._check_commands()
+        self._check_names()
+        self._check_results(exposed)
         for name, cron in self._syntax.schedule.items():
             self._check_schedule(name, cron)
         for propagating in self._syntax.propagate_status:
@@ -310,6 +317,32 @@ class WorkflowRules:
                 message = f"Command '{pin.key}' needs a workflow named '{pin.name}'. Calls to it fail.{hint}"
                 self._findings.warning("CommandWithoutWorkflow", message, declared)
 
+    def _check_names(self) -> None:
+        """Warn about workflows that nothing runs, with nearly the name of one that Launchbay runs."""
+        own = self._syntax
+        used = self._called | {workflow.text for workflow in own.triggers.values()} | set(own.schedule)
+        is_rewritten = not self._leaf.syntax.label  # each workflow of a workflow manifest is a command
+        if not is_rewritten:
+            used.update(pin.name for pin in self._leaf.pins.values() if pin.type.kind is PinKind.RECEIVE_COMMAND)
+        meant = ("launch", "destroy", "application") if is_rewritten else ("launch", "destroy")
+        for name, workflow in own.workflows.items():
+            for wanted in meant:
+                if wanted not in own.workflows and name not in used and _is_near(name, wanted):
+                    message = f"Nothing calls the workflow '{name}'. Did you mean '{wanted}'?"
+                    self._findings.warning("UnusedWorkflow", message, workflow.name_place)
+
+    def _check_results(self, exposed: Collection[tuple[str, str]]) -> None:
+        """Warn about signals that the application shows, but no workflow returns."""
+        returned = {name for workflow in self._syntax.workflows.values() for name in workflow.returns}
+        for pin in self._leaf.pins.values():
+            is_exposed = (self._leaf.syntax.path, pin.key) in exposed
+            if not is_exposed or pin.type.kind is not PinKind.PUBLISH_SIGNAL or pin.name in returned:
+                continue
+            declared = self._leaf.syntax.interfaces.get(pin.interface, {}).get(pin.name, self._leaf.syntax)
+            hint = self._findings.hints.nearest(pin.name, returned)
+            message = f"No workflow returns the exposed signal '{pin.key}', so it never has a value.{hint}"
+            self._findings.warning("SignalWithoutReturn", message, declared)
+
     def _check_schedule(self, name: str, cron: Named) -> None:
         if name not in self._syntax.workflows:
             self._unknown_workflow(self._findings.error, "'schedule'", name, cron)
@@ -345,6 +378,21 @@ class WorkflowRules:
     ) -> None:
         hint = self._findings.hints.nearest(name, self._syntax.workflows)
         report("UnknownWorkflow", f"{subject} names unknown workflow '{name}'.{hint}", place)
+
+
+def _is_near(name: str, wanted: str) -> bool:
+    """Return whether one edit makes a name the wanted one: a letter more, less, other, or two swapped; or the case."""
+    name = name.lower()
+    if abs(len(name) - len(wanted)) > 1:
+        return False
+    longer, shorter = (name, wanted) if len(name) > len(wanted) else (wanted, name)
+    if len(longer) > len(shorter):
+        return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
+    different = [at for at in range(len(name)) if name[at] != wanted[at]]
+    if len(different) < 2:
+        return True
+    first, *others = different
+    return others == [first + 1] and name[first] == wanted[first + 1] and name[first + 1] == wanted[first]
 
 
 def _cron_problem(text: str) -> str | None:

@@ -49,7 +49,7 @@ DOUBLE: Final = Primitive("double")
 OBJECT: Final = Primitive("object")  # any JSON value
 UNIT: Final = Primitive("unit")  # without information, null in JSON
 BYTES: Final = Primitive("bytes")  # a base64 string
-_PRIMITIVES = {primitive.name: primitive for primitive in (STRING, INT, BOOL, DOUBLE, OBJECT, UNIT, BYTES)}
+PRIMITIVES = {primitive.name: primitive for primitive in (STRING, INT, BOOL, DOUBLE, OBJECT, UNIT, BYTES)}
 _KNOWN = "string, int, bool, double, object, unit, bytes, list<T>, map<T> and map<K,V>"
 _TOKEN = re.compile(r"\s*(=>|[<>,()]|[^\s<>,()=]+|=|\Z)")
 _PUNCTUATION = frozenset(("=>", "<", ">", ",", "(", ")", "=", ""))
@@ -105,8 +105,8 @@ class TypeScanner:
             self.fail(f"The type has more than {TYPE_DEPTH} levels")
         start = self._start
         name = self.name("a type")
-        if name in _PRIMITIVES:
-            return _PRIMITIVES[name]
+        if name in PRIMITIVES:
+            return PRIMITIVES[name]
         if name not in ("list", "map"):
             self.fail(f"Unknown type {_shown(name)}", start, f" Types: {_KNOWN}.")
         self.expect("<")
