@@ -256,6 +256,22 @@ async def test_a_launch_of_a_running_instance_is_a_workflow_like_any_other(api: 
     assert document["parameters"] == {"size": 1, "label": "x"}
 
 
+@pytest.mark.parametrize("name", ["oops", "size"])
+async def test_a_repeated_launch_refuses_parameters_and_names_what_takes_them(
+    api: Api, instance: str, name: str
+) -> None:
+    run = await api.post(f"instances/{instance}/launch", {name: "1"})
+    later = await api.post(f"instances/{instance}/launch/schedule", {"interval": 60_000, "parameters": {name: "1"}})
+    for response in (run, later):
+        refused(response, 400, "UnknownParameter")
+        (message,) = response.json()["errors"]
+        assert f"no parameters: {name}." in message
+        assert "PUT instances/{id}/configuration" in message
+        assert "resume" in message
+    document = await api.run(instance, "launch")
+    assert document["parameters"] == {"size": 1, "label": "x"}
+
+
 async def test_a_workflow_that_fails_leaves_the_status_and_tells_why(api: Api, instance: str) -> None:
     document = await api.run(instance, "break")
     assert document["workflowHistory"][0]["status"] == "Failed"

@@ -147,7 +147,7 @@ def choice(parameters: Mapping[str, Any], name: str, choices: Sequence[str]) -> 
 
 
 def one_of(*choices: str, any_case: bool = False) -> Callable[[Any], object]:
-    """Return the check of a parameter that `choice` reads; it raises ValueError for other values."""
+    """Return a check that raises ValueError for any value but the choices."""
 
     def check(value: Any) -> None:
         text = text_of(value)

@@ -318,7 +318,7 @@ class WorkflowRules:
                 self._findings.warning("CommandWithoutWorkflow", message, declared)
 
     def _check_names(self) -> None:
-        """Warn about workflows that nothing runs, with nearly the name of one that Launchbay runs."""
+        """Warn about unused workflows with nearly the name of one that Launchbay runs."""
         own = self._syntax
         used = self._called | {workflow.text for workflow in own.triggers.values()} | set(own.schedule)
         is_rewritten = not self._leaf.syntax.label  # each workflow of a workflow manifest is a command
@@ -381,7 +381,10 @@ class WorkflowRules:
 
 
 def _is_near(name: str, wanted: str) -> bool:
-    """Return whether one edit makes a name the wanted one: a letter more, less, other, or two swapped; or the case."""
+    """Return whether at most one edit separates two names, ignoring case.
+
+    An edit adds, removes or replaces a letter, or swaps two neighbors.
+    """
     name = name.lower()
     if abs(len(name) - len(wanted)) > 1:
         return False

@@ -15,11 +15,13 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
 from launchbay.manifest.v1 import inner_name
+from launchbay.model.findings import shorten_names
 from launchbay.model.instance import InstanceStatus, read_link
 from launchbay.model.types import Type
 from launchbay.planning import (
     DESTROY,
     FORCE,
+    LAUNCH,
     StartedJob,
     accept,
     command_target,
@@ -51,6 +53,7 @@ async def run_workflow(
     async with ctx.begin() as work:
         record = await _for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
         parameters = _with_force(workflow, parameters, force=force)
+        _refuse_launch_parameters(workflow, parameters)
         job_id = await _run(work, record, workflow, parameters)
         await work.audit("run_workflow", record, after=_given(work, parameters), at=_at(record, workflow))
     return StartedJob(record.id, job_id)
@@ -73,6 +76,7 @@ async def schedule_workflow(
         record = await _for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = validate_interval(interval)
         parameters = _with_force(workflow, parameters, force=force)
+        _refuse_launch_parameters(workflow, parameters)
         if interval_ms == 0:
             job_id = await _run(work, record, workflow, parameters)
             after = _given(work, parameters, interval_ms)
@@ -236,6 +240,17 @@ async def _check_required(
 
 def _with_force(workflow: str, parameters: Mapping[str, Any], *, force: bool) -> Mapping[str, Any]:
     return {**parameters, FORCE: True} if force and workflow == DESTROY else parameters
+
+
+def _refuse_launch_parameters(workflow: str, parameters: Mapping[str, Any]) -> None:
+    """Raise BadRequest for parameters of a repeated launch."""
+    if workflow == LAUNCH and parameters:
+        names = shorten_names(sorted(parameters))
+        raise BadRequest(
+            f"Workflow launch of an instance takes no parameters: {names}. It uses those of the instance. Change them "
+            "with PUT instances/{id}/configuration, or resume the failed launch with them.",
+            code="UnknownParameter",
+        )
 
 
 async def _check_users(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> None:
