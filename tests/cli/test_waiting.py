@@ -251,3 +251,27 @@ def test_a_job_can_be_awaited_by_its_id_alone(cli: Shell, ferry: str) -> None:
     again = json.loads(cli.good("job", "wait", document["job"], "-o", "json"))
     assert (again["job"], again["results"]) == (document["job"], {"moved": f"after {GOOD}"})
     assert cli.document("job", "find", document["job"])["instanceId"] == instance
+
+
+def test_the_log_takes_jobs_and_steps_as_other_commands_do(cli: Shell, ferry: str) -> None:
+    cli.bad(1, "launch", ferry, "--name", ferry, "-p", f"input.at-launch={BAD}", "--wait")
+    job = cli.document("job", "show", ferry, "last")["id"]
+    whole = cli.good("logs", ferry, "--job", job)
+    assert whole
+    assert cli.good("logs", ferry, "--job", "last") == cli.good("logs", ferry, "--job", job[:16]) == whole
+    assert "Unknown job 'sail'" in cli.bad(3, "logs", ferry, "--job", "sail")
+    by_path = cli.good("logs", ferry, "--step", "ferry#launch/sail")
+    assert by_path
+    assert cli.good("logs", ferry, "--step", "sail") == by_path
+    assert len(cli.good("logs", ferry, "--step", "sail", "--tail", "1").splitlines()) == 1
+    for option in ("--step", "--component"):
+        told = cli.run("logs", ferry, option, "nowhere")
+        assert (told.exit_code, told.stdout) == (0, "")
+        assert f"No line of the log fits {option} nowhere." in told.stderr
+    assert "'debug', 'info', 'warning', 'error'" in cli.bad(2, "logs", ferry, "--level", "loud")
+
+
+def test_durations_without_units_and_unknown_filters_are_refused(cli: Shell, ferry: str) -> None:
+    assert "units ms, s, m, h, d and w" in cli.bad(2, "launch", ferry, "--wait", "--timeout", "5")
+    assert "units ms, s, m, h, d and w" in cli.bad(2, "launch", ferry, "--destroy-interval", "5")
+    assert "lastStatus" in cli.bad(2, "bulk", "create", "destroy", "--select", "colour=red")

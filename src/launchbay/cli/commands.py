@@ -211,7 +211,10 @@ def _started(connection: Connection, call: Call[Any]) -> tuple[Any, str]:
 def follow(
     connection: Connection, instance: str, job: str, timeout_s: float | None, *, after: int | None = None
 ) -> None:
-    """Wait until the job has succeeded; show the instance and the job's results. On a failure, show the error."""
+    """Wait until the job has succeeded; show the instance and the job's results.
+
+    On a failure, show the error.
+    """
     click.echo(f"Instance {instance}, job {job}", err=True)  # for whoever has to stop the command
     with shown_on_failure(connection, instance, job):
         ended = wait_for_job(connection.client, instance, job, timeout_s, progress_for_terminal(), after=after)
@@ -225,7 +228,10 @@ def follow(
 
 @contextmanager
 def shown_on_failure(connection: Connection, instance: str, job: str | None = None) -> Iterator[None]:
-    """Show the instance, its job and the error if waiting fails or times out. Default job: the newest."""
+    """Show the instance, its job and the error if waiting fails or times out.
+
+    Default job: the newest.
+    """
     try:
         yield
     except NotFound:  # of an instance that was deleted, there is nothing to show
@@ -243,7 +249,10 @@ def shown_on_failure(connection: Connection, instance: str, job: str | None = No
 
 
 def _state(connection: Connection, instance: str, job: str | None) -> dict[str, Any]:
-    """Return an instance as the API does, with fields of a job; default: of the newest."""
+    """Return an instance as the API does, with fields of a job.
+
+    Default: of the newest.
+    """
     client = connection.client
     document: dict[str, Any] = client.send(Operations.read_instance.call(instance).with_returns(Any))
     if job is None:
@@ -344,7 +353,8 @@ EXTENSIONS: Mapping[str, Extension] = {
     "delete_instance": Extension(_delete, waiting_options()),
     "read_log": Extension(
         _log,
-        [
+        note="--step takes the path of a step, or its last name. --job takes an ID, its beginning, or last.",
+        options=[
             click.Option(
                 ["-f", "--follow"], is_flag=True, help="Keep printing new lines until the job or the instance ends."
             )

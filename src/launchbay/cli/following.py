@@ -4,6 +4,7 @@ import itertools
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -178,10 +179,30 @@ _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
     """Print the lines of a `read_log` call; with `follow`, also new ones.
 
-    `limit` is the number of all lines: without it, `each` would fetch page after page.
+    If no line fits the step or component, a message on standard error says so.
+    `limit` is the number of all lines: without it, `each` would fetch page after page. The API knows steps by their
+    paths; a last name is compared here.
     """
-    for line in itertools.islice(_lines(connection.client, call, follow=follow), call.query.get("limit")):
+    query = dict(call.query)
+    name, tail = query.get("step"), None
+    is_last_name = name is not None and "/" not in name
+    if is_last_name:
+        if follow and query.get("tail") is not None:
+            raise click.UsageError("--tail with --follow needs the whole path of the step.")
+        query.update({"step": None, "tail": None})
+        tail = call.query.get("tail")
+    lines = _lines(connection.client, replace(call, query=query), follow=follow)
+    if is_last_name:
+        lines = (line for line in lines if (line["step"] or "").rpartition("/")[2] == name)
+    if tail is not None:
+        lines = iter(deque(lines, maxlen=tail))
+    is_empty = True
+    for line in itertools.islice(lines, query.get("limit")):
+        is_empty = False
         _print(connection.output, line)
+    filters = [f"--{each} {query_value}" for each in ("step", "component") if (query_value := call.query.get(each))]
+    if is_empty and filters:
+        click.echo(printable(f"No line of the log fits {' and '.join(filters)}."), err=True)
 
 
 def _lines(client: Client, call: Call[Any], *, follow: bool) -> Iterator[Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from launchbay.cli.connection import Connection, connect
 from launchbay.cli.verbs import AnyOperation
 from launchbay.client import ClientError, Retries
-from launchbay.client.types import Marker
+from launchbay.client.types import Marker, Selection
 from launchbay.errors import InvalidManifest
 from launchbay.ids import is_id
 from launchbay.manifest.reader import read
@@ -91,27 +91,35 @@ NEVER = -1
 
 
 def parse_duration_ms(text: str) -> int:
-    """Parse `90s`, `1h30m`, `2d`, `never` (-1), or a number of milliseconds."""
+    """Parse `90s`, `1h30m`, `2d`, `0` or `never` (-1).
+
+    Other numbers need a unit.
+    """
     stripped = text.strip().lower()
     if stripped in {"never", "-1"}:
         return NEVER
-    if stripped.isdecimal():
-        return int(stripped)
+    if stripped == "0":
+        return 0
     parts = _PART.findall(stripped)
     if not parts or "".join(number + unit for number, unit in parts) != stripped:
         raise click.UsageError(
-            f"Invalid duration: {text}. Use 90s, 1h30m, 2d or never. A number without a unit is milliseconds."
+            f"Invalid duration: {text}. Use 90s, 1h30m, 2d or never, with the units ms, s, m, h, d and w."
         )
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
 
 
 def parse_time_ms(text: str) -> int:
-    """Parse a time to milliseconds since the Unix epoch: `+2h`, `2026-12-24T18:00`, `never` (-1), or milliseconds."""
+    """Parse a time to milliseconds since the Unix epoch.
+
+    Accepts `+2h`, `2026-12-24T18:00`, `never` (-1), or milliseconds.
+    """
     stripped = text.strip()
     if stripped.startswith("+"):
         return int(time.time() * 1000) + parse_duration_ms(stripped[1:])
-    if stripped.isdecimal() or stripped in {"never", "-1"}:
-        return parse_duration_ms(stripped)
+    if stripped.isdecimal():
+        return int(stripped)
+    if stripped in {"never", "-1"}:
+        return NEVER
     try:
         return int(datetime.fromisoformat(stripped).astimezone().timestamp() * 1000)
     except ValueError:
@@ -162,7 +170,10 @@ def document(text: str, what: str) -> Any:
 
 
 def mapping(items: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the map of `NAME=STRING`, `NAME:=JSON`, `@FILE` and `{"name": …}` items; later ones win. None if empty."""
+    """Return the map of `NAME=STRING`, `NAME:=JSON`, `@FILE` and `{"name": …}` items.
+
+    Later ones win. None if empty.
+    """
     if not items:
         return None
     found: dict[str, Any] = {}
@@ -219,6 +230,7 @@ _MAPPINGS = {"parameters", "arguments", "user_data", "labels"}
 _METAVARS = {"properties": "PROPERTY..."}
 _STATUSES = tuple(status.value for status in InstanceStatus)
 # Without this check, a mistyped status would find nothing.
+_LEVELS = ("debug", "info", "warning", "error")
 _VALUES: Mapping[str, Sequence[str]] = {"status": _STATUSES, "last_status": ("Succeeded", "Failed")}
 _CHOICES = {"act": ("run", "resume", "reconfigure", "extend", "destroy", "label")}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
@@ -342,7 +354,7 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
     flag = f"--{name.removesuffix('_id').rstrip('_').replace('_', '-')}"
     return click.Option(
         [*short, flag, name],
-        type=int if kind is int and name not in _FORMS else str,
+        type=click.Choice(_LEVELS) if name == "level" else int if kind is int and name not in _FORMS else str,
         multiple=multiple,
         required=not is_optional,
         help=hint if name in _FORMS else " ".join(part for part in (about, hint) if part),
@@ -400,9 +412,9 @@ def _chosen(name: str, given: str | None, *_: Any) -> str | None:
     return given
 
 
-def _job(given: str, connection: Connection, before: Mapping[str, Any]) -> str:
+def _job(given: str | None, connection: Connection, before: Mapping[str, Any]) -> str | None:
     instance = before.get("instance_id")
-    return given if instance is None else connection.names.job(given, instance)
+    return given if given is None or instance is None else connection.names.job(given, instance)
 
 
 def _revision(given: str | None, connection: Connection, before: Mapping[str, Any]) -> str | None:
@@ -436,6 +448,7 @@ def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]
 
 _READERS: Mapping[str, Read] = {
     "force": partial(_formed, lambda given: 1 if given else None),
+    "job": _job,
     "job_id": _job,
     "path": _object_path,
     "revision_id": _revision,
@@ -454,6 +467,10 @@ def _instances(given: Sequence[str], connection: Connection, _: Mapping[str, Any
 def _selection(given: Sequence[str], connection: Connection, _: Mapping[str, Any]) -> Any:
     """Return the filters of a list of instances, with ids instead of names."""
     found = dict(mapping(given) or {})
+    keys = [each.encode_name for each in msgspec.structs.fields(Selection)]
+    for key in found:
+        if key not in keys:
+            raise click.UsageError(f"Unknown filter: {key}. Use {', '.join(keys)}.")
     for noun in ("application", "environment"):
         if noun in found:
             found[noun] = getattr(connection.names, noun)(found[noun])

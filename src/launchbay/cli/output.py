@@ -164,7 +164,7 @@ _REMEDIES_OF_CODES = {
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }
 _PREVIEWS = {
-    "launch": "To preview a launch, run: launchbay application preview",
+    "launch": "To preview a launch, add --dry-run, or run: launchbay application preview",
     "reconfigure": "To preview a reconfiguration, run: launchbay instance preview",
 }
 _REMEDIES = {

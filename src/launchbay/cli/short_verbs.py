@@ -207,6 +207,9 @@ open_ = RemoteCommand(
     callback=_open,
     short_help="Print the address of an instance in the console.",
     help="Print the address of an instance in the console; without an instance, that of the console.",
-    params=[_instance_argument(required=False), *sharing_options()],
+    params=[
+        click.Argument(["instance"], metavar="[INSTANCE]", required=False, **completion_for("instance")),
+        *sharing_options(),
+    ],
     context_settings=HELP_OPTIONS,
 )
