@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.support.databases import Databases
@@ -254,3 +255,52 @@ async def test_what_makes_no_sense_is_refused(own: Api) -> None:
     refused(await own.post(path, {"act": "explode", "ids": made}), 400)
     refused(await own.post(path, {"act": "destroy", "ids": made, "stopAfterFailures": 10**12}), 400)
     refused(await own.post(path, {"act": "destroy", "select": {"name": "a\0b"}}), 400)
+    for select in ({"labels": ""}, {"labels": "team notin ()"}, {"labels": "team!="}, {"namePart": ""}, {"q": " "},
+                   {"name": ""}, {"status": ""}, {"owner": ""}):  # fmt: skip
+        for act in ({"act": "destroy"}, {"act": "label", "labels": {"a": "1"}, "preview": True}):
+            refused(await own.post(path, {**act, "select": select}), 400, "InvalidFilter")
+
+
+async def test_labels_that_change_at_the_same_time_are_kept(own: Api) -> None:
+    _, [instance] = await family(own, PAUSING, 1)
+    change = "UPDATE instances SET labels = labels || %s::jsonb WHERE id = %s"
+    async with await psycopg.AsyncConnection.connect(own.database.url) as other:
+        await other.execute(change, ['{"first": "1"}', instance])
+        begun = await begin(own, act="label", labels={"second": "2"}, ids=[instance])
+        await wait_for_lock(own)
+    assert (await ended(own, begun["id"]))["counts"]["succeeded"] == 1
+    assert (await own.document(instance))["labels"] == {"first": "1", "second": "2"}
+    async with await psycopg.AsyncConnection.connect(own.database.url) as other:
+        await other.execute(change, ['{"third": "3"}', instance])
+        put = asyncio.create_task(own.put(f"instances/{instance}/labels", {"all": "new"}))
+        await wait_for_lock(own)
+    accepted(await put)
+    assert (await own.document(instance))["labels"] == {"all": "new"}
+    rows = accepted(await own.get(f"organizations/{own.organization}/audit", action="put_instance_labels"))
+    assert {"first": "1", "second": "2", "third": "3"} in [each["before"] for each in rows], rows
+
+
+async def wait_for_lock(api: Api) -> None:
+    """Wait until a statement waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with asyncio.timeout(20), api.database.connection() as connection:
+        while await (await connection.execute(waiting)).fetchone() == (0,):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_token_whose_scope_edits_nothing_can_not_control_what_its_owner_began(own: Api) -> None:
+    _, [instance] = await family(own, PAUSING, 1)
+    tokens = f"organizations/{own.organization}/accessTokens"
+
+    async def token(*scope: str) -> Caller:
+        created = accepted(await own.post(tokens, {"name": "program", "scope": list(scope)}))
+        return own.caller(f"Bearer {created['token']}")
+
+    reader, runner = await token("Read: [/*]"), await token("Read: [/*]", "RunInstanceWorkflow: [/*]")
+    pausing: dict[str, Any] = {"act": "run", "workflow": "pause", "parameters": {"seconds": "600"}, "ids": [instance]}
+    by_owner, by_runner = await begin(own, **pausing), await begin(own, runner, **pausing)
+    for begun, may in ((by_owner, await token("EditInstance: [/*]")), (by_runner, runner)):
+        for control in ("pause", "continue", "cancel"):
+            refused(await reader.post(f"bulk/{begun['id']}/{control}"), 403, "NotAllowed")
+            accepted(await may.post(f"bulk/{begun['id']}/{control}"))
+    refused(await runner.post(f"bulk/{by_owner['id']}/cancel"), 403, "NotAllowed")

@@ -16,6 +16,7 @@ class BulkRun:
     id: str
     organization_id: str
     owner_id: str
+    token_id: str | None
     act: str
     status: str
     max_parallel: int

@@ -105,6 +105,11 @@ set_labels = {
     "application": _sql.change("set_application_labels"),
     "environment": _sql.change("set_environment_labels"),
 }
+lock_labels = {
+    "instance": _sql.value("lock_instance_labels", str),
+    "application": _sql.value("lock_application_labels", str),
+    "environment": _sql.value("lock_environment_labels", str),
+}
 get_labels = {
     "instance": _sql.value("get_instance_labels", str),
     "application": _sql.value("get_application_labels", str),

@@ -27,7 +27,7 @@ from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow
 from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels, read_object_labels
+from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
 from launchbay.usecases.instances import NEVER, set_destroy_at
 from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
@@ -230,7 +230,8 @@ def _is_visible(work: Work, run: BulkRun, row: BulkInstanceRow) -> bool:
 async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "Paused", "Cancelled"]) -> None:
     """Continue, pause or cancel a bulk run. Jobs under way continue.
 
-    Who began it may do that, and who may edit all instances. Raises Conflict if it has ended.
+    Who began it may do that, and who may edit all instances. An access token with a scope that doesn't allow that must
+    have begun it. Raises Conflict if it has ended.
     """
     async with ctx.begin() as work:
         run = await work.lookup.bulk(bulk_id)
@@ -255,11 +256,14 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
 def _require_control(work: Work, run: BulkRun) -> None:
     grants = work.lookup.grants(run.organization_id)
     entries = [entry for _, entry in grants.entries_for(Permission.EDIT_INSTANCE)]
-    scope = None if grants.scope is None else instance_patterns(grants.scope.entries, Permission.EDIT_INSTANCE)
-    may_edit_all = bool(entries) and instance_patterns(entries, Permission.EDIT_INSTANCE) is None and scope is None
-    if run.owner_id != work.actor.user_id and not may_edit_all:
+    is_whole = grants.scope is None or instance_patterns(grants.scope.entries, Permission.EDIT_INSTANCE) is None
+    has_all = bool(entries) and instance_patterns(entries, Permission.EDIT_INSTANCE) is None
+    token = work.actor.token
+    has_begun = run.owner_id == work.actor.user_id and (is_whole or (token is not None and token.id == run.token_id))
+    if not (has_begun or (has_all and is_whole)):
         raise NotAllowed(
-            "Only who began the bulk run can do this, or who has EditInstance for all instances.",
+            "Only who began the bulk run can do this, or who has EditInstance for all instances. An access token with "
+            "a scope must have begun it, or have EditInstance for all instances in its scope.",
             "Ask an administrator of the organization.",
         )
 
@@ -347,9 +351,7 @@ class BulkRunner:
             in_ms = NEVER if act.expires_in_ms is None else act.expires_in_ms
             await set_destroy_at(ctx, instance_id, in_ms if in_ms == NEVER else to_ms(self._app.clock.now()) + in_ms)
         else:
-            labels: Mapping[str, str | None] = {**await read_object_labels(ctx, "instance", instance_id), **act.labels}
-            kept = {name: value for name, value in labels.items() if value is not None}
-            await put_labels(ctx, "instance", instance_id, kept)
+            await put_labels(ctx, "instance", instance_id, act.labels, merges=True)
         return None
 
     async def _reconfigure(self, ctx: Context, instance_id: str, act: Act) -> str:

@@ -338,16 +338,24 @@ _EDIT: Mapping[str, Permission] = {
 }
 
 
-async def put_labels(ctx: Context, kind: Labeled, object_id: str, labels: Mapping[str, Any]) -> None:
-    """Replace the labels of an object. Raises BadRequest for an invalid name or value."""
+async def put_labels(
+    ctx: Context, kind: Labeled, object_id: str, labels: Mapping[str, Any], *, merges: bool = False
+) -> None:
+    """Replace the labels of an object. Raises BadRequest for an invalid name or value.
+
+    With `merges`, labels that aren't named stay, and those that are None are removed.
+    """
     async with ctx.begin() as work:
         found: Any = await getattr(work.lookup, kind)(object_id, _EDIT[kind])
-        checked = read_labels(labels)
-        before = await store.get_labels[kind](work.connection, id=found.id)
-        if before is None:
+        text = await store.lock_labels[kind](work.connection, id=found.id)
+        if text is None:
             raise NotFound(f"The {kind} {object_id} has just been deleted.")
+        before: dict[str, str] = msgspec.json.decode(text)
+        if merges:
+            labels = {name: value for name, value in {**before, **labels}.items() if value is not None}
+        checked = read_labels(labels)
         await store.set_labels[kind](work.connection, id=found.id, labels=_json(checked))
-        await work.audit(f"put_{kind}_labels", found, msgspec.json.decode(before), checked)
+        await work.audit(f"put_{kind}_labels", found, before, checked)
 
 
 async def read_object_labels(ctx: Context, kind: Labeled, object_id: str) -> dict[str, str]:

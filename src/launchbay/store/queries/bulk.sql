@@ -20,7 +20,7 @@ DELETE FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_a
 
 -- name: list_runs
 -- Bulk runs of an organization, the newest first, with how far they are.
-SELECT id, organization_id, owner_id, act, status, max_parallel, stop_after_failures, created_at, finished_at, (
+SELECT id, organization_id, owner_id, token_id, act, status, max_parallel, stop_after_failures, created_at, finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
     FROM (SELECT status, count(*) AS count FROM bulk_instances WHERE bulk_id = bulk_runs.id GROUP BY status) AS each
 )::text AS counts

@@ -220,6 +220,16 @@ UPDATE applications SET labels = %(labels)s::jsonb WHERE id = %(id)s;
 -- name: set_environment_labels
 UPDATE environments SET labels = %(labels)s::jsonb WHERE id = %(id)s;
 
+-- name: lock_instance_labels
+-- Orders changes of labels one after the other, so that none is lost.
+SELECT labels::text FROM instances WHERE id = %(id)s FOR NO KEY UPDATE;
+
+-- name: lock_application_labels
+SELECT labels::text FROM applications WHERE id = %(id)s FOR NO KEY UPDATE;
+
+-- name: lock_environment_labels
+SELECT labels::text FROM environments WHERE id = %(id)s FOR NO KEY UPDATE;
+
 -- name: get_instance_labels
 SELECT labels::text FROM instances WHERE id = %(id)s;
 

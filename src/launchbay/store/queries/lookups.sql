@@ -72,7 +72,7 @@ WHERE u.id = %(caller_id)s;
 
 -- name: bulk
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
-       b.id, b.organization_id, b.owner_id, b.act, b.status, b.max_parallel, b.stop_after_failures, b.created_at, b.finished_at, (
+       b.id, b.organization_id, b.owner_id, b.token_id, b.act, b.status, b.max_parallel, b.stop_after_failures, b.created_at, b.finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
     FROM (SELECT status, count(*) AS count FROM bulk_instances WHERE bulk_id = b.id GROUP BY status) AS each
 )::text AS counts

@@ -7,6 +7,7 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
 from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL, PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.model.labels import read_selector
 from launchbay.store.bulk import BulkInstanceRow, BulkRun
 from launchbay.usecases import bulk
 from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance
@@ -23,6 +24,23 @@ _PREVIEWED = 1_000
 
 class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
     """The filters of the organization's list of instances; without any, all instances."""
+
+    def filter(self) -> InstanceFilter:
+        """Return what to look for.
+
+        Raises BadRequest, also where an empty text would choose all instances.
+        """
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, str) and not value.strip():
+                raise BadRequest(f"select: {name} is empty. Leave it out, or give it a value.", code="InvalidFilter")
+        if any(not value for _, value in read_selector(self.labels or "").unlike):
+            raise BadRequest(
+                "select: labels has a term that leaves out an empty value only, so it chooses nearly all instances.",
+                "Write `team` for the instances with the label, or `!team` for those without it.",
+                code="InvalidFilter",
+            )
+        return super().filter()
 
 
 class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
