@@ -32,9 +32,9 @@ FROM jobs, generate_series(1, {step_count}) n WHERE instance_id = '{steps}';
 -- An instance with very many jobs.
 UPDATE jobs SET status = 'Succeeded', finished_at = now() WHERE instance_id = '{jobs}';
 UPDATE instances SET job_id = NULL, status = 'Running' WHERE id = '{jobs}';
-INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, created_at, started_at, finished_at,
+INSERT INTO jobs (number, id, instance_id, name, owner_id, status, plan, steps, created_at, started_at, finished_at,
     error_message)
-SELECT lpad(to_hex(n), 24, '0'), instance_id, 'backup', owner_id, 'Failed', plan, (
+SELECT n + 1, lpad(to_hex(n), 24, '0'), instance_id, 'backup', owner_id, 'Failed', plan, (
     SELECT json_agg(json_build_array('web#backup/' || k, 'Step ' || k, 'Failed', 0))::text
     FROM generate_series(1, 20) k
 ), now() + n * interval '1 ms', now(), now(), 'The password=abcdef was refused.'
@@ -43,8 +43,8 @@ FROM jobs, generate_series(1, {job_count}) n WHERE instance_id = '{jobs}';
 -- Large jobs: the hundred newest have thousands of planned steps each.
 UPDATE jobs SET status = 'Succeeded', finished_at = now() WHERE instance_id = '{history}';
 UPDATE instances SET job_id = NULL, status = 'Running' WHERE id = '{history}';
-INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, created_at, started_at, finished_at)
-SELECT lpad(to_hex(n), 24, 'a'), instance_id, 'backup', owner_id, 'Succeeded', plan, (
+INSERT INTO jobs (number, id, instance_id, name, owner_id, status, plan, steps, created_at, started_at, finished_at)
+SELECT n + 1, lpad(to_hex(n), 24, 'a'), instance_id, 'backup', owner_id, 'Succeeded', plan, (
     SELECT json_agg(json_build_array('web#backup/' || k, 'Step ' || k, 'Succeeded', 100))::text
     FROM generate_series(1, 2000) k
 ), now() + n * interval '1 ms', now(), now()
