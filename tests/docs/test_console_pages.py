@@ -14,7 +14,7 @@ _NO_PAGES |= {"/console/organizations/{id}/jump"}
 _NO_PAGES |= {"/console/invitations/{token}", "/console/newPassword"}
 # Not in the console's routes: a page of the API, and the page of all errors.
 _OUTSIDE = {"/refreshToken", "/console/{anything}"}
-WIDE_PX = 1180
+WIDE_PX = 1440
 _MOST_BYTES = 1_500_000
 
 

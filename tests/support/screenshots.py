@@ -20,7 +20,7 @@ from tests.support.browser import CHROMIUM, EMAIL, FLAGS, PASSWORD, Site, runnin
 from tests.support.showcase import showcase
 
 PICTURES = Path(__file__).parents[2] / "docs" / FOLDER
-WIDTH, HEIGHT, TALLEST = 1180, 560, 1500
+WIDTH, HEIGHT, TALLEST = 1440, 700, 1600
 _COLOURS = 96
 _EXACT = 32
 _LONG = {"instance": 2}  # pages whose end matters too
