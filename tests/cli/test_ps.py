@@ -11,23 +11,23 @@ def test_ps_finds_the_failed_ones_among_others(cli: Shell, tmp_path: Path) -> No
         (tmp_path / name).write_text(manifest, "utf-8")
         cli.good("application", "create", name)
         cli.good("manifest", "upload", name, str(tmp_path / name))
-    good = cli.good("launch", "ps-good", "--instance-name", "fine").strip()
-    bad = cli.good("launch", "ps-bad", "--instance-name", "broken").strip()
-    cli.good("instance", "wait", "fine")
-    cli.bad(1, "instance", "wait", "broken")
+    good = cli.good("launch", "ps-good", "--instance-name", "sound").strip()
+    bad = cli.good("launch", "ps-bad", "--instance-name", "wrecked").strip()
+    cli.good("instance", "wait", "sound")
+    cli.bad(1, "instance", "wait", "wrecked")
     assert cli.good("ps", "--last", "Failed", "--application", "ps-bad", "-q").split() == [bad]
     assert cli.good("ps", "--last", "Failed", "--application", "ps-good", "-q") == ""
-    table = cli.good("ps", "--search", "broken")
+    table = cli.good("ps", "--search", "wrecked")
     assert "launch Failed" in table
-    cli.good("instance", "set-labels", "fine", "team=web", "tier=db")
-    assert cli.document("instance", "labels", "fine") == {"team": "web", "tier": "db"}
+    cli.good("instance", "set-labels", "sound", "team=web", "tier=db")
+    assert cli.document("instance", "labels", "sound") == {"team": "web", "tier": "db"}
     [found] = cli.document("ps", "--label", "team=web", "--label", "tier!=front", "--limit", "1")
     assert (found["id"], found["labels"], found["lastJob"]["status"]) == (
         good,
         {"team": "web", "tier": "db"},
         "Succeeded",
     )
-    cli.good("run", "fine", "destroy", "--wait")
+    cli.good("run", "sound", "destroy", "--wait")
     assert cli.good("ps", "--label", "team=web", "-q") == ""
     assert cli.good("ps", "--label", "team=web", "-q", "--all").split() == [good]
 
