@@ -249,6 +249,13 @@ async def test_what_makes_no_sense_is_refused(own: Api) -> None:
     refused(await own.post(path, {"act": "run", "ids": made}), 400, "InvalidAct")
     refused(await own.post(path, {"act": "destroy", "ids": made, "workflow": "pause"}), 400, "InvalidAct")
     refused(await own.post(path, {"act": "destroy"}), 400, "InvalidAct")
+    for preview in (False, True):
+        refused(
+            await own.post(path, {"act": "run", "workflow": "", "ids": made, "preview": preview}), 400, "InvalidAct"
+        )
+        for version in (-1, 2**31):
+            body = {"act": "reconfigure", "version": version, "ids": made, "preview": preview}
+            refused(await own.post(path, body), 400, "InvalidAct")
     refused(await own.post(path, {"act": "destroy", "ids": ["00" * 12]}), 400, "UnknownId")
     refused(await own.post(path, {"act": "destroy", "select": {"lables": "a=b"}}), 400)
     refused(await own.post(path, {"act": "destroy", "select": {"name": "nobody has this name"}}), 400, "NothingChosen")

@@ -185,8 +185,14 @@ async def test_a_wrong_value_is_refused_with_the_right_ones(own: Api) -> None:
     refused(await own.get(path, after="nonsense"), 400, "InvalidCursor")
     for wrong in (["today", UNKNOWN], ["infinity", "x"], ["\0", UNKNOWN], [1, UNKNOWN]):
         refused(await own.get(path, sort="lastJob", after=cursor("lastJob", *wrong)), 400, "InvalidCursor")
-    by_id = cursor("created", "", UNKNOWN)
     jobs = f"organizations/{own.organization}/jobs"
+    for time in ("", "x", "-1", "NaN", "1e400", "5 days", "294277-01-01", "0001-01-01T00:00:00+10:00"):
+        for where, order in ((path, "lastJob"), (path, "-expiry"), (jobs, "-created")):
+            after = cursor(order, time, UNKNOWN)
+            refused(await own.get(where, sort=order, after=after), 400, "InvalidCursor")
+    for odd in ("2026-W01-1", "2026-01-01T00:00:00+20:00"):
+        accepted(await own.get(path, sort="lastJob", after=cursor("lastJob", odd, UNKNOWN)))
+    by_id = cursor("created", "", UNKNOWN)
     refused(await own.get(jobs, sort="created", after=by_id), 400, "InvalidCursor")
     for name in ("expiresBefore", "version"):
         refused(await own.get(path, **{name: 10**16}), 400)

@@ -73,6 +73,10 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
             raise BadRequest(f"The act {self.act} needs {needed}.", code="InvalidAct")
         if self.act == "reconfigure" and not given:
             raise BadRequest("The act reconfigure needs a version or parameters.", code="InvalidAct")
+        if self.workflow == "":
+            raise BadRequest("The workflow has no name.", code="InvalidAct")
+        if self.version is not None and not 0 <= self.version < 2**31:
+            raise BadRequest(f"There can't be a version {self.version}.", code="InvalidAct")
         if self.act == "label":
             read_labels({name: value or "" for name, value in self.labels.items()})
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -102,9 +102,10 @@ def read_cursor(text: str, sort: str, *, is_time: bool) -> Cursor:
     try:
         cursor = Cursor(*_read_cursor(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
         if is_time and cursor.sort == sort and cursor.value not in {"infinity", "-infinity"}:
-            datetime.fromisoformat(cursor.value)
+            # In a form that PostgreSQL reads too, unlike weeks and some offsets.
+            cursor = cursor._replace(value=datetime.fromisoformat(cursor.value).astimezone(UTC).isoformat())
         is_good = is_id(cursor.id) and "\0" not in cursor.value
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except (binascii.Error, ValueError, OverflowError, msgspec.MsgspecError):
         is_good = False
     if not is_good:
         raise BadRequest("after: this isn't the cursor of a list. Use the link of a page.", code="InvalidCursor")
