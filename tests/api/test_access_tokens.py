@@ -71,6 +71,12 @@ async def test_a_token_without_a_scope_allows_what_its_owner_may_do_now(api: Api
     refused(await program.post(f"{within(api)}/applications", {"name": fresh_name("app")}), 403, "NotAllowed")
 
 
+async def test_a_field_that_tokens_do_not_have_is_refused(api: Api) -> None:
+    body = {"name": "typed", "ownerId": api.organization}
+    answer = await api.post(f"organizations/{api.organization}/accessTokens", body)
+    assert "ownerId" in refused(answer, 400)
+
+
 async def test_a_token_is_shown_once_and_listed_for_its_owner_and_administrators(api: Api) -> None:
     who, other = await person(api, "Guest"), await person(api, "Guest")
     created = await made(api, who, "Read: [/applications/*]", days=30)

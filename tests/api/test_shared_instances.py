@@ -70,6 +70,16 @@ async def test_the_instance_of_a_revision_is_found_as_older_clients_ask_for_it(a
     assert listed == [{"instances": {revision: instance}}]
 
 
+async def test_a_destroyed_instance_is_shared_no_more(api: Api) -> None:
+    revision, instance = await shareable(api)
+    service = await catalog(api, {revision: instance})
+    async with api.database.connection() as connection:
+        await connection.execute("UPDATE instances SET status = 'Destroyed' WHERE id = %s", [instance])
+    answer = await api.post(f"services/{service}/get-shared-instance", {"arguments": {"revision": revision}})
+    message = f"The shared instance {instance} of the revision is destroyed. Add another."
+    assert (answer.status_code, answer.json()) == (400, {"revision": [message]})
+
+
 async def test_entries_are_replaced_as_a_whole_by_an_update(api: Api) -> None:
     pairs = [await shareable(api) for _ in range(2)]
     service = await catalog(api, dict(pairs))

@@ -175,7 +175,9 @@ class SharedInstances:
             if command == "list":
                 return {"instances": catalog}
             if command == "get-shared-instance":
-                return {"instance": _shared(catalog, call.arguments["revision"])}
+                return {
+                    "instance": await _shared(connection, call.organization_id, catalog, call.arguments["revision"])
+                }
             revision = call.arguments["revisionId"]
             if command == "remove":
                 results: dict[str, Any] = {"removed": catalog.pop(revision, None) is not None}
@@ -189,10 +191,13 @@ class SharedInstances:
             return results
 
 
-def _shared(catalog: Mapping[str, str], revision: str) -> str:
+async def _shared(connection: Connection, organization_id: str, catalog: Mapping[str, str], revision: str) -> str:
     if revision not in catalog:
         raise FieldErrors({"revision": [f"The catalog has no instance for the revision {revision[:40]!r}."]})
-    return catalog[revision]
+    instance = catalog[revision]
+    if not await services.list_revisions_and_instances(connection, organization_id=organization_id, ids=[instance]):
+        raise FieldErrors({"revision": [f"The shared instance {instance} of the revision is destroyed. Add another."]})
+    return instance
 
 
 async def _check_entry(

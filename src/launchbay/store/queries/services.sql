@@ -51,12 +51,13 @@ INSERT INTO zones (id, organization_id, name) VALUES (%(zone_id)s, %(organizatio
 SELECT name FROM zones WHERE id = %(zone_id)s;
 
 -- name: list_revisions_and_instances
--- Those of the ids that are revisions or instances of the organization, with the application of each.
+-- Those of the ids that are revisions or living instances of the organization, with the application of each.
 SELECT r.id, true AS is_revision, r.application_id
 FROM all_revisions r JOIN applications a ON a.id = r.application_id
 WHERE a.organization_id = %(organization_id)s AND r.id = ANY (%(ids)s::text[])
 UNION ALL
-SELECT id, false, application_id FROM instances WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
+SELECT id, false, application_id FROM instances
+WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]) AND status <> 'Destroyed';
 
 -- name: list_offered_by_type
 -- The services of one type that an environment of the organization offers, by name.

@@ -77,7 +77,7 @@ class AccessTokenItem(msgspec.Struct):
     lastUsedAt: int | None
 
 
-class NewAccessToken(msgspec.Struct):
+class NewAccessToken(msgspec.Struct, forbid_unknown_fields=True):
     """An access token to create."""
 
     name: str = "Access token"
