@@ -3,7 +3,9 @@ import { openPalette } from "./palette.js";
 
 const GO_WITHIN_MS = 800;
 const root = document.documentElement;
-const isTyping = (event) => event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
+// The editor takes keys through an element of its own, which has no sign of a text field.
+const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], [data-editor]";
+const isTyping = (event) => event.target.editContext || event.target.closest(FIELDS);
 
 function keep(kind, value) {
   root.dataset[kind] = value;

@@ -179,7 +179,7 @@ application:
           stumble:
             steps:
               - walk: { action: wait, parameters: { delay: 0 } }
-              - fall: { action: serialize, precedingPhases: [walk], parameters: { input: 1, format: NOTHING } }
+              - fall: { action: serialize, precedingPhases: [walk], parameters: { input: 1, format: "{$.who}" } }
 """
 BROKEN = GREETER.replace("action: wait, parameters: { delay: 1 } }", "action: weit, parameters: { delay: 1 } }", 1)
 FAMILY = """\
