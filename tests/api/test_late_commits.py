@@ -86,7 +86,8 @@ async def test_who_has_seen_the_newest_waits_for_nothing(databases: Databases) -
             await wait_for_lock(api)
             async with asyncio.timeout(limits.LIST_WAITS_FOR_LAUNCHES_S):
                 assert await listed(api, f"applications/{application}/instances", after=instance) == []
-        assert await listed(api, f"applications/{application}/instances", after=instance) == [await late]
+        launched = await late
+        assert await listed(api, f"applications/{application}/instances", after=instance) == [launched]
     databases.drop(url)
 
 
