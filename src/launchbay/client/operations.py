@@ -979,7 +979,7 @@ class Operations:
         `expires_before`: Only instances that are destroyed before this time, in milliseconds since the Unix epoch.
         `name`: Only instances with exactly this name.
         `name_part`: Only instances whose name contains this text, in any case.
-        `q`: Only instances with each of these words in the name, a label's value or at the begin of the ID.
+        `q`: Only instances with each of these words in the name, a label's value or at the start of the ID.
         `limit`: Maximum number of items.
         `after`: Where the page begins: from the `Link` of the page before.
         `count`: Return the number of all items in the header `Launchbay-Total-Count`.

@@ -244,7 +244,7 @@ class _EventEncoder:
         self._redactor = Redactor()
 
     def encode(self, record: InstanceRecord, rows: Sequence[EventRow], *, is_first: bool) -> list[LiveEvent]:
-        """Return the events of some rows. With `is_first` they are where the instance stands."""
+        """Return the events of some rows. With `is_first`, they describe its present state."""
         secrets = record.parameters + record.environment_view
         if secrets != self._secrets:
             self._secrets, self._redactor = secrets, redactor_for(record)

@@ -185,7 +185,7 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
         )
         assert resumed_id is not None, "the instance is locked and idle"
         done = await store.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
-        text = f"Goes on where the job {job.id} failed; {done} of its steps are done and stay so."
+        text = f"Continues where the job {job.id} failed. Steps that are done and not repeated: {done}."
         await store.set_note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
         if configured is not None:
             await store.set_parameters(

@@ -36,7 +36,7 @@ from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
-from launchbay.usecases.workflows import describe_users
+from launchbay.usecases.workflows import describe_dependents
 
 
 class ParameterChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Pre
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         if record.status is InstanceStatus.DESTROYED:
             return Preview(errors=[f"The instance {record.name!r} is destroyed."])
-        users = await describe_users(work, record)
+        users = await describe_dependents(work, record)
         messages = [in_use(record.name, users)] if users else []
         if messages and not force:
             return Preview(errors=messages)

@@ -256,18 +256,18 @@ def _refuse_launch_parameters(workflow: str, parameters: Mapping[str, Any]) -> N
 async def _check_users(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> None:
     """Raise Conflict for an unforced `destroy` of an instance that others use."""
     if workflow == DESTROY and not is_forced(parameters):
-        users = await describe_users(work, record)
+        users = await describe_dependents(work, record)
         if users:
             raise Conflict(in_use(record.name, users), code="InstanceInUse")
 
 
-async def list_users(ctx: Context, instance_id: str) -> list[str]:
-    """Return the description of `describe_users`."""
+async def list_dependents(ctx: Context, instance_id: str) -> list[str]:
+    """Return the lines of `describe_dependents` for an instance that the caller may read."""
     async with ctx.read() as work:
-        return await describe_users(work, await work.lookup.instance(instance_id, Permission.READ))
+        return await describe_dependents(work, await work.lookup.instance(instance_id, Permission.READ))
 
 
-async def describe_users(work: Work, record: InstanceRecord) -> list[str]:
+async def describe_dependents(work: Work, record: InstanceRecord) -> list[str]:
     """Describe the instances that use an instance or one of its submodules.
 
     Those that the caller can't read are counted only.

@@ -293,7 +293,7 @@ async def put_user_data(request: PageRequest) -> Response:
 async def destroy_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the forms to extend, destroy or delete the instance."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
-    users = await workflows.list_users(request.ctx, record.id)
+    users = await workflows.list_dependents(request.ctx, record.id)
     return await request.page(
         "instance_end.html",
         users=users,

@@ -51,7 +51,7 @@ WHERE bulk_id = %(bulk_id)s AND status = 'Waiting';
 SELECT id FROM bulk_runs WHERE finished_at IS NULL ORDER BY id;
 
 -- name: take
--- A bulk run with work left, for one transaction. No row: another process is at it, or it has ended.
+-- A bulk run with work left, for one transaction. No row: another process has locked it, or it has ended.
 SELECT id, organization_id, owner_id, owner_email, owner_name, address, method, token_id, act, status, max_parallel, stop_after_failures
 FROM bulk_runs WHERE id = %(bulk_id)s AND finished_at IS NULL FOR UPDATE SKIP LOCKED;
 

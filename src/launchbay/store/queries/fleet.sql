@@ -202,7 +202,7 @@ SELECT (
 ) AS failures;
 
 -- name: search
--- Instances with a word of at least three characters in their names, in values of their labels, or at the begin of their IDs.
+-- Instances with a word of at least three characters in their names, in values of their labels, or at the start of their IDs.
 SELECT launchbay_search(%(organization_id)s, %(word)s, %(most)s);
 
 -- name: list_labeled

@@ -53,7 +53,7 @@ class FleetFilter(msgspec.Struct, frozen=True):
     namePart: Annotated[str | None, _about("Only instances whose name contains this text, in any case.")] = None
     q: Annotated[
         str | None,
-        _about("Only instances with each of these words in the name, a label's value or at the begin of the ID."),
+        _about("Only instances with each of these words in the name, a label's value or at the start of the ID."),
     ] = None
 
     def filter(self) -> InstanceFilter:
@@ -87,7 +87,9 @@ def _order(sort: str, orders: tuple[T, ...]) -> T:
     for order in orders:
         if order == sort:
             return order
-    raise BadRequest(f"sort: {sort[:40]!r} is none of {', '.join(map(str, orders))}.", code="InvalidFilter")
+    raise BadRequest(
+        f"sort: {sort[:40]!r} is invalid. Use {', '.join(map(str, orders))}.", code="InvalidFilter"
+    )
 
 
 def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> list[str] | None:
@@ -98,7 +100,9 @@ def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> l
         raise BadRequest(f"{name} has {len(values)} values; at most {FILTER_VALUES} are allowed.", code="InvalidFilter")
     for value in values:
         if known is not None and value not in known:
-            raise BadRequest(f"{name}: {value[:40]!r} is none of {', '.join(known)}.", code="InvalidFilter")
+            raise BadRequest(
+                f"{name}: {value[:40]!r} is invalid. Use {', '.join(known)}.", code="InvalidFilter"
+            )
     return values
 
 
