@@ -87,9 +87,7 @@ def _order(sort: str, orders: tuple[T, ...]) -> T:
     for order in orders:
         if order == sort:
             return order
-    raise BadRequest(
-        f"sort: {sort[:40]!r} is invalid. Use {', '.join(map(str, orders))}.", code="InvalidFilter"
-    )
+    raise BadRequest(f"sort: {sort[:40]!r} is invalid. Use {', '.join(map(str, orders))}.", code="InvalidFilter")
 
 
 def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> list[str] | None:
@@ -100,9 +98,7 @@ def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> l
         raise BadRequest(f"{name} has {len(values)} values; at most {FILTER_VALUES} are allowed.", code="InvalidFilter")
     for value in values:
         if known is not None and value not in known:
-            raise BadRequest(
-                f"{name}: {value[:40]!r} is invalid. Use {', '.join(known)}.", code="InvalidFilter"
-            )
+            raise BadRequest(f"{name}: {value[:40]!r} is invalid. Use {', '.join(known)}.", code="InvalidFilter")
     return values
 
 
