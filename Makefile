@@ -11,10 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 PYTEST := $(BIN)/python -m pytest
-# A third of what tests do is waiting: two processes for each of two cores.
-PARALLEL := -n 4 --dist loadscope
-# What fails in a crowd runs once more alone: a machine that stood still isn't a defect, and a defect fails twice (decision 0102).
-ALONE := --last-failed --last-failed-no-failures none -n 0
+# Four processes; what fails among them runs once more alone: a machine that stood still isn't a defect (decision 0102).
+TWICE := $(BIN)/python -m tests.support.twice
 # More arguments for a command: make test ARGS='tests/store -k pool', make serve ARGS='--port 9000'.
 ARGS ?=
 
@@ -49,13 +47,13 @@ prose: $(DEV) ## check the English of documentation, messages and docstrings
 	$(BIN)/python -m tests.style.prose $(ARGS)
 
 test: $(DEV) debian moto axe ## run the quick tests
-	$(PYTEST) $(PARALLEL) --maxfail 10 --durations=25 -m "not slow and not faults and not load" $(ARGS) || $(PYTEST) $(ALONE) -m "not slow and not faults and not load" $(ARGS)
+	$(TWICE) --durations=25 -m "not slow and not faults and not load" $(ARGS)
 
 test-slow: $(DEV) debian moto axe ## run the tests that start real programs
-	$(PYTEST) $(PARALLEL) --maxfail 10 --durations=25 -m "slow and not faults and not load" $(ARGS) || $(PYTEST) $(ALONE) -m "slow and not faults and not load" $(ARGS)
+	$(TWICE) --durations=25 -m "slow and not faults and not load" $(ARGS)
 
 test-random: $(DEV) debian moto ## run the tests of properties with many random examples
-	HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) --timeout=600 -m "hypothesis and not slow and not faults and not load" $(ARGS)
+	HYPOTHESIS_PROFILE=nightly $(PYTEST) -n 4 --dist loadscope --timeout=600 -m "hypothesis and not slow and not faults and not load" $(ARGS)
 
 test-faults: $(DEV) debian moto ## run the tests that kill, pause and disconnect processes
 	$(PYTEST) -m faults $(ARGS)

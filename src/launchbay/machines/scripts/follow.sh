@@ -16,7 +16,8 @@ show() { # file, from, size
 is_alive() {
     pid=$(cat "$run/pid" 2>/dev/null)
     [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null || return 1
-    [ ! -r "/proc/$pid/cmdline" ] || grep -q -- "$key" "/proc/$pid/cmdline"
+    # Silent: the process may end between the two looks.
+    [ ! -r "/proc/$pid/cmdline" ] || grep -qs -- "$key" "/proc/$pid/cmdline"
 }
 while [ -z "$parent" ] || kill -0 "$parent" 2>/dev/null; do
     # The end is looked for before the output, so that nothing that was written before it is missed.

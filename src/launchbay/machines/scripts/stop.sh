@@ -17,7 +17,7 @@ for run in "$root/runs/$prefix"*; do
             left=$((left - 1))
         done
         group=$(cat "$run/pid" 2>/dev/null)
-        if [ -n "$group" ] && { [ ! -r "/proc/$group/cmdline" ] || grep -q -- "${run##*/}" "/proc/$group/cmdline"; }; then
+        if [ -n "$group" ] && { [ ! -r "/proc/$group/cmdline" ] || grep -qs -- "${run##*/}" "/proc/$group/cmdline"; }; then
             signal TERM
             left=$grace
             while [ "$left" -gt 0 ] && signal 0; do
