@@ -27,8 +27,8 @@ GALLERY = (
     Shown(
         "organization",
         "/console/organizations/{id}",
-        "An organization",
-        "Failed instances, the newest instances, and the applications that you can launch.",
+        "Overview",
+        "What is broken and why, what waits for you, what runs, and what expires.",
     ),
     Shown(
         "applications",

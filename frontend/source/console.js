@@ -65,6 +65,18 @@ document.addEventListener("htmx:sseMessage", () => {
   }
 });
 
+// Parts that change are read again from time to time, while somebody can see them and is not about to use them.
+const REFRESH_MS = 10_000;
+if (document.querySelector("[data-refresh]")) {
+  setInterval(async () => {
+    if (document.hidden) return;
+    for (const part of document.querySelectorAll("[data-refresh]")) {
+      if (part.matches(":hover, :focus-within") && document.activeElement !== document.body) continue;
+      await htmx.ajax("GET", location.href, { target: part, select: `#${part.id}`, swap: "morph:outerHTML" }).catch(() => undefined);
+    }
+  }, REFRESH_MS);
+}
+
 // A message about what was done leaves by itself, unless somebody is reading it.
 for (const toast of document.querySelectorAll("[data-toast]")) {
   const leave = () => (toast.matches(":hover") ? setTimeout(leave, 2000) : toast.remove());

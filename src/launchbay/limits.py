@@ -67,6 +67,7 @@ LIST_WAITS_FOR_LAUNCHES_S = 2.0  # whose commit could bring an older instance th
 PAGE_ROWS = 100  # of a list that always has pages, by default
 PAGE_ROWS_MAX = 1_000
 COUNTED_JOBS = 100_000  # the most that a list of jobs counts
+COUNTED_RUNNING_JOBS = 1_000  # beside the navigation of the console
 FILTER_VALUES = 100  # of one filter of a list
 SEARCH_WORDS = 10
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory

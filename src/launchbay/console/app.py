@@ -23,6 +23,7 @@ from launchbay.console.pages import (
     launch,
     manifests,
     organizations,
+    overview,
     roles,
     service_accounts,
     services,
@@ -40,6 +41,7 @@ ROUTES: tuple[PageRoute, ...] = tuple(
     for module in (
         sign_in,
         organizations,
+        overview,
         applications,
         manifests,
         launch,

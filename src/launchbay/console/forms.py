@@ -73,6 +73,7 @@ def parse_object(label: str, text: str) -> dict[str, Any]:
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 OTHER = "other"
+ONE_DAY_MORE = "+1d"
 CHOICES: tuple[tuple[str, str], ...] = (
     (str(_HOUR_MS), "in 1 hour"),
     (str(8 * _HOUR_MS), "in 8 hours"),

@@ -1,6 +1,7 @@
 """Templates, their filters, and the headers of every page."""
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from launchbay.model.redaction import Redactor
 
 _LINK_CHARS = 2_048
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+# As `engine` words the failure of a step.
+_FAILURE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
 _redactor = Redactor()
 HEADERS = {
     "Content-Security-Policy": (
@@ -96,6 +99,12 @@ def display_value(value: Any) -> Markup:
     return Markup("<code>{}</code>").format(text) if text else Markup('<span class="quiet">empty</span>')
 
 
+def failure(message: str) -> tuple[str, str]:
+    """Return where a job failed, as `component · step`, or "", and the reason."""
+    found = _FAILURE.fullmatch(message)
+    return ("", message) if found is None else (f"{found[1]} · {found[2]}", found[3])
+
+
 def redact(value: Any) -> Any:
     """Return a value with the values of secret names masked (promise 10)."""
     return _redactor.value(value)
@@ -136,6 +145,7 @@ def _environment() -> jinja2.Environment:
         format_duration,
         format_remaining,
         compact,
+        failure,
         pretty,
         display_value,
         shown_status,

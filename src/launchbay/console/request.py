@@ -21,7 +21,9 @@ from launchbay.console.rendering import HEADERS, render
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated
 from launchbay.ids import NamedRow
+from launchbay.usecases.approvals import list_own_approvals
 from launchbay.usecases.context import AppContext, Context
+from launchbay.usecases.fleet import count_running_jobs
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.permissions import permitted
 from launchbay.usecases.sign_in import SignInLink
@@ -158,6 +160,7 @@ class PageRequest:
                 "organization": current,
                 "section": section,
                 "navigation": NAVIGATION,
+                "counts": {} if current is None else await self._counts(current.id),
                 "access_tabs": ACCESS_TABS,
                 "shortcuts": SHORTCUTS,
                 "flash": flash,
@@ -172,6 +175,13 @@ class PageRequest:
         if flash is not None:
             response.headers.append("Set-Cookie", flash_cookie(self.session, None, secure=secure))
         return response
+
+    async def _counts(self, organization_id: str) -> dict[str, int]:
+        """Return what waits for the user and what runs, by the sections of the navigation."""
+        return {
+            "approvals": len(await list_own_approvals(self.ctx, organization_id)),
+            "runs": await count_running_jobs(self.ctx, organization_id),
+        }
 
     async def permissions(self, organization_id: str) -> UiPermissions:
         return UiPermissions(await permitted(self.ctx, organization_id))

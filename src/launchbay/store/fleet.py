@@ -97,6 +97,7 @@ list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
 list_old_jobs = _sql.value("list_old_jobs", int)
 summarize = _sql.rows("summarize", GroupRow, is_prepared=False)
 count_work = _sql.rows("count_work", WorkRow, is_prepared=False)
+count_running = _sql.value("count_running", int)
 search = _sql.column("search", str)
 list_labeled = _sql.column("list_labeled", str)
 

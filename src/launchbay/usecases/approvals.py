@@ -44,6 +44,17 @@ async def list_pending_approvals(
     return shown[:count]
 
 
+async def list_own_approvals(ctx: Context, organization_id: str) -> list[ApprovalRow]:
+    """Return pending approvals that the caller may answer, the oldest first."""
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
+        rows = await store.list_pending_by_organization(
+            work.connection, organization_id=organization_id, after="", count=limits.LIST_CHUNK_ROWS
+        )
+        found = Permitted(work.lookup, organization_id)
+        return [row for row in rows if _may_read(work.lookup, row) and may_answer(found, row, work.actor.user_id)]
+
+
 async def list_instance_approvals(
     ctx: Context, instance_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:

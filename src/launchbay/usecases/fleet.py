@@ -13,7 +13,7 @@ from launchbay.auth.gate import Entry, Grants, InstancePatterns, instance_patter
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id
-from launchbay.limits import COUNTED_JOBS, SEARCH_WORDS
+from launchbay.limits import COUNTED_JOBS, COUNTED_RUNNING_JOBS, SEARCH_WORDS
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
 from launchbay.store import fleet as store
@@ -286,6 +286,25 @@ async def summarize(ctx: Context, organization_id: str) -> Summary:
         groups = await store.summarize(work.connection, organization_id=organization.id, **seen)
         [found] = await store.count_work(work.connection, organization_id=organization.id, **seen)
     return Summary(groups, found)
+
+
+async def read_groups(ctx: Context, organization_id: str) -> list[GroupRow]:
+    """Return the instances that the caller may read, in groups."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        seen = visible(work.lookup.grants(organization.id), Permission.READ)
+        return await store.summarize(work.connection, organization_id=organization.id, **seen)
+
+
+async def count_running_jobs(ctx: Context, organization_id: str) -> int:
+    """Count the jobs under way that the caller may read, up to a bound."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        seen = visible(work.lookup.grants(organization.id), Permission.READ)
+        found = await store.count_running(
+            work.connection, organization_id=organization.id, **seen, most=COUNTED_RUNNING_JOBS
+        )
+    return found or 0
 
 
 OLD_JOBS_S = 1.0

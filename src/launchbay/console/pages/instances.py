@@ -21,7 +21,7 @@ from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, read_i
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, redact
-from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
@@ -323,10 +323,18 @@ async def destroy(request: PageRequest) -> Response:
 
 @routes.post("/console/instances/{id}/lifetime", again=destroy_page)
 async def extend(request: PageRequest) -> Response:
-    interval = forms.interval_ms(request.form.text("lifetime"), request.form.text("minutes"))
-    at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
+    """Set when the instance expires; `+1d` is a day later than it would."""
+    form = request.form
+    if form.text("lifetime") == forms.ONE_DAY_MORE:
+        record, _ = await read_instance_record(request.ctx, request.path("id"))
+        if record.destroy_at is None:
+            raise BadRequest("The instance doesn't expire.", code="InvalidDestroyInterval")
+        at = to_ms(record.destroy_at + timedelta(days=1))
+    else:
+        interval = forms.interval_ms(form.text("lifetime"), form.text("minutes"))
+        at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
     await instances.set_destroy_at(request.ctx, request.path("id"), at)
-    return request.redirect(_path(request), "Expiration saved.")
+    return request.redirect(safe_path(form.text("back", _path(request))), "Expiration saved.")
 
 
 def _path(request: PageRequest) -> str:

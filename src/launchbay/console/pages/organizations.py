@@ -8,13 +8,11 @@ from starlette.responses import Response
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.console.shell import NAVIGATION
 from launchbay.errors import LaunchbayError
-from launchbay.model.instance import InstanceStatus
 from launchbay.usecases import organizations
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.browsing import InstanceFilter, browse_instances
 from launchbay.usecases.environments import list_environments
 
-_NEWEST = 8
 _FOUND = 6  # of each kind, in the palette
 
 
@@ -39,22 +37,6 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
 async def create(request: PageRequest) -> Response:
     created = await organizations.create_organization(request.ctx, request.form.text("name"))
     return request.redirect(f"{HOME}/organizations/{created}", "Organization created. You are its administrator.")
-
-
-@routes.get("/console/organizations/{id}")
-async def overview(request: PageRequest) -> Response:
-    """Show the newest and the failed instances of an organization."""
-    ctx, organization_id = request.ctx, request.path("id")
-    newest = await browse_instances(ctx, organization_id, InstanceFilter(), None, _NEWEST)
-    failed = await browse_instances(ctx, organization_id, InstanceFilter(status=InstanceStatus.FAILED), None, _NEWEST)
-    return await request.page(
-        "overview.html",
-        organization_id=organization_id,
-        newest=newest.rows,
-        failed=failed.rows,
-        applications=await list_applications(ctx, organization_id),
-        environments=await list_environments(ctx, organization_id),
-    )
 
 
 @routes.get("/console/organizations/{id}/jump")
@@ -102,4 +84,4 @@ async def show_usage(request: PageRequest) -> Response:
 async def rename(request: PageRequest) -> Response:
     organization_id = request.path("id")
     await organizations.rename_organization(request.ctx, organization_id, request.form.text("name"))
-    return request.redirect(f"{HOME}/organizations/{organization_id}", "Organization renamed.")
+    return request.redirect(f"{HOME}/organizations/{organization_id}/usage", "Organization renamed.")

@@ -201,6 +201,21 @@ SELECT (
           WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
 ) AS failures;
 
+-- name: count_running
+-- Jobs under way, counted up to a bound: every page of the console shows them.
+SELECT count(*) FROM (
+    SELECT FROM fleet_jobs WHERE organization_id = %(organization_id)s AND status = 'Executing'
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+    LIMIT %(most)s
+) AS running;
+
 -- name: search
 -- Instances with a word of at least three characters in their names, in values of their labels, or at the start of their IDs.
 SELECT launchbay_search(%(organization_id)s, %(word)s, %(most)s);

@@ -1,0 +1,153 @@
+"""The start page of an organization: what is broken, waits, runs and expires."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from launchbay.console.assets import Glyph
+from launchbay.console.pages.approvals import approval_item
+from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import JobStatus
+from launchbay.store.environments import EnvironmentRow
+from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow
+from launchbay.usecases import fleet
+from launchbay.usecases.applications import list_applications
+from launchbay.usecases.approvals import list_own_approvals
+from launchbay.usecases.environments import list_environments
+from launchbay.usecases.fleet import InstanceFilter, JobFilter
+
+routes = Routes()
+
+_SHOWN = 6  # rows of a card
+_STRIP_JOBS = 24  # last runs of an environment
+_LOOKED_AT_JOBS = 150
+_SOON = timedelta(days=1)
+_BUSY = {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING}
+_OUTCOMES = {
+    JobStatus.SUCCEEDED.value: Glyph.OK,
+    JobStatus.FAILED.value: Glyph.FAIL,
+    JobStatus.EXECUTING.value: Glyph.BUSY,
+}
+
+
+class Health(NamedTuple):
+    """How many instances are in which state, without destroyed ones.
+
+    A degraded one runs, and its last job failed.
+    """
+
+    failed: int = 0
+    degraded: int = 0
+    busy: int = 0
+    well: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(self)
+
+
+class EnvironmentHealth(NamedTuple):
+    """An environment with its instances and the outcomes of its last runs, the oldest first."""
+
+    id: str
+    name: str
+    health: Health
+    outcomes: Sequence[Glyph]
+
+
+def health_of_groups(groups: Iterable[GroupRow]) -> Health:
+    """Return the sums of groups of instances."""
+    failed = degraded = busy = well = 0
+    for group in groups:
+        if group.status == InstanceStatus.FAILED:
+            failed += group.instances
+        elif group.status in _BUSY:
+            busy += group.instances
+        elif group.status == InstanceStatus.RUNNING and group.job_status == JobStatus.FAILED:
+            degraded += group.instances
+        elif group.status == InstanceStatus.RUNNING:
+            well += group.instances
+    return Health(failed, degraded, busy, well)
+
+
+@routes.get("/console/organizations/{id}")
+async def show(request: PageRequest) -> Response:
+    """Show what needs somebody; `environment` narrows it to one."""
+    ctx, organization_id = request.ctx, request.path("id")
+    environments = await list_environments(ctx, organization_id)
+    chosen = next((row.id for row in environments if row.id == request.query("environment")), None)
+    narrowed = None if chosen is None else [chosen]
+    groups = await fleet.read_groups(ctx, organization_id)
+    expiring = await fleet.list_instances(
+        ctx,
+        organization_id,
+        InstanceFilter(environment_ids=narrowed, expires_before=request.now() + _SOON),
+        sort="expiry",
+        after=None,
+        count=_SHOWN,
+        counts=True,
+    )
+    running = await fleet.list_jobs(
+        ctx,
+        organization_id,
+        JobFilter(environment_ids=narrowed, statuses=[JobStatus.EXECUTING]),
+        sort="-created",
+        after=None,
+        count=_SHOWN,
+        counts=True,
+    )
+    latest = await fleet.list_jobs(
+        ctx, organization_id, JobFilter(environment_ids=narrowed), sort="-created", after=None, count=_LOOKED_AT_JOBS
+    )
+    waiting = [row for row in await list_own_approvals(ctx, organization_id) if chosen in (None, row.environment_id)]
+    return await request.page(
+        "overview.html",
+        organization_id=organization_id,
+        environments=environments,
+        chosen=chosen,
+        health=health_of_groups(group for group in groups if chosen in (None, group.environment_id)),
+        broken=await _broken(request, organization_id, narrowed),
+        waiting=[approval_item(row) for row in waiting],
+        waiting_jobs={row.job_id for row in waiting},
+        running=running,
+        ended=[row for row in latest.rows if row.status != JobStatus.EXECUTING][:_SHOWN],
+        by_environment=_by_environment(groups, environments, latest.rows, chosen),
+        expiring=expiring,
+        people=await user_names(request, organization_id),
+        has_applications=bool(await list_applications(ctx, organization_id)),
+        home=f"{HOME}/organizations/{organization_id}",
+    )
+
+
+async def _broken(request: PageRequest, organization_id: str, environment_ids: Sequence[str] | None) -> list[FleetRow]:
+    """Return failed and degraded instances, the latest first."""
+    found: list[FleetRow] = []
+    for wanted in (
+        InstanceFilter(statuses=[InstanceStatus.FAILED], environment_ids=environment_ids),
+        InstanceFilter(
+            statuses=[InstanceStatus.RUNNING], job_statuses=[JobStatus.FAILED], environment_ids=environment_ids
+        ),
+    ):
+        page = await fleet.list_instances(
+            request.ctx, organization_id, wanted, sort="-lastJob", after=None, count=_SHOWN
+        )
+        found += page.rows
+    return sorted(found, key=lambda row: row.job_ended_at_ms or 0, reverse=True)[:_SHOWN]
+
+
+def _by_environment(
+    groups: Sequence[GroupRow], environments: Sequence[EnvironmentRow], jobs: Sequence[FleetJobRow], chosen: str | None
+) -> list[EnvironmentHealth]:
+    """Return the environments that have instances, the one with most failures first."""
+    found: list[EnvironmentHealth] = []
+    for row in environments:
+        if chosen not in (None, row.id):
+            continue
+        health = health_of_groups(group for group in groups if group.environment_id == row.id)
+        own = [_OUTCOMES[job.status] for job in jobs if job.environment_id == row.id][:_STRIP_JOBS]
+        if health.total:
+            found.append(EnvironmentHealth(row.id, row.name, health, own[::-1]))
+    return sorted(found, key=lambda each: (-each.health.failed, -each.health.degraded, each.name))[:_SHOWN]

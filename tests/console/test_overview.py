@@ -1,0 +1,87 @@
+"""The start page of an organization."""
+
+import asyncio
+import re
+
+import httpx
+import pytest
+
+from tests.support.manifests import FAILING_LATE
+from tests.support.pages import ORIGIN, get
+from tests.support.service import Api, accepted, fresh_name
+
+DAY_MS = 86_400_000
+BREAKS = FAILING_LATE.replace("launch", "break")
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def _environment(api: Api) -> str:
+    """Make an environment of its own, so that other tests' instances don't count."""
+    created = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("sea")}))
+    return str(created["id"])
+
+
+async def test_the_overview_names_what_is_broken_with_its_reason_and_its_run(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await _environment(api)
+    application = await api.application(f"launch: {{steps: []}}\n{BREAKS}")
+    fine = await api.launch(application, environmentId=environment)
+    degraded = await api.launch(application, environmentId=environment)
+    failed = await api.launch(await api.application(FAILING_LATE), environmentId=environment)
+    for instance in (fine, degraded, failed):
+        await api.settled(instance)
+    document = await api.run(degraded, "break")
+    page = await get(visitor, f"/console/organizations/{api.organization}?environment={environment}")
+    assert page.status == 200
+    assert re.search(r"1 failed\s*of 3 instances", page.text)
+    assert "1 degraded" in page.text
+    broken = page.answer.text.partition('id="h-broken"')[2].partition("</section>")[0]
+    assert f"/console/instances/{fine}" not in broken
+    for instance in (degraded, failed):
+        [job] = re.findall(rf'href="/console/instances/{instance}/jobs/(\w+)#log"', broken)
+        assert f'action="/console/instances/{instance}/jobs/{job}/resume"' in broken
+    assert document["errorMessage"].rpartition("failed: ")[2] in page.text
+
+
+async def test_a_day_more_moves_the_expiry_from_where_it_was(api: Api, visitor: httpx.AsyncClient) -> None:
+    environment = await _environment(api)
+    application = await api.application("launch: {steps: []}\n")
+    instance = await api.launch(application, environmentId=environment, destroyInterval=DAY_MS // 2)
+    await api.settled(instance)
+    home = f"/console/organizations/{api.organization}?environment={environment}"
+    page = await get(visitor, home)
+    assert "1 expire today" in page.text
+    assert f"/console/instances/{instance}" in page.answer.text.partition('id="h-exp"')[2]
+    before = (await api.document(instance))["destroyAt"]
+    form = {"formToken": page.fields["formToken"], "lifetime": "+1d", "back": home}
+    answer = await visitor.post(f"/console/instances/{instance}/lifetime", data=form, headers={"Origin": ORIGIN})
+    assert (answer.status_code, answer.headers["location"]) == (303, home)
+    assert (await api.document(instance))["destroyAt"] == before + DAY_MS
+    assert 'id="h-exp"' not in (await get(visitor, home)).answer.text
+    never = await api.launch(application, destroyInterval=-1)
+    await api.settled(never)
+    refused = await visitor.post(f"/console/instances/{never}/lifetime", data=form, headers={"Origin": ORIGIN})
+    assert refused.status_code == 400
+    assert (await api.document(never)).get("destroyAt") in (None, -1)
+
+
+async def test_the_navigation_counts_the_approvals_that_wait_for_the_user(api: Api, visitor: httpx.AsyncClient) -> None:
+    asks = '{steps: [{sign: {action: approval, parameters: {text: "Open the sluice?"}}}]}'
+    instance = await api.running(f"launch: {{steps: []}}\nask: {asks}\n")
+    home = f"/console/organizations/{api.organization}"
+    accepted(await api.post(f"instances/{instance}/ask", {}))
+    async with asyncio.timeout(20):
+        while not accepted(await api.get(f"instances/{instance}/approvals")):
+            await asyncio.sleep(0.05)
+    overview = await get(visitor, home)
+    waiting = overview.answer.text.partition('id="h-wait"')[2].partition("</section>")[0]
+    assert "Open the sluice?" in waiting
+    pages = [overview, await get(visitor, f"{home}/environments")]
+    for page in pages:
+        assert re.search(r"Approvals</span> <span class=\"count wait\">1<", page.answer.text)
