@@ -70,6 +70,7 @@ COUNTED_JOBS = 100_000  # the most that a list of jobs counts
 COUNTED_RUNNING_JOBS = 1_000  # beside the navigation of the console
 FILTER_VALUES = 100  # of one filter of a list
 SEARCH_WORDS = 10
+METRIC_NAMES = 50  # of applications, and of environments, in the metrics of a process
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
 HISTORY_STEPS_BYTES = 2 * MIB  # of the steps of these jobs; only …/jobs lists older ones
 JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS steps

@@ -75,6 +75,8 @@ class Settings:
     otlp_endpoint: str = ""
     otlp_service: str = "launchbay"
     metrics_token: str = field(default="", repr=False)
+    metrics_applications: str = ""
+    metrics_environments: str = ""
     log_level: Annotated[
         str, Meta(pattern=r"(?i)^(debug|info|warn(ing)?|error|critical)\Z", description="debug, info, warning or error")
     ] = "info"

@@ -5,7 +5,9 @@ import asyncio
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from launchbay.limits import METRIC_NAMES
 from launchbay.settings import Settings
+from launchbay.telemetry import metrics
 from tests.support.databases import Databases
 from tests.support.service import METRICS_TOKEN, Api, Caller, accepted, refused, running_api
 
@@ -82,6 +84,46 @@ async def test_the_load_of_the_database_is_sampled(api: Api) -> None:
     assert sampled["launchbay_database_pool_connections", "idle"] + sampled[
         "launchbay_database_pool_connections", "used"
     ] == sum(value for key, value in sampled.items() if key[0] == "launchbay_database_pool_connections")
+
+
+ENDED = "launchbay_ended_job_seconds_count"
+
+
+async def test_ended_jobs_are_counted_by_the_names_that_the_settings_list(databases: Databases) -> None:
+    async with running_api(databases.create(), metrics_applications="shop*, Blog", metrics_environments="d*") as api:
+        before = await seen(api)
+        [environment] = [
+            each["name"] for each in accepted(await api.get(f"organizations/{api.organization}/environments"))
+        ]
+        shop = await api.application("launch: {steps: []}", "shop-1")
+        hidden = await api.application(WORK, "blog")
+        for application in (shop, shop, hidden):
+            await api.settled(await api.launch(application))
+        after = await seen(api)
+        assert grown(before, after, ENDED, "shop-1", environment, "succeeded") == 2
+        assert grown(before, after, ENDED, "other", environment, "failed") == 1
+        assert not [key for key in after if "blog" in key or api.organization in key]
+
+
+async def test_a_cancelled_job_is_no_failed_one_in_the_metrics(databases: Databases) -> None:
+    async with running_api(databases.create(), metrics_applications="*") as api:
+        waits = "launch: {steps: []}\nrest: {steps: [{rest: {action: wait, parameters: {delay: 10 minutes}}}]}"
+        instance = await api.launch(await api.application(waits, "patient"))
+        await api.settled(instance)
+        started = await api.post(f"instances/{instance}/rest", {})
+        job = started.headers["Launchbay-Job"]
+        accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+        await api.settled(instance)
+        after = await seen(api)
+        assert after[ENDED, "patient", "other", "cancelled"] == 1
+
+
+def test_beyond_the_limit_of_names_all_are_other() -> None:
+    names = metrics._Names("*")
+    shown = [names.label(f"app {number}") for number in range(METRIC_NAMES + 5)]
+    assert shown[:METRIC_NAMES] == [f"app {number}" for number in range(METRIC_NAMES)]
+    assert set(shown[METRIC_NAMES:]) == {"other"}
+    assert names.label("app 0") == "app 0"
 
 
 async def test_without_a_token_nobody_reads_the_metrics(databases: Databases) -> None:

@@ -13,11 +13,13 @@ import pytest
 from launchbay.engine.chat_messages import message
 from launchbay.engine.retention import Cleaner
 from tests.support.databases import Databases
+from tests.support.documentation import DOCS, blocks
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
 from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
 from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
 SECRET = "a secret of sixteen bytes or more"
+HOWTO = DOCS / "howto" / "webhooks.md"
 ALL = ["status", "job", "signal"]
 
 
@@ -102,9 +104,26 @@ async def test_a_launch_is_told_from_its_beginning_to_its_end(api: Api, receiver
     assert signal == {"shown": "1 of x"}
     document = await api.document(instance)
     first = heard[0]
+    states = [(body["job"]["status"], body["job"]["number"]) for body in heard if body["event"] == "status"]
+    assert states == [("Executing", 1), ("Executing", 1), ("Succeeded", 1)]
+    assert {body["job"]["id"] for body in heard if body["event"] != "signal"} == {job["id"]}
     assert (first["organization"], first["application"]) == (api.organization, document["applicationId"])
     assert (first["environment"], first["instanceName"]) == (api.environment, "shop")
     assert abs(first["at"] - time.time() * 1000) < 60_000
+
+
+async def test_an_event_has_the_fields_that_the_how_to_shows(api: Api, receiver: LoopbackServer, hook: str) -> None:
+    instance = await api.running("launch: {steps: []}")
+    heard = await until(lambda: len(events := told(receiver, instance)) >= 4 and events)
+    page = {block.language: block.text for block in blocks(HOWTO)}
+    status = next(body for body in heard if body["event"] == "status")
+    assert list(json.loads(page["json"])) == list(status)
+    names: dict[str, Any] = {}
+    exec(page["python"], names)
+    received = receiver.received[0]
+    header = received.headers["launchbay-signature"]
+    assert names["is_genuine"](header, received.body, SECRET.encode())
+    assert not names["is_genuine"](header, received.body + b" ", SECRET.encode())
 
 
 async def test_every_request_is_signed_and_says_what_it_is(api: Api, receiver: LoopbackServer, hook: str) -> None:
@@ -506,15 +525,54 @@ async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
     link = f"http://bay.example.org/console/instances/{instance}"
     job = bodies["/json"]["job"]
     assert (job["name"], job["status"], bodies["/json"]["link"]) == ("launch", "Failed", link)
+    [example] = [json.loads(block.text) for block in blocks(HOWTO) if block.language == "json"]
+    assert list(example["job"]) == list(job)
+    job_link = f"{link}/jobs/{job['id']}"
+    assert job["link"] == job_link
+    assert job["finishedAt"] >= job["startedAt"] > 0
     said = bodies["/slack"]["text"].split("\n")
     assert said[0] == "Job 'launch' of instance '&lt;Elsa&gt; &amp; Anna' failed."
-    assert said[-1] == f"<{link}|Open in the console>"
+    assert said[-1] == f"<{job_link}|Open in the console>"
     assert "step" in said[1]
     [attachment] = bodies["/teams"]["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     texts = [block["text"] for block in attachment["content"]["body"]]
     assert texts == ["Job 'launch' of instance '<Elsa> & Anna' failed.", job["errorMessage"]]
-    assert attachment["content"]["actions"] == [{"type": "Action.OpenUrl", "title": "Open in the console", "url": link}]
+    assert attachment["content"]["actions"] == [
+        {"type": "Action.OpenUrl", "title": "Open in the console", "url": job_link}
+    ]
+
+
+async def test_a_status_event_names_the_job_and_its_error_with_secrets_covered(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    webhook = await create(api, receiver, ["status"])
+    failing = """
+    application:
+      interfaces: {input: {apiKey: bind(wf#input.apiKey)}}
+      components:
+        wf:
+          type: workflow.Instance
+          interfaces: {input: {apiKey: configuration(string)}}
+          required: [input.apiKey]
+          configuration:
+            configuration.workflows:
+              launch:
+                steps:
+                  - go: {action: restcall, parameters: {command: "http://127.0.0.1:1/{$.apiKey}"}}
+    """
+    instance = await api.launch(await api.application(failing), parameters={"input.apiKey": "hunter22-hunter22"})
+    document = await api.settled(instance)
+    assert document["status"] == "Failed", document
+    heard = await until(lambda: len(events := told(receiver, instance)) == 3 and events)
+    assert [body["status"] for body in heard] == ["Requested", "Executing", "Failed"]
+    job = heard[-1]["job"]
+    assert (job["id"], job["name"], job["status"]) == (document["lastFailure"]["jobId"], "launch", "Failed")
+    assert job["errorMessage"]
+    assert "hunter22" not in json.dumps(heard)
+    [said] = [message("slack", body)["text"] for body in heard[-1:]]
+    assert said.splitlines()[1] == job["errorMessage"]
+    await api.delete(f"webhooks/{webhook}")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ from launchbay.store import dispatch as store_dispatch
 from launchbay.store.database import Database
 from launchbay.store.events import EventFeed
 from launchbay.store.schema import upgrade
-from launchbay.telemetry.metrics import exposition
+from launchbay.telemetry.metrics import NamedJobs, exposition
 from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.bulk import POLL_S as BULK_S
 from launchbay.usecases.bulk import BulkRunner
@@ -412,10 +412,13 @@ def _engine(
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
     stored = StoredBytes(database, context.quotas)
+    named_jobs = NamedJobs(database, settings.metrics_applications, settings.metrics_environments)
     orphans = sweeper(settings, database, secret, context.machines, deps.clock)
     return Engine(
         dispatcher=dispatcher,
-        runner=Runner(database, deps, manifests, calls, secret, dispatcher, stored, settings.destroy_timeout_s),
+        runner=Runner(
+            database, deps, manifests, calls, secret, dispatcher, stored, settings.destroy_timeout_s, named_jobs
+        ),
         stager=Stager(database, dispatcher, manifests, deps.clock, secret),
         name=f"worker-{secrets.token_hex(4)}",
         stager_interval_s=settings.stager_interval_ms / 1000,

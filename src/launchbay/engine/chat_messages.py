@@ -38,18 +38,25 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
         case "signal":
             return [f"The signals of {instance} have changed: {', '.join(about)}."]
         case _:
-            return [f"Status of {instance}: {about}."]
+            error = (event.get("job") or {}).get("errorMessage")
+            return [f"Status of {instance}: {about}.", *([error] if error else [])]
+
+
+def _link(event: Mapping[str, Any]) -> str | None:
+    """Return the address of the event's job, or of its instance."""
+    link: str | None = (event.get("job") or {}).get("link") or event["link"]
+    return link
 
 
 def _slack_link(event: Mapping[str, Any]) -> list[str]:
-    return [f"<{event['link']}|{_LINK_TEXT}>"] if event["link"] else []
+    return [f"<{link}|{_LINK_TEXT}>"] if (link := _link(event)) else []
 
 
 def _card(event: Mapping[str, Any]) -> dict[str, Any]:
     first, *others = _lines(event)
     blocks = [{"type": "TextBlock", "text": first, "wrap": True, "weight": "bolder"}]
     blocks += [{"type": "TextBlock", "text": text, "wrap": True} for text in others]
-    link = event["link"]
+    link = _link(event)
     return {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

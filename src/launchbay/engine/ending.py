@@ -156,6 +156,7 @@ class JobCompletion:
     plan: Plan
     audit: EngineAudit
     dispatch: Dispatch
+    named_jobs: metrics.NamedJobs
     started_s: float = field(default_factory=time.monotonic)
 
     async def write(self, state: InstanceState, outcome: JobOutcome) -> None:
@@ -165,7 +166,7 @@ class JobCompletion:
                 outcome = replace(outcome, error=self.journal.redact(outcome.error, limits.ERROR_CHARS))
                 self.journal.log(None, "error", outcome.error or "")
             self.journal.interrupt_open_steps()
-            took = duration_text(self.claim.ran_s + time.monotonic() - self.started_s)
+            took = duration_text(self._duration_s())
             how = "succeeded" if outcome.error is None else "failed"
             self.journal.log(None, "info", f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {took}.")
             await self._end(outcome, self.journal.secrets.sealed_json(state.to_text()), await self.journal.drain())
@@ -178,8 +179,14 @@ class JobCompletion:
             await self._end(outcome, None, NOTHING_TO_WRITE)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
         metrics.jobs.labels(self.plan.kind, status.value).observe(time.monotonic() - self.started_s)
+        outcome_label = "cancelled" if self.claim.cancel_requested else status.value.lower()
+        places = (self.claim.organization_id, self.claim.application_id, self.claim.environment_id)
+        await self.named_jobs.ended(*places, outcome_label, self._duration_s())
         workflow = self.plan.workflow
         log.info("job.ended", job=self.job_id, instance=self.claim.instance_id, workflow=workflow, error=outcome.error)
+
+    def _duration_s(self) -> float:
+        return self.claim.ran_s + time.monotonic() - self.started_s
 
     async def _end(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> None:
         write: Callable[[], Awaitable[bool]] = self._delete_instance

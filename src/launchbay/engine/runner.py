@@ -85,6 +85,7 @@ class Runner:
         dispatcher: Dispatcher,
         stored: StoredBytes,
         destroy_timeout_s: float,
+        named_jobs: metrics.NamedJobs,
     ) -> None:
         self._database = database
         self._deps = deps
@@ -93,6 +94,7 @@ class Runner:
         self._audit = EngineAudit(secret_key)
         self._stored = stored
         self._destroy_timeout_s = destroy_timeout_s
+        self._named_jobs = named_jobs
         self._held: dict[tuple[str, int], asyncio.Event] = {}
         self._dispatcher = dispatcher
         self._child_jobs = ChildJobs(database, manifests, services, self.run_child)
@@ -212,7 +214,9 @@ class Runner:
         handed_over: asyncio.Event,
     ) -> None:
         plan = read_plan(claim.plan)
-        completion = JobCompletion(self._database, journal, job_id, claim, plan, self._audit, self._dispatcher)
+        completion = JobCompletion(
+            self._database, journal, job_id, claim, plan, self._audit, self._dispatcher, self._named_jobs
+        )
         about: Attributes = {
             "launchbay.job": job_id,
             "launchbay.instance": claim.instance_id,

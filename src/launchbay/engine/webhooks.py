@@ -93,9 +93,13 @@ class WebhookSender:
         return len(claimed) > 0
 
     def _shown(self, row: ClaimedRow, body: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-        """Return the event without secrets, with the address of its instance in the console."""
+        """Return the event without secrets, with the addresses of its instance and its job in the console."""
         link = f"{self._base_url}/console/instances/{body['instance']}" if self._base_url else None
-        return {**redactor.value({"id": row.id, **body}), "link": link}
+        shown = {**redactor.value({"id": row.id, **body}), "link": link}
+        if body.get("job") is not None:
+            job_link = None if link is None else f"{link}/jobs/{body['job']['id']}"
+            shown["job"] = {**shown["job"], "link": job_link}
+        return shown
 
     async def close(self) -> None:
         """Cancel running deliveries; they are sent again after their leases expire."""

@@ -62,6 +62,13 @@ class JobStatusRow(NamedTuple):
     instance_id: str
 
 
+class NamesRow(NamedTuple):
+    """The names of the application and the environment of a job."""
+
+    application: str | None
+    environment: str | None
+
+
 class EndRow(NamedTuple):
     """The result of ending a job. `work_waiting`: work of the instance fell due meanwhile. The rest has no meaning."""
 
@@ -80,6 +87,7 @@ write_journal = _sql.value("write_journal", str)
 end = _sql.row("end", EndRow)
 end_and_delete_instance = _sql.value("end_and_delete_instance", str)
 get_status = _sql.row("get_status", JobStatusRow)
+get_names = _sql.row("get_names", NamesRow)
 get_instance_id = _sql.value("get_instance_id", str)
 list_held = _sql.value("list_held", list)
 

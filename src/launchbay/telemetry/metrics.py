@@ -1,7 +1,7 @@
 """What a process counts and times, for Prometheus. `docs/reference/metrics.md` lists it; a test compares the two.
 
 The counters are of this process, whatever is started in it; what only the database knows is sampled when it is asked
-for (`exposition`). Labels have few values: never an id, a name of a user's, or a secret.
+for (`exposition`). Labels have few values: never an id, a secret, or a name that the settings don't list.
 
 Server processes of one supervisor keep their values in files that all of them read, one for each process number: a
 process that is started again continues the counters of its predecessor. Any of them answers for all.
@@ -9,7 +9,9 @@ process that is started again continues the counters of its predecessor. Any of 
 
 import asyncio
 import os
+import time
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector, values
@@ -19,6 +21,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from launchbay.errors import Unavailable
+from launchbay.limits import METRIC_NAMES
 from launchbay.store import jobs as store_jobs
 from launchbay.store.database import Database
 
@@ -75,6 +78,13 @@ jobs = Histogram(
     "Time from the start of a job in this process to its end, by kind and final status.",
     ("kind", "status"),
     buckets=_WORK_S,
+    registry=REGISTRY,
+)
+jobs_of_users = Histogram(
+    "launchbay_ended_job_seconds",
+    "Time from the first start of a job to its end, by application, environment and outcome.",
+    ("application", "environment", "outcome"),
+    buckets=(1, 10, 60, 300, 1800, 7200),
     registry=REGISTRY,
 )
 recoveries = Counter("launchbay_job_recoveries", "Jobs taken over from a lost worker.", registry=REGISTRY)
@@ -138,6 +148,72 @@ def job_claimed(fence: int, waited_s: float) -> None:
         queue_wait.observe(waited_s)
 
 
+class NamedJobs:
+    """Counts jobs by application and environment, for the names that match the patterns of the settings.
+
+    All other names are `other`, and so is what comes after the first METRIC_NAMES of a label. Without patterns,
+    nothing is counted.
+    """
+
+    def __init__(self, database: Database, applications: str, environments: str) -> None:
+        self._database = database
+        self._applications = _Names(applications)
+        self._environments = _Names(environments)
+        self._known: dict[tuple[str, str], tuple[float, store_jobs.NamesRow]] = {}
+
+    async def ended(
+        self, organization_id: str, application_id: str, environment_id: str, outcome: str, duration_s: float
+    ) -> None:
+        """Count a job. If the database is away, it counts as one of another application and environment."""
+        if not (self._applications.patterns or self._environments.patterns):
+            return
+        names = await self._names(organization_id, application_id, environment_id)
+        jobs_of_users.labels(
+            self._applications.label(names.application), self._environments.label(names.environment), outcome
+        ).observe(duration_s)
+
+    async def _names(self, organization_id: str, application_id: str, environment_id: str) -> store_jobs.NamesRow:
+        key = (application_id, environment_id)
+        now_s = time.monotonic()
+        until_s, names = self._known.get(key, (0.0, store_jobs.NamesRow(None, None)))
+        if now_s < until_s:
+            return names
+        try:
+            async with asyncio.timeout(SAMPLE_S), self._database.connection() as connection:
+                found = await store_jobs.get_names(
+                    connection,
+                    organization_id=organization_id,
+                    application_id=application_id,
+                    environment_id=environment_id,
+                )
+        except (TimeoutError, Unavailable):
+            return names
+        if len(self._known) >= _PAIRS_KNOWN:
+            self._known.clear()
+        names = found or names
+        self._known[key] = (now_s + _NAMES_S, names)
+        return names
+
+
+class _Names:
+    """Which names a label may have."""
+
+    def __init__(self, listed: str) -> None:
+        self.patterns = [each for part in listed.split(",") if (each := part.strip())]
+        self._seen: set[str] = set()
+
+    def label(self, name: str | None) -> str:
+        if name is None or not any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            return OTHER
+        if name not in self._seen and len(self._seen) >= METRIC_NAMES:
+            return OTHER
+        self._seen.add(name)
+        return name
+
+
+OTHER = "other"
+_NAMES_S = 60.0  # a renamed application keeps its label that long
+_PAIRS_KNOWN = 10_000
 SAMPLE_S = 2.0  # a scrape must not wait for a database that is away: then its figures are missing, and it says so
 SAMPLE_INTERVAL_S = 5.0  # of processes that don't know when another one is asked for their metrics
 FRESH_S = 10.0  # a heartbeat of this age is of a worker that may live

@@ -154,6 +154,11 @@ RETURNING instances.id;
 -- Whether a job has ended, also for a COMMIT whose answer was lost.
 SELECT status, fence, instance_id FROM jobs WHERE id = %(job_id)s;
 
+-- name: get_names
+-- The names by which metrics tell jobs apart.
+SELECT (SELECT name FROM applications WHERE id = %(application_id)s AND organization_id = %(organization_id)s) AS application,
+       (SELECT name FROM environments WHERE id = %(environment_id)s AND organization_id = %(organization_id)s) AS environment;
+
 -- name: get_instance_id
 SELECT instance_id FROM jobs WHERE id = %(job_id)s;
 
