@@ -165,3 +165,13 @@ def test_the_audit_log_begins_with_the_newest_and_shows_names_and_changes(cli: S
     [entry] = cli.document("audit", "list", "--object", ship, "--action", "launch_application", "--since", "1h")
     assert entry["names"][ship] == ferry
     assert cli.document("audit", "list", "--object", ship, "--until", "1h") == []
+
+
+def test_a_rollback_is_shown_and_leads_back(cli: Shell, ferry: str, ship: str) -> None:
+    [first] = cli.document("generations", ferry)
+    assert (first["number"], first["version"]) == (1, 2)
+    assert re.search(r"ferry +keeps", cli.good("rollback", ferry, "1", "--dry-run"))
+    assert "no earlier configuration" in cli.bad(9, "rollback", ferry, "--dry-run")
+    cli.good("rollback", ferry, "1", "--wait")
+    assert cli.document("status", ferry)["jobs"][0]["name"] == "reconfigure"
+    assert "keeps no generation 9" in cli.bad(3, "rollback", ship, "9")

@@ -51,7 +51,7 @@ CELL_WIDE: dict[str, set[str]] = {
         *("jobs.delete_log_lines_of_destroyed", "jobs.delete_jobs_of_destroyed", "jobs.delete_destroyed"),
         *("jobs.list_ended_jobs", "jobs.delete_jobs", "machines.claim_sweep", "machines.list_places"),
         *("schedules.take_due", "schedules.unblock_forgotten", "webhooks.claim", "webhooks.delete_excess"),
-        *("webhooks.delete_old_deliveries", "bulk.list_open", "fleet.list_old_jobs"),
+        *("webhooks.delete_old_deliveries", "bulk.list_open", "fleet.list_old_jobs", "generations.list_due"),
     },
     ROTATION: {"applications.list_unsealed_sources", "webhooks.list_unsealed"},
     OPERATORS: {

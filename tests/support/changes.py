@@ -487,6 +487,15 @@ async def reconfigure_instance(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.settled()}/configuration", {"instanceName": "renamed"})
 
 
+async def rollback_instance(stage: Stage) -> Call:
+    return partial(stage.api.post, f"instances/{await stage.settled()}/rollback", {"generation": 1})
+
+
+async def set_failure_policy(stage: Stage) -> Call:
+    path = f"applications/{await stage.api.application(MANIFEST)}/failurePolicy"
+    return partial(stage.api.put, path, {"onFailure": "rollback"})
+
+
 async def replace_instance_environments(stage: Stage) -> Call:
     body = {"environments": [await stage.environment()]}
     return partial(stage.api.put, f"instances/{await stage.settled()}/environments", body)
@@ -550,7 +559,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_service, update_service, delete_service, run_service_command,
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
-        replace_instance_environments, set_destroy_at,
+        replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         put_instance_labels, put_application_labels, put_environment_labels,
         create_webhook, update_webhook, delete_webhook, forget_host_key,

@@ -245,6 +245,11 @@ async def _job(stage: Stage) -> str:
     return await stage.job(await _instance(stage))
 
 
+async def _generation(stage: Stage) -> str:
+    await standing(stage)
+    return "1"
+
+
 async def _invitation(stage: Stage) -> str:
     body = {"email": fresh_email(), "name": "Ann"}
     link = accepted(await stage.api.post(f"{stage.organization}/users", body))["invitation"]
@@ -261,6 +266,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "services": Stage.service,
     "instances": _instance,
     "jobs": _job,
+    "generations": _generation,
     "invitation": _invitation,
     "webhooks": Stage.webhook,
     "bulk": Stage.bulk,

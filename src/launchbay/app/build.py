@@ -62,6 +62,8 @@ from launchbay.usecases.bulk import POLL_S as BULK_S
 from launchbay.usecases.bulk import BulkRunner
 from launchbay.usecases.context import AppContext
 from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
+from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
+from launchbay.usecases.generations import RollbackRunner
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, initialize
 from launchbay.usecases.sealing import seal_addresses
@@ -433,6 +435,7 @@ def _engine(
             PeriodicTask("webhooks", POLL_S, sender.send_due),
             PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database)),
             PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
+            PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),
             PeriodicTask("measurement", MEASURE_S, stored.measure),

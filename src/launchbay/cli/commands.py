@@ -152,7 +152,11 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
 
 def show_preview(connection: Connection, call: Call[Any]) -> None:
     """Show what a call would do. Raises CommandFailed if the server would refuse it."""
-    document = answer(connection, call)
+    print_preview(connection, answer(connection, call))
+
+
+def print_preview(connection: Connection, document: dict[str, Any]) -> None:
+    """Print a preview. Raises CommandFailed if it has errors: the server would refuse it."""
     _print_warnings(document)
     if document["errors"]:
         raise CommandFailed(printable("\n".join(document["errors"])), ExitCode.REFUSED)

@@ -23,6 +23,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "status": Entry("launchbay.cli.short_verbs:status", "Show an instance, its running job and its newest jobs."),
         "wait": Entry("launchbay.cli.short_verbs:wait", "Wait for a job, or for the job that an instance runs."),
         "destroy": Entry("launchbay.cli.short_verbs:destroy", "Destroy an instance."),
+        "generations": Entry("launchbay.cli.short_verbs:generations", "List the configurations that an instance had."),
+        "rollback": Entry("launchbay.cli.short_verbs:rollback", "Roll an instance back to an earlier configuration."),
         "open": Entry("launchbay.cli.short_verbs:open_", "Print the address of an instance in the console."),
         "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
         "apply": Entry("launchbay.cli.directory.commands:apply", "Apply a directory of files to an organization."),

@@ -1,4 +1,4 @@
-"""Short commands for what people do all day: `status`, `destroy`, `wait` and `open`.
+"""Short commands for what people do all day: `status`, `destroy`, `generations`, `rollback`, `wait` and `open`.
 
 They accept a name, an ID or the beginning of an ID, and print times as ISO 8601. `launch`, `run`, `logs` and `ps` are
 in `commands.py` and `instances.py`.
@@ -15,6 +15,7 @@ from launchbay.cli.commands import (
     begin,
     connected,
     follow,
+    print_preview,
     sharing_options,
     show_preview,
     shown_on_failure,
@@ -137,6 +138,57 @@ destroy = RemoteCommand(
             is_flag=True,
             help="Skip the confirmation prompt. Without a terminal there is no prompt.",
         ),
+        *waiting_options(),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)
+
+
+_GENERATION_COLUMNS = ("number", "version", "createdAt", "ownerId", "jobId", "cause")
+
+
+def _generations(instance: str, **given: Any) -> None:
+    connection = connected(given)
+    instance_id = connection.names.instance(instance)
+    rows = [msgspec.to_builtins(each) for each in connection.client.list_generations.each(instance_id)]
+    show(with_iso_times(rows), connection.output, _GENERATION_COLUMNS)
+
+
+generations = RemoteCommand(
+    "generations",
+    callback=_generations,
+    short_help="List the configurations of an instance that took effect.",
+    help="List the configurations of an instance that took effect, newest first. `launchbay rollback` leads back.",
+    params=[_instance_argument(), *sharing_options()],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _rollback(
+    *, instance: str, generation: int | None, is_dry_run: bool, wait: bool, timeout: float | None, **given: Any
+) -> None:
+    connection = connected(given)
+    instance_id = connection.names.instance(instance)
+    if is_dry_run:
+        told = answer(connection, Operations.rollback_instance.call(instance_id, generation=generation, preview=True))
+        click.echo(f"Generation {told['generation']}", err=True)
+        print_preview(connection, told["preview"])
+        return
+    call = Operations.rollback_instance.call(instance_id, generation=generation)
+    begin(connection, call, {"wait": wait, "timeout": timeout})
+
+
+rollback = RemoteCommand(
+    "rollback",
+    callback=_rollback,
+    short_help="Roll an instance back to an earlier configuration.",
+    help="Roll an instance back to an earlier configuration, by default the last good one. Exit with 1 if it fails, "
+    "with --wait.",
+    params=[
+        _instance_argument(),
+        click.Argument(["generation"], metavar="[GENERATION]", required=False, type=click.IntRange(min=1)),
+        click.Option(["--dry-run", "is_dry_run"], is_flag=True, help="Show what this would do, and do nothing."),
         *waiting_options(),
         *sharing_options(),
     ],

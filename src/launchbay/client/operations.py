@@ -417,6 +417,14 @@ class Operations:
         `labels`: Labels of the instance: names to strings.
         """
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/failurePolicy"))
+    def read_failure_policy(self, application_id: str) -> Call[types.FailurePolicyBody]:
+        """Show what instances of an application do when a reconfiguration fails. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/failurePolicy", media_type=JSON))
+    def set_failure_policy(self, application_id: str, *, on_failure: Any) -> Call[None]:
+        """Set what instances of an application do when a reconfiguration fails. Permission: EditApplication."""
+
     # Manifests
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml"))
@@ -776,6 +784,36 @@ class Operations:
         """Preview the destruction of an instance without changing anything. Permission: EditInstance.
 
         `force`: For `destroy`: destroy the instance although others use it.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/instances/{id}/generations"))
+    def list_generations(
+        self, instance_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.GenerationItem]]:
+        """List the configurations of an instance that took effect. Permission: Read.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/generations/{number}"))
+    def read_generation(self, instance_id: str, number: str) -> Call[types.GenerationDocument]:
+        """Show a configuration of an instance that took effect. Permission: Read."""
+
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/rollback", media_type=JSON, keyed=True))
+    def rollback_instance(
+        self,
+        instance_id: str,
+        *,
+        generation: int | None = None,
+        preview: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.RollbackDocument]:
+        """Roll an instance back to an earlier configuration. The change takes effect after the response. Permission:
+        EditInstance; CreateInstance on applications of submodules to launch again.
+
+        `generation`: Default: the newest one that took effect and isn't the present configuration.
+        `preview`: Only show what would happen.
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))

@@ -551,6 +551,69 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: list[str] = []
 
 
+class CauseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The larger change that brought it: `change-set`, `rollout` or `rollback`, and its ID or generation."""
+
+    kind: str
+    id: str
+
+
+class GenerationItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A generation in the list. `id` is the number, written as an ID, for the next page."""
+
+    id: str
+    number: int
+    version: int
+    revision_id: str | None
+    owner_id: str
+    job_id: str | None
+    cause: CauseDocument | None
+    created_at: int
+
+
+class GenerationSubmodule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The instance that was behind a component. `outerId` is the instance with the component."""
+
+    outer_id: str
+    component: str
+    instance_id: str
+    link: str
+    application_id: str | None
+    version: int | None
+    revision_id: str | None
+    parameters: dict[str, Any] | None
+
+
+class GenerationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A configuration that took effect, as it was given."""
+
+    id: str
+    number: int
+    version: int
+    revision_id: str | None
+    owner_id: str
+    job_id: str | None
+    cause: CauseDocument | None
+    created_at: int
+    parameters: dict[str, Any]
+    submodules: list[GenerationSubmodule]
+    environment: dict[str, Any]
+
+
+class RollbackDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The generation, and what the rollback does. A preview has no `jobId`."""
+
+    generation: int
+    job_id: str | None
+    preview: Preview | None
+
+
+class FailurePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What instances do when a reconfiguration fails: `keep` the failed state, or `rollback`."""
+
+    on_failure: Any
+
+
 class OfferedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance that an environment offers as a service; `application` is an ID."""
 

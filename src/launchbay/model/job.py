@@ -186,12 +186,20 @@ OriginKind = Literal["person", "token", "schedule", "trigger", "expiry", "job"]
 JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "refused"]
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """The larger change that a job is part of; `id` is the number of the generation for a rollback."""
+
+    kind: Literal["change-set", "rollout", "rollback"]
+    id: str
+
+
 class Origin(msgspec.Struct, frozen=True):
-    """What began a job, if not a person."""
+    """What began a job, if not a person; a person with a `cause` if it is part of a larger change."""
 
     kind: OriginKind
     id: str = ""
     name: str = ""
+    cause: Cause | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

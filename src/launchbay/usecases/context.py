@@ -21,7 +21,7 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
-from launchbay.model.job import Origin
+from launchbay.model.job import Cause, Origin
 from launchbay.planning import CompiledManifests, Dispatch
 from launchbay.quotas import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
@@ -148,8 +148,10 @@ class Work:
 
     def origin(self) -> Origin | None:
         """Return what asks for a job, if not the caller in person."""
-        token = self.actor.token
-        return None if token is None else Origin("token", token.id, token.name)
+        token, cause = self.actor.token, self._ctx.cause
+        if token is not None:
+            return Origin("token", token.id, token.name, cause)
+        return None if cause is None else Origin("person", self.actor.user_id, self.actor.name, cause)
 
     def fingerprint(self, value: Any) -> str:
         """Return what the audit log shows of a value that may be a secret."""
@@ -168,12 +170,14 @@ class Context:
         await store.rename(work.connection, application_id=application.id, name=name)
         await work.audit("rename_application", application, {"name": application.name}, {"name": name})
 
-    `audited` is False for the steps of a larger change that has its own entry.
+    `audited` is False for the steps of a larger change that has its own entry; `cause` names that change in the jobs
+    that it starts.
     """
 
     app: AppContext
     actor: Actor
     audited: bool = True
+    cause: Cause | None = None
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Work]:

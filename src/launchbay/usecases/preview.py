@@ -84,7 +84,7 @@ async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, A
             planned = await plan_launch_tree(work, application_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
-        return await _preview(work, planned.root)
+        return await preview_tree(work, planned.root)
 
 
 async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> Preview:
@@ -94,7 +94,7 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
             planned = await plan_configuration(work, instance_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
-        return await _preview(work, planned.root)
+        return await preview_tree(work, planned.root)
 
 
 async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Preview:
@@ -111,7 +111,8 @@ async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Pre
         return Preview(components=components, workflows=workflows, warnings=messages)
 
 
-async def _preview(work: Work, root: LaunchNode) -> Preview:
+async def preview_tree(work: Work, root: LaunchNode) -> Preview:
+    """Return what a planned launch or reconfiguration would do."""
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     warnings: list[str] = []

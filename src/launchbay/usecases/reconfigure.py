@@ -17,6 +17,7 @@ from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKi
 from launchbay.planning import StartedJob, accept, environment_view, may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.environments import Environment
+from launchbay.store.generations import Generation
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import bind_services, shared_instances, validate_runnable
@@ -54,10 +55,13 @@ class _Target:
     submodules: Mapping[str, Any]
 
 
-async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> StartedJob:
+async def reconfigure(
+    ctx: Context, instance_id: str, body: Mapping[str, Any], generation: Generation | None = None
+) -> StartedJob:
     """Accept a new configuration and return the job with which it takes effect.
 
-    Raises BadRequest for what makes no sense, NotAllowed for a submodule, and Conflict when a job is under way.
+    With a `generation`, the body is what leads back to it. Raises BadRequest for what makes no sense, NotAllowed for a
+    submodule, and Conflict when a job is under way.
     """
     async with ctx.begin() as work:
         instances.announce_new.later(work.connection)  # a submodule may be new
@@ -70,7 +74,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
         # What the plan starts from must not change until it is written: no job begins or ends while this is held.
         if await instances.lock_at_once(work.connection, instance_id=asked.id) is None:
             raise Conflict("Another request is changing the instance; try again.", code="InstanceBusy")
-        planned = await plan_configuration(work, instance_id, body)
+        planned = await plan_configuration(work, instance_id, body, generation)
         record, root = planned.record, planned.root
         plan = plan_reconfigure(record.status)
         if record.status is InstanceStatus.DESTROYED:
@@ -95,10 +99,11 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
             raise _busy()
         await _write(work, planned)
         await work.audit(
-            "reconfigure_instance",
+            "reconfigure_instance" if generation is None else "rollback_instance",
             record,
             before={"name": record.name, "version": record.version, "revisionId": record.revision_id},
             after={
+                **({} if generation is None else {"generation": generation.number}),
                 "name": root.name,
                 "version": root.version,
                 "revisionId": root.revision_id,
@@ -108,12 +113,19 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
     return StartedJob(record.id, job_id)
 
 
-async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, Any]) -> PlannedConfiguration:
-    """Return the new configuration at all levels, having looked the instance up. Writes nothing."""
+async def plan_configuration(
+    work: Work, instance_id: str, body: Mapping[str, Any], generation: Generation | None = None
+) -> PlannedConfiguration:
+    """Return the new configuration at all levels, having looked the instance up. Writes nothing.
+
+    A `generation` is the one that the body leads back to: the instance gets its revision, as a mere name.
+    """
     record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     _refuse_submodule(record)
     request = read_configuration_request(body)
     target = await _target(work, record, request)
+    if generation is not None:
+        target = replace(target, revision_id=generation.revision_id)
     manifest = await work.manifest(record.application_id, target.version)
     environment = await work.lookup.environment(record.environment_id, None)
     view = environment_view(environment)

@@ -4,7 +4,7 @@ It looks at the same things as the planner of a launch (`launch_tree.py`), but r
 be looked into says why, and the launch itself decides.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from launchbay.manifest.v1 import inner_name
 from launchbay.model.instance import LinkKind
 from launchbay.store import applications, instances
 from launchbay.store.applications import Application
-from launchbay.store.instances import InstanceRecord
+from launchbay.store.instances import InstanceRecord, LinkedRow
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.launch_request import SubmoduleRequest
@@ -40,19 +40,28 @@ async def submodules_of(work: Work, instance: InstanceRecord) -> dict[str, Any]:
     revisions = {shared_id: revision_id for revision_id, shared_id in shared.items()}
     manifest = await work.manifest(instance.application_id, instance.version)
     parameters = msgspec.json.decode(instance.parameters)
-    return await _inside(work, instance.id, manifest, parameters, revisions)
+
+    async def linked(instance_id: str) -> list[LinkedRow]:
+        return await instances.list_linked(work.connection, instance_id=instance_id)
+
+    return await submodules_inside(work, instance.id, manifest, parameters, revisions, linked)
 
 
-async def _inside(
+async def submodules_inside(
     work: Work,
     instance_id: str,
     manifest: CompiledManifest,
     parameters: Mapping[str, Any],
     revisions: Mapping[str, str],
+    linked: Callable[[str], Awaitable[list[LinkedRow]]],
 ) -> dict[str, Any]:
+    """Return the `submodules` of a request for those of an instance, whose `parameters` are given.
+
+    `revisions` are those that stand for shared instances, and `linked` says what was behind the components.
+    """
     configured = configure(manifest, parameters)
     found: dict[str, Any] = {}
-    for row in await instances.list_linked(work.connection, instance_id=instance_id):
+    for row in await linked(instance_id):
         if row.kind == LinkKind.SHARED and row.target_id in revisions:
             found[row.component] = {"revisionId": revisions[row.target_id]}
         if row.kind != LinkKind.OWN or row.application_id is None or row.version is None:
@@ -66,7 +75,7 @@ async def _inside(
             "revisionId": row.revision_id,
             "manifestVersion": row.version,
             "parameters": {name: value for name, value in own.items() if from_outside.get(name, _ABSENT) != value},
-            "submodules": await _inside(work, row.target_id, inner, own, revisions),
+            "submodules": await submodules_inside(work, row.target_id, inner, own, revisions, linked),
         }
         found[row.component] = {name: value for name, value in parts.items() if value}
     return found

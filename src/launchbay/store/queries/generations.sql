@@ -1,0 +1,43 @@
+-- name: list_by_instance
+-- Generations of an instance, the newest first, those before the number `before`.
+SELECT number, version, revision_id, parameters, submodules, environment_view, job_id, owner_id, cause_kind, cause_id, created_at
+FROM generations
+WHERE instance_id = %(instance_id)s AND (%(before)s::integer IS NULL OR number < %(before)s)
+ORDER BY number DESC LIMIT %(count)s;
+
+-- name: get
+SELECT number, version, revision_id, parameters, submodules, environment_view, job_id, owner_id, cause_kind, cause_id, created_at
+FROM generations WHERE instance_id = %(instance_id)s AND number = %(number)s;
+
+-- name: is_newest_present
+-- Whether the instance has the configuration of its newest generation.
+SELECT (generations.version, generations.revision_id, generations.parameters, generations.submodules) IS NOT DISTINCT FROM
+       (instances.version, instances.revision_id, instances.parameters, launchbay_submodules(instances.id))
+FROM instances JOIN generations ON generations.instance_id = instances.id
+WHERE instances.id = %(instance_id)s ORDER BY number DESC LIMIT 1;
+
+-- name: get_failure_policy
+SELECT on_failure FROM applications WHERE id = %(application_id)s;
+
+-- name: set_failure_policy
+UPDATE applications SET on_failure = %(on_failure)s WHERE id = %(application_id)s;
+
+-- name: list_due
+-- Jobs that failed and whose instances are to go back.
+SELECT job_id FROM rollbacks_due WHERE not_before <= now() ORDER BY not_before, job_id LIMIT %(count)s;
+
+-- name: take_due
+-- Locked for one transaction. No row: another process has it.
+SELECT rollbacks_due.job_id, rollbacks_due.instance_id, users.id AS owner_id, users.email, users.name
+FROM rollbacks_due JOIN users ON users.id = rollbacks_due.owner_id
+WHERE rollbacks_due.job_id = %(job_id)s FOR UPDATE OF rollbacks_due SKIP LOCKED;
+
+-- name: delete_due
+DELETE FROM rollbacks_due WHERE job_id = %(job_id)s;
+
+-- name: postpone_due
+UPDATE rollbacks_due SET not_before = now() + %(pause_s)s * interval '1 second' WHERE job_id = %(job_id)s;
+
+-- name: note_refusal
+INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
+SELECT instance_id, id, NULL, 'error', %(text)s, now() FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;

@@ -1,0 +1,157 @@
+"""Generations of instances, the way back to one, and the policy that takes it by itself."""
+
+import asyncio
+from typing import Any
+
+from tests.support.applications import SIZED_CHILD, child_of, parent
+from tests.support.service import Api, accepted, fresh_name, refused
+
+# The size is a delay in seconds, so a reconfiguration to one below 0 fails.
+PICKY = """
+application:
+  configuration: {input.size: 1}
+  interfaces:
+    input: {size: bind(worker#input.size)}
+    result: {shown: bind(worker#result.shown)}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces:
+        input: {size: configuration(int)}
+        result: {shown: publish-signal(string)}
+      configuration:
+        configuration.triggers: {input.size: resize}
+        configuration.propagateStatus: [resize]
+        configuration.workflows:
+          launch: {steps: [], return: {shown: {value: "VERSION at {$.size}"}}}
+          resize:
+            steps: [{check: {action: wait, parameters: {delay: "{$.size}"}}}]
+            return: {shown: {value: "VERSION at {$.size}"}}
+          destroy: {steps: []}
+"""
+
+
+def picky(version: str = "first") -> str:
+    return PICKY.replace("VERSION", version)
+
+
+BAD = -1
+
+
+async def kept(api: Api, instance: str) -> list[Any]:
+    listed: list[Any] = accepted(await api.get(f"instances/{instance}/generations"))
+    return listed
+
+
+async def configured(api: Api, instance: str, **body: Any) -> Any:
+    accepted(await api.put(f"instances/{instance}/configuration", body))
+    return await api.settled(instance)
+
+
+async def test_each_configuration_that_takes_effect_is_a_generation(api: Api) -> None:
+    instance = await api.running(picky())
+    await configured(api, instance, parameters={"input.size": 0})
+    failed = await configured(api, instance, parameters={"input.size": BAD})
+    assert failed["status"] == "Failed"
+    listed = await kept(api, instance)
+    assert [each["number"] for each in listed] == [2, 1]
+    history = {job["id"]: job for job in (await api.document(instance))["workflowHistory"]}
+    assert [history[each["jobId"]]["name"] for each in listed] == ["reconfigure", "launch"]
+    shown = accepted(await api.get(f"instances/{instance}/generations/2"))
+    assert (shown["parameters"], shown["version"], shown["cause"]) == ({"input.size": 0}, 2, None)
+    assert shown["environment"]["policies"] == {}
+    page = await api.get(f"instances/{instance}/generations", limit=1)
+    following = await api.get(page.links["next"]["url"].removeprefix("/api/1/"))
+    assert [each["number"] for each in accepted(following)] == [1]
+    refused(await api.get(f"instances/{instance}/generations/7"), 404)
+    refused(await api.get(f"instances/{instance}/generations/last"), 400)
+
+
+async def test_the_same_configuration_again_is_no_other_generation(api: Api) -> None:
+    instance = await api.running(picky(), parameters={"input.size": 2})
+    await configured(api, instance, parameters={"input.size": 2})
+    assert [each["number"] for each in await kept(api, instance)] == [1]
+
+
+async def test_a_rollback_leads_back_to_the_last_good_configuration(api: Api) -> None:
+    instance = await api.running(picky())
+    await configured(api, instance, parameters={"input.size": 0})
+    await configured(api, instance, parameters={"input.size": BAD})
+    told = accepted(await api.post(f"instances/{instance}/rollback", {"preview": True}))
+    assert (told["generation"], told["jobId"]) == (2, None)
+    assert [each["change"] for each in told["preview"]["components"]] == ["changes"]
+    assert (await api.document(instance))["status"] == "Failed"
+    begun = accepted(await api.post(f"instances/{instance}/rollback", {}))
+    after = await api.settled(instance)
+    assert (after["status"], after["parameters"], begun["generation"]) == ("Running", {"input.size": 0}, 2)
+    assert after["workflowHistory"][0]["id"] == begun["jobId"]
+    # It is at its newest generation, so the next way back is one further.
+    accepted(await api.post(f"instances/{instance}/rollback", {}))
+    assert (await api.settled(instance))["parameters"] == {"input.size": 1}
+    newest = (await kept(api, instance))[0]
+    assert (newest["number"], newest["cause"]) == (3, {"kind": "rollback", "id": "1"})
+
+
+async def test_a_rollback_brings_the_version_back_too(api: Api) -> None:
+    application = await api.application(picky())
+    instance = await api.launch(application, parameters={"input.size": 0})
+    await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", picky("second")))
+    await configured(api, instance, manifestVersion=3, parameters={"input.size": 1})
+    document = await api.document(instance)
+    assert (document["version"], document["returnValues"]["result.shown"]) == (3, "second at 1")
+    accepted(await api.post(f"instances/{instance}/rollback", {"generation": 1}))
+    document = await api.settled(instance)
+    assert (document["version"], document["returnValues"]["result.shown"]) == (2, "first at 0")
+
+
+async def test_a_rollback_brings_submodules_back_as_they_were(api: Api) -> None:
+    name = fresh_name("child")
+    application = await api.application(SIZED_CHILD, name)
+    instance = await api.launch(await api.application(parent(name)), parameters={"input.size": 2})
+    child = child_of(await api.settled(instance))
+    accepted(await api.put_yaml(f"applications/{application}/manifest", SIZED_CHILD.replace("grown to", "grew to")))
+    await configured(api, instance, parameters={"input.size": 4}, submodules={"child": {"manifestVersion": 3}})
+    changed = await api.document(child)
+    assert (changed["version"], changed["parameters"]) == (3, {"input.size": 4})
+    accepted(await api.post(f"instances/{instance}/rollback", {"generation": 1}))
+    document = await api.settled(instance)
+    assert (document["status"], child_of(document)) == ("Running", child), document["errorMessage"]
+    back = await api.document(child)
+    assert (back["version"], back["parameters"]) == (2, {"input.size": 2})
+    [inside] = accepted(await api.get(f"instances/{instance}/generations/1"))["submodules"]
+    assert (inside["component"], inside["instanceId"], inside["link"]) == ("child", child, "own")
+
+
+async def test_with_the_policy_a_failed_reconfiguration_rolls_back_by_itself(api: Api) -> None:
+    application = await api.application(picky())
+    policy = f"applications/{application}/failurePolicy"
+    assert accepted(await api.get(policy)) == {"onFailure": "keep"}
+    accepted(await api.put(policy, {"onFailure": "rollback"}))
+    instance = await api.launch(application, parameters={"input.size": 0})
+    await api.settled(instance)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD}}))
+    async with asyncio.timeout(20):
+        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 3:
+            await asyncio.sleep(0.05)
+    assert [(job["name"], job["status"]) for job in jobs] == [
+        ("reconfigure", "Succeeded"), ("reconfigure", "Failed"), ("launch", "Succeeded")
+    ]  # fmt: skip
+    document = await api.document(instance)
+    assert (document["status"], document["parameters"]) == ("Running", {"input.size": 0})
+    assert [each["number"] for each in await kept(api, instance)] == [1]
+
+
+async def test_there_is_no_way_back_from_the_first_configuration_and_none_while_a_job_runs(api: Api) -> None:
+    instance = await api.running(picky())
+    refused(await api.post(f"instances/{instance}/rollback", {}), 400, "NoGeneration")
+    refused(await api.post(f"instances/{instance}/rollback", {"generation": 9}), 404)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 5}}))
+    refused(await api.post(f"instances/{instance}/rollback", {"generation": 1}), 409, "InstanceBusy")
+
+
+async def test_only_who_may_edit_the_instance_rolls_it_back(api: Api) -> None:
+    instance = await api.running(picky())
+    reader = await api.member("Read: [/applications/*, /environments/*]")
+    assert len(accepted(await reader.get(f"instances/{instance}/generations"))) == 1
+    refused(await reader.post(f"instances/{instance}/rollback", {"generation": 1}), 403)
