@@ -809,8 +809,8 @@ class Operations:
         preview: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.RollbackDocument]:
-        """Roll an instance back to an earlier configuration. The change takes effect after the response. Permission:
-        EditInstance; CreateInstance on applications of submodules to launch again.
+        """Roll an instance back to an earlier configuration. Permission: EditInstance; CreateInstance on
+        applications of submodules to launch again.
 
         `generation`: Default: the newest one that took effect and isn't the present configuration.
         `preview`: Only show what would happen.

@@ -552,14 +552,16 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CauseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The larger change that brought it: `change-set`, `rollout` or `rollback`, and its ID or generation."""
+    """The larger change that brought it: `change-set`, `rollout` or `rollback`. `id` is its ID, or the number of the
+    generation.
+    """
 
     kind: str
     id: str
 
 
 class GenerationItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A generation in the list. `id` is the number, written as an ID, for the next page."""
+    """A generation in the list. `id` is the number, written as an ID."""
 
     id: str
     number: int

@@ -187,14 +187,17 @@ JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "ref
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """The larger change that a job is part of; `id` is the number of the generation for a rollback."""
+    """The larger change that a job is part of; a rollback's `id` is its generation."""
 
     kind: Literal["change-set", "rollout", "rollback"]
     id: str
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What began a job, if not a person; a person with a `cause` if it is part of a larger change."""
+    """What began a job, if not a person.
+
+    A person who began it as a part of a larger change has a `cause`.
+    """
 
     kind: OriginKind
     id: str = ""

@@ -1,4 +1,4 @@
-"""Generations: the configurations of an instance that took effect, and the way back to one of them.
+"""Generations: configurations of an instance that took effect, and the way back to one.
 
 The database keeps a generation in the statement that ends a job (migration 0051). So none is missing after a crash.
 """
@@ -35,7 +35,7 @@ FailurePolicy = Literal["keep", "rollback"]
 
 
 class KeptSubmodule(msgspec.Struct, frozen=True):
-    """The instance behind a component, as a generation keeps it; `outer` is the instance with the component."""
+    """The instance behind a component; `outer` is the instance with the component."""
 
     outer: str
     component: str
@@ -72,7 +72,7 @@ async def read_generation(ctx: Context, instance_id: str, number: int) -> Genera
 
 
 async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, Preview]:
-    """Return the generation that a rollback leads to, by default the last good one, and what it would do."""
+    """Return the generation that a rollback leads to, and what it would do."""
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         generation = await _target(work, record, number)
@@ -94,9 +94,9 @@ async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -
 
 
 async def rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, StartedJob]:
-    """Accept the way back to a generation, by default the last good one, and return it with its job.
+    """Accept the way back to a generation, and return it with its job.
 
-    Raises BadRequest, NotFound for an unknown generation, and Conflict while a job is under way.
+    The default is the last good one. Raises BadRequest, NotFound for an unknown generation, and Conflict while a job is under way.
     """
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
@@ -117,7 +117,10 @@ async def _get(work: Work, record: InstanceRecord, number: int) -> Generation:
 
 
 async def _target(work: Work, record: InstanceRecord, number: int | None) -> Generation:
-    """Return the generation to go back to: the newest one, or the one before if the instance is at the newest."""
+    """Return the generation to go back to.
+
+    The default is the newest one, or the one before if the instance is at the newest.
+    """
     if number is not None:
         return await _get(work, record, number)
     kept = await store.list_by_instance(work.connection, instance_id=record.id, before=None, count=2)
@@ -158,7 +161,7 @@ async def _body(work: Work, record: InstanceRecord, generation: Generation) -> d
 
 
 def _own_again(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a submodule; one without a revision is to be an own child of none, whatever it is now."""
+    """Return the request of a submodule; without a revision it becomes an own child."""
     inside = {name: _own_again(each) for name, each in request.get("submodules", {}).items()}
     return {"revisionId": None, **request, **({"submodules": inside} if inside else {})}
 
@@ -181,7 +184,7 @@ async def set_failure_policy(ctx: Context, application_id: str, policy: FailureP
 
 
 class RollbackRunner:
-    """Rolls back instances whose reconfiguration failed, where the policy asks for it; `advance` is one round.
+    """Rolls back instances whose reconfiguration failed; `advance` is one round.
 
     The transaction that accepts the rollback also deletes what made it due: a crash loses none and repeats none.
     """

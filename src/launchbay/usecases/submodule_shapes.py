@@ -55,9 +55,9 @@ async def submodules_inside(
     revisions: Mapping[str, str],
     linked: Callable[[str], Awaitable[list[LinkedRow]]],
 ) -> dict[str, Any]:
-    """Return the `submodules` of a request for those of an instance, whose `parameters` are given.
+    """Return the `submodules` of a request that makes those of an instance again.
 
-    `revisions` are those that stand for shared instances, and `linked` says what was behind the components.
+    `parameters` are those of the instance. `revisions` are those that stand for shared instances, and `linked` says what was behind the components.
     """
     configured = configure(manifest, parameters)
     found: dict[str, Any] = {}

@@ -20,14 +20,17 @@ routes = Routes(extension=True)
 
 
 class CauseDocument(msgspec.Struct):
-    """The larger change that brought it: `change-set`, `rollout` or `rollback`, and its ID or generation."""
+    """The larger change that brought it: `change-set`, `rollout` or `rollback`.
+
+    `id` is its ID, or the number of the generation.
+    """
 
     kind: str
     id: str
 
 
 class GenerationItem(msgspec.Struct, kw_only=True):
-    """A generation in the list. `id` is the number, written as an ID, for the next page."""
+    """A generation in the list. `id` is the number, written as an ID."""
 
     id: str
     number: int
@@ -142,7 +145,10 @@ async def read_generation(request: Request[None, None]) -> GenerationDocument:
     idempotency_key=True,
 )
 async def rollback_instance(request: Request[RollbackBody, None]) -> Response:
-    """Roll an instance back to an earlier configuration. The change takes effect after the response."""
+    """Roll an instance back to an earlier configuration.
+
+    The change takes effect after the response.
+    """
     body, instance_id = request.body, request.path["id"]
     if body.preview:
         generation, preview = await generations.preview_rollback(request.ctx, instance_id, body.generation)
@@ -176,7 +182,7 @@ async def set_failure_policy(request: Request[FailurePolicyBody, None]) -> None:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise BadRequest(f"{text[:40]!r} is no number of a generation.", code="InvalidField")
+        raise BadRequest(f"{text[:40]!r} isn't the number of a generation.", code="InvalidField")
     return int(text)
 
 
