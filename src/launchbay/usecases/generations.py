@@ -96,7 +96,8 @@ async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -
 async def rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, StartedJob]:
     """Accept the way back to a generation, and return it with its job.
 
-    The default is the last good one. Raises BadRequest, NotFound for an unknown generation, and Conflict while a job is under way.
+    The default is the last good one. Raises BadRequest, NotFound for an unknown generation, and Conflict while a job is
+    under way.
     """
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)

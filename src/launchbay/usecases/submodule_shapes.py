@@ -57,7 +57,8 @@ async def submodules_inside(
 ) -> dict[str, Any]:
     """Return the `submodules` of a request that makes those of an instance again.
 
-    `parameters` are those of the instance. `revisions` are those that stand for shared instances, and `linked` says what was behind the components.
+    `parameters` are those of the instance. `revisions` are those that stand for shared instances, and `linked` says
+    what was behind the components.
     """
     configured = configure(manifest, parameters)
     found: dict[str, Any] = {}
