@@ -95,6 +95,8 @@ JOB_FILTERS: Mapping[str, Mapping[str, str]] = {
     "failed jobs of an application": {"application": "b".rjust(24, "a"), "status": "Failed"},
     "jobs of an environment": {"environment": "2".rjust(24, "b")},
     "jobs of a rare workflow": {"workflow": "restore"},
+    "jobs of an instance": {"instance": "7".rjust(24, "c")},
+    "long jobs": {"longerThan": "3600000"},
     "failed jobs, counted": {"status": "Failed", "count": "true"},
     "jobs, counted": {"count": "true"},
 }

@@ -79,6 +79,18 @@ GALLERY = (
         "Its steps with attempts, durations, and outputs. You can resume a failed job from its failed step.",
     ),
     Shown(
+        "runs",
+        "/console/organizations/{id}/runs",
+        "Runs",
+        "What ran and runs on all instances, filtered by status, workflow, person, time and duration.",
+    ),
+    Shown(
+        "instance-runs",
+        "/console/instances/{id}/runs",
+        "Runs of an instance",
+        "The same list, of one instance.",
+    ),
+    Shown(
         "configuration",
         "/console/instances/{id}/configuration",
         "Reconfigure",

@@ -5,18 +5,20 @@ import { Idiomorph } from "idiomorph/dist/idiomorph.esm.js";
 import "./connection.js";
 import "./keys.js";
 import "./palette.js";
+import "./ticks.js";
 
 const htmx = window.htmx;
 
-// Morphing keeps the focus and open details when the live part of a page is updated.
+// Morphing keeps the focus and what somebody opened when the live part of a page is updated.
+const callbacks = { beforeAttributeUpdated: (name, node) => !(name === "open" && /^(DETAILS|DIALOG)$/.test(node.nodeName)) };
 htmx.defineExtension("morph", {
   isInlineSwap: (style) => style === "morph" || style === "morph:innerHTML",
   handleSwap: (style, target, fragment) => {
     if (style === "morph" || style === "morph:outerHTML") {
-      return Idiomorph.morph(target, fragment.children, { morphStyle: "outerHTML" });
+      return Idiomorph.morph(target, fragment.children, { morphStyle: "outerHTML", callbacks });
     }
     if (style === "morph:innerHTML") {
-      return Idiomorph.morph(target, fragment.children, { morphStyle: "innerHTML" });
+      return Idiomorph.morph(target, fragment.children, { morphStyle: "innerHTML", callbacks });
     }
     return false;
   },
@@ -44,6 +46,19 @@ document.addEventListener("click", (event) => {
     document.getElementById(opener.dataset.open)?.showModal();
   }
   if (event.target.closest("[data-close]") || event.target.nodeName === "DIALOG") event.target.closest("dialog")?.close();
+});
+
+// A row that was changed shows it for a while.
+const before = new WeakMap();
+document.addEventListener("htmx:sseBeforeMessage", (event) => {
+  const row = event.target.closest?.("tr");
+  if (row) before.set(row, row.textContent);
+});
+document.addEventListener("htmx:sseMessage", (event) => {
+  const row = event.target.closest?.("tr");
+  if (!row || before.get(row) === row.textContent) return;
+  row.dataset.changed = "";
+  setTimeout(() => delete row.dataset.changed, 2000);
 });
 
 // A log that is scrolled to its end stays there.

@@ -293,7 +293,13 @@ async def test_jobs_of_all_instances_are_listed_newest_first_by_filters(own: Api
         "startedAt": history["startedAt"],
         "finishedAt": history["finishedAt"],
         "errorMessage": None,
+        "currentStep": None,
     }
+    assert await jobs(own, instance=first) == [each for each in whole if each["instanceId"] == first]
+    assert await jobs(own, application=application, q="FIRST") == await jobs(own, instance=first)
+    assert await jobs(own, application=application, q="first", instance=second) == []
+    assert await jobs(own, application=application, longerThan=3_600_000) == []
+    assert await jobs(own, application=application, longerThan=0) == whole
     assert [each["instanceId"] for each in await jobs(own, application=application, environment=environment)] == [
         second
     ]
@@ -319,6 +325,9 @@ async def test_a_job_is_listed_while_it_runs_and_with_its_error(own: Api) -> Non
     accepted(await own.post(f"instances/{instance}/pause", {"seconds": "600"}))
     [job] = await jobs(own, application=application, status="Executing")
     assert (job["finishedAt"], (await summary(own))["running"]) == (None, 1)
+    async with asyncio.timeout(20):
+        while not (await jobs(own, instance=instance))[0]["currentStep"]:
+            await asyncio.sleep(0.02)
     accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
     await own.settled(instance)
     [job] = await jobs(own, application=application, status="Failed")

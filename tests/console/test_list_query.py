@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.list_query import InstanceQuery, read_instance_query, term
+from launchbay.console.list_query import InstanceQuery, read_instance_query, read_run_query, term
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 APPLICATIONS = {"1": "Harbour shop", "2": "Payments", "3": "payments"}
@@ -60,3 +60,19 @@ def test_any_text_is_read_and_written_again(text: str) -> None:
 @pytest.mark.parametrize(("each", "name"), list(APPLICATIONS.items()))
 def test_a_name_becomes_a_term_that_finds_it(each: str, name: str) -> None:
     assert each in (read(term("app", name)).wanted.application_ids or ())
+
+
+def test_a_query_of_runs_narrows_by_people_times_and_durations() -> None:
+    people = {"5": "Ana Ferreira", "6": "ci-bot"}
+    text = 'status:failed by:"ana ferreira" duration:>5min started:<24h workflow:deploy quay'
+    query = read_run_query(text, APPLICATIONS, ENVIRONMENTS, people, "7", NOW)
+    assert query.wanted.statuses == ["Failed"]
+    assert query.wanted.owner_id == "5"
+    assert query.wanted.longer_than == timedelta(minutes=5)
+    assert query.wanted.since == NOW - timedelta(hours=24)
+    assert query.wanted.workflows == ["deploy"]
+    assert query.wanted.search == "quay"
+    assert query.of_instance("9").instance_ids == ["9"]
+    assert read_run_query("by:me", {}, {}, people, "7", NOW).wanted.owner_id == "7"
+    for odd in ("by:nobody", "duration:5", "label:a=b", "expires:<1h"):
+        assert read_run_query(odd, {}, {}, people, "7", NOW).terms[0].problem

@@ -172,6 +172,8 @@ def showcase(site: Site) -> dict[str, str]:
         "instances": f"{at}/instances",
         "instance": f"{here}/instances/{ids['busy']}",
         "job": f"{here}/instances/{ids['stumbled']}/jobs/{ids['job']}",
+        "runs": f"{at}/runs",
+        "instance-runs": f"{here}/instances/{ids['busy']}/runs",
         "configuration": f"{here}/instances/{ids['quiet']}/configuration",
         "end": f"{here}/instances/{ids['quiet']}/end",
         "approvals": f"{at}/approvals",

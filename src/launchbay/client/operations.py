@@ -1039,6 +1039,9 @@ class Operations:
         owner: str | None = None,
         since: int | None = None,
         until: int | None = None,
+        instance: str | None = None,
+        longer_than: int | None = None,
+        q: str | None = None,
         sort: str | None = None,
     ) -> Call[list[types.FleetJob]]:
         """List the jobs of an organization. Permission: Read on the instance of each job.
@@ -1053,6 +1056,9 @@ class Operations:
         `owner`: Only jobs of the user with this ID.
         `since`: Only jobs accepted at this time or later, in milliseconds since the Unix epoch.
         `until`: Only jobs accepted before this time, in milliseconds since the Unix epoch.
+        `instance`: Only jobs of instances with these IDs.
+        `longer_than`: Only jobs that took this many milliseconds or more from their acceptance.
+        `q`: Only jobs of instances with each of these words in the name, a label's value or at the start of the ID.
         `sort`: The order: created, or -created for the newest first.
         """
 

@@ -804,7 +804,9 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job of the organization's list. Times are in milliseconds since the Unix epoch."""
+    """A job of the organization's list. Times are in milliseconds since the Unix epoch. `currentStep` is the path of
+    the step that began last, of a job under way.
+    """
 
     id: str
     number: int | None
@@ -822,6 +824,7 @@ class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     started_at: int | None
     finished_at: int | None
     error_message: str | None
+    current_step: str | None
 
 
 class SummaryPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

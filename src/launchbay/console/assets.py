@@ -8,6 +8,8 @@ from importlib import resources
 from markupsafe import Markup
 from starlette.responses import Response
 
+from launchbay.model.job import CANCELLED, JobStatus
+
 PATH = "/console/static"
 NAMES = (
     "icon.svg",
@@ -90,6 +92,18 @@ def shown_status(status: str) -> tuple[Glyph, str]:
     A status that is not known here keeps its name.
     """
     return _SHOWN.get(status.lower(), (Glyph.QUEUED, status))
+
+
+def run_status(status: str, *, has_started: bool, error: str | None, is_asking: bool = False) -> str:
+    """Return the status of a run, for `shown_status`.
+
+    It is that of the job, unless people call it something else.
+    """
+    if is_asking:
+        return "waiting"
+    if status == JobStatus.EXECUTING and not has_started:
+        return "requested"
+    return "cancelled" if status == JobStatus.FAILED and (error or "").startswith(CANCELLED) else status
 
 
 def color_class(kind: str) -> str:

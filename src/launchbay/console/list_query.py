@@ -1,18 +1,20 @@
-"""The query of the list of instances: terms such as `status:failed`, and words of names."""
+"""The queries of lists: terms such as `status:failed`, and words of names."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from launchbay.errors import BadRequest
 from launchbay.model.labels import read_selector
-from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.fleet import InstanceFilter, JobFilter
 
 _TERM = re.compile(r'(?:([a-z-]+):)?("[^"]*"|\S+)')
 _NAMED = 6  # in a message
 _HOURS = re.compile(r"<(\d{1,4})([hd])")
+_LONGER = re.compile(r">(\d{1,6})(s|m|min|h)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 # The words of people for statuses of the API.
 INSTANCE_STATUSES = {
     "running": "Running",
@@ -33,12 +35,11 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceQuery:
-    """A query that was read: its terms, the rest of it, and the filter that both make."""
+class Query:
+    """A query that was read: its terms, and the rest of it."""
 
     terms: Sequence[Term]
     words: str
-    wanted: InstanceFilter
 
     @property
     def text(self) -> str:
@@ -58,6 +59,29 @@ class InstanceQuery:
             return self.without(text)
         return " ".join(filter(None, (*(term.text for term in self.terms), text, self.words)))
 
+    @property
+    def search(self) -> str | None:
+        """The words, without quotation marks."""
+        return self.words.replace('"', "").strip() or None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceQuery(Query):
+    """A query of instances, and the filter that it makes."""
+
+    wanted: InstanceFilter
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery(Query):
+    """A query of runs, and the filter that it makes."""
+
+    wanted: JobFilter
+
+    def of_instance(self, instance_id: str | None) -> JobFilter:
+        """Return the filter for the runs of an instance; None is any."""
+        return self.wanted if instance_id is None else replace(self.wanted, instance_ids=[instance_id])
+
 
 def term(field: str, value: str) -> str:
     """Return a term as people write it; quotation marks can't be part of a value."""
@@ -72,8 +96,6 @@ def read_instance_query(
 
     Terms of one field are alternatives, except labels.
     """
-    terms: list[Term] = []
-    words: list[str] = []
     given: dict[str, list[str]] = {}
     known: dict[str, Mapping[str, Sequence[str]]] = {
         "status": {key: [value] for key, value in INSTANCE_STATUSES.items()},
@@ -81,21 +103,12 @@ def read_instance_query(
         "app": _ids(applications),
         "env": _ids(environments),
     }
-    for match in _TERM.finditer(text):
-        field, value = match[1], match[2].strip('"')
-        if field is None:
-            words.append(match[0])
-            continue
-        try:
-            given.setdefault(field, []).extend(_values(field, value, known))
-            terms.append(Term(match[0]))
-        except BadRequest as error:
-            terms.append(Term(match[0], str(error)))
+    query = _read(text, {"workflow", "label", "expires"}, known, given)
     expiry = given.get("expires")
     expires_before = now + timedelta(hours=min(map(int, expiry))) if expiry else None
     return InstanceQuery(
-        terms,
-        " ".join(words),
+        query.terms,
+        query.words,
         InstanceFilter(
             statuses=given.get("status") or None,
             job_statuses=given.get("last-run") or None,
@@ -103,30 +116,95 @@ def read_instance_query(
             application_ids=given.get("app") or None,
             environment_ids=given.get("env") or None,
             expires_before=expires_before,
-            search=" ".join(word.strip('"') for word in words) or None,
+            search=query.search,
             labels=",".join(given["label"]) if given.get("label") else None,
         ),
     )
 
 
-def _values(field: str, value: str, known: Mapping[str, Mapping[str, Sequence[str]]]) -> Sequence[str]:
+def read_run_query(
+    text: str,
+    applications: Mapping[str, str],
+    environments: Mapping[str, str],
+    people: Mapping[str, str],
+    user_id: str,
+    now: datetime,
+) -> RunQuery:
+    """Read a query, with names by ID.
+
+    `by:me` is the user with this ID. Of several people, the last one counts.
+    """
+    given: dict[str, list[str]] = {}
+    known: dict[str, Mapping[str, Sequence[str]]] = {
+        "status": {key: [value] for key, value in RUN_STATUSES.items()},
+        "app": _ids(applications),
+        "env": _ids(environments),
+        "by": {**_ids(people), "me": [user_id]},
+    }
+    query = _read(text, {"workflow", "duration", "started"}, known, given)
+    started, longer = given.get("started"), given.get("duration")
+    return RunQuery(
+        query.terms,
+        query.words,
+        JobFilter(
+            statuses=given.get("status") or None,
+            workflows=given.get("workflow") or None,
+            application_ids=given.get("app") or None,
+            environment_ids=given.get("env") or None,
+            owner_id=given["by"][-1] if given.get("by") else None,
+            since=now - timedelta(hours=min(map(int, started))) if started else None,
+            longer_than=timedelta(seconds=max(map(int, longer))) if longer else None,
+            search=query.search,
+        ),
+    )
+
+
+def _read(
+    text: str, fields: Set[str], known: Mapping[str, Mapping[str, Sequence[str]]], given: dict[str, list[str]]
+) -> Query:
+    """Split a query into terms and words.
+
+    Adds what the terms select to `given`, by field.
+    """
+    terms: list[Term] = []
+    words: list[str] = []
+    for match in _TERM.finditer(text):
+        field, value = match[1], match[2].strip('"')
+        if field is None:
+            words.append(match[0])
+            continue
+        try:
+            given.setdefault(field, []).extend(_values(field, value, known, fields))
+            terms.append(Term(match[0]))
+        except BadRequest as error:
+            terms.append(Term(match[0], str(error)))
+    return Query(terms, " ".join(words))
+
+
+def _values(
+    field: str, value: str, known: Mapping[str, Mapping[str, Sequence[str]]], fields: Set[str]
+) -> Sequence[str]:
     """Return what a term selects. Raises BadRequest for one that is not understood."""
+    if field not in known and field not in fields:
+        raise BadRequest(f"There is no field {field}. Use one of these: {', '.join(sorted({*known, *fields}))}.")
     if field in known:
         if value.lower() not in known[field]:
             few = ", ".join(list(known[field])[:_NAMED])
             raise BadRequest(f"Use one of these: {few}." if few else "You can see no object of this name.")
         return known[field][value.lower()]
-    if field == "workflow":
-        return [value]
-    if field == "label":
-        read_selector(value)
-        return [value]
-    if field == "expires":
+    if field == "duration":
+        longer = _LONGER.fullmatch(value)
+        if longer is None:
+            raise BadRequest("Use a duration such as >30s, >5min or >1h.")
+        return [str(int(longer[1]) * _SECONDS[longer[2]])]
+    if field in {"expires", "started"}:
         hours = _HOURS.fullmatch(value)
         if hours is None:
             raise BadRequest("Use a time such as <24h or <7d.")
         return [str(int(hours[1]) * (24 if hours[2] == "d" else 1))]
-    raise BadRequest(f"There is no field {field}.")
+    if field == "label":
+        read_selector(value)
+    return [value]
 
 
 def _ids(names: Mapping[str, str]) -> dict[str, list[str]]:

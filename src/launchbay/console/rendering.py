@@ -12,7 +12,17 @@ from markupsafe import Markup
 
 from launchbay.auth.second_factors import qr_code as svg_qr_code
 from launchbay.clock import from_ms
-from launchbay.console.assets import address, color_class, glyph, icon, shown_status, status_line, status_pill
+from launchbay.console.assets import (
+    address,
+    color_class,
+    glyph,
+    icon,
+    run_status,
+    shown_status,
+    status_line,
+    status_pill,
+)
+from launchbay.model.job import owner_of, step_name
 from launchbay.model.redaction import Redactor
 
 _LINK_CHARS = 2_048
@@ -20,6 +30,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 # As `engine` words the failure of a step.
 _FAILURE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
 _redactor = Redactor()
+_PLACE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: ")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -64,6 +75,36 @@ def format_remaining(value: datetime | int | None, now: datetime) -> str:
     at = from_ms(value) if isinstance(value, int) else value
     milliseconds = int((at - now).total_seconds() * 1000)
     return f"in {format_duration(milliseconds)}" if milliseconds >= 0 else f"{format_duration(milliseconds)} ago"
+
+
+def age_ms(value: int, now: datetime) -> int:
+    """Return how long ago a time was; both in milliseconds."""
+    return max(0, int(now.timestamp() * 1000) - value)
+
+
+def short_time(value: int | None, now: datetime) -> Markup:
+    """Return the hour of a time, with its day unless that is today.
+
+    The value is in milliseconds since the Unix epoch.
+    """
+    if value is None:
+        return Markup("–")
+    at = from_ms(value).astimezone(UTC)
+    words = at.strftime("%H:%M:%S") if at.date() == now.astimezone(UTC).date() else at.strftime("%-d %b %H:%M")
+    return Markup('<time datetime="{0}" title="{1} UTC">{2}</time>').format(
+        at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S"), words
+    )
+
+
+def step_words(path: str) -> str:
+    """Return component and name of the step at a path: `web · smoke-test`."""
+    return f"{owner_of(path)} · {step_name(path)}"
+
+
+def short_error(text: str) -> str:
+    """Return an error with its place in few words: `web · smoke-test: got 503`."""
+    found = _PLACE.match(text)
+    return text if found is None else f"{found[1]} · {found[2]}: {text[found.end() :]}"
 
 
 def compact(value: Any) -> str:
@@ -151,12 +192,23 @@ def _environment() -> jinja2.Environment:
         shown_status,
         status_line,
         status_pill,
+        age_ms,
+        short_error,
+        short_time,
+        step_words,
+        run_status,
         redact_value,
         qr_code,
         initials,
     )
     environment.filters.update({each.__name__: each for each in template_filters})
     return environment
+
+
+def live_event(name: str, text: str) -> str:
+    """Return a server-sent event, with one data line for each line of the text."""
+    lines = "".join(f"data: {line}\n" for line in text.splitlines())
+    return f"event: {name}\n" + (lines or "data:\n") + "\n"
 
 
 templates = _environment()

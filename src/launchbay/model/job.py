@@ -25,6 +25,9 @@ class JobStatus(StrEnum):
     FAILED = "Failed"
 
 
+CANCELLED = "Cancelled by "  # begins the error of a job that somebody cancelled
+
+
 class StepStatus(StrEnum):
     """Status of one step; a step that a crash interrupted stays Executing and starts again."""
 

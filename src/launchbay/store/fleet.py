@@ -48,7 +48,11 @@ list_instances = _sql.rows("list_instances", FleetRow, is_prepared=False)
 
 
 class FleetJobRow(NamedTuple):
-    """A job of a list, with `total`, `place` and secrets as in FleetRow."""
+    """A job of a list, with `total`, `place` and secrets as in FleetRow.
+
+    `origin_kind` is what began it, if not a person. `current_step` is the path of the step that began last, of a job
+    under way; `is_asking` is true while it waits for an approval.
+    """
 
     total: int | None
     place: str
@@ -63,13 +67,28 @@ class FleetJobRow(NamedTuple):
     environment_id: str
     environment: str
     owner_id: str
+    owner: str | None
     parent_job_id: str | None
+    origin_kind: str | None
+    origin_name: str | None
+    current_step: str | None
+    is_asking: bool | None
     created_at_ms: int
     started_at_ms: int | None
     finished_at_ms: int | None
     error: str | None
     parameters: str | None
     environment_view: str | None
+
+
+class TimeRow(NamedTuple):
+    """Jobs of one slot of time, counted backwards, or of all of them."""
+
+    slot: int | None
+    total: int
+    failed: int
+    running: int
+    median_s: float | None
 
 
 class GroupRow(NamedTuple):
@@ -94,6 +113,7 @@ class WorkRow(NamedTuple):
 
 
 list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
+count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow, is_prepared=False)
 list_old_jobs = _sql.value("list_old_jobs", int)
 summarize = _sql.rows("summarize", GroupRow, is_prepared=False)
 count_work = _sql.rows("count_work", WorkRow, is_prepared=False)

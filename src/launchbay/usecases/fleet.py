@@ -2,9 +2,9 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -14,11 +14,13 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id
 from launchbay.limits import COUNTED_JOBS, COUNTED_RUNNING_JOBS, SEARCH_WORDS
+from launchbay.model.job import JobStatus
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
+from launchbay.quotas import Quota
 from launchbay.store import fleet as store
 from launchbay.store.database import Database
-from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow, WorkRow
+from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow, TimeRow, WorkRow
 from launchbay.usecases.context import Context, Work
 
 JobSort = Literal["created", "-created"]
@@ -78,6 +80,7 @@ class InstanceFilter:
 
 _INDEXED_CHARS = 3  # the index has groups of as many
 _CANDIDATES = 2_000
+_TIMED_JOBS = 20_000
 
 
 class Cursor(NamedTuple):
@@ -204,8 +207,14 @@ async def _candidates(work: Work, organization_id: str, wanted: InstanceFilter) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs of an organization. Lists are alternatives; None is any."""
+    """Which jobs of an organization. Lists are alternatives; None is any.
 
+    Each word of `search` must be in the name of the job's instance or in the value of one of its labels, or begin its
+    ID. A job lasts from its acceptance until its end.
+    """
+
+    ids: Sequence[str] | None = None
+    instance_ids: Sequence[str] | None = None
     statuses: Sequence[str] | None = None
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
@@ -213,6 +222,8 @@ class JobFilter:
     owner_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    longer_than: timedelta | None = None
+    search: str | None = None
 
 
 class JobPage(NamedTuple):
@@ -240,6 +251,9 @@ async def list_jobs(
         found = await store.list_jobs(
             work.connection,
             organization_id=organization.id,
+            ids=_array(wanted.ids),
+            instance_ids=_array(await _instances_of(work, organization.id, wanted)),
+            longer_than_s=None if wanted.longer_than is None else wanted.longer_than.total_seconds(),
             statuses=_array(wanted.statuses),
             workflows=_array(wanted.workflows),
             application_ids=_array(wanted.application_ids),
@@ -262,6 +276,93 @@ async def list_jobs(
     last = rows[count - 1]
     assert last.id is not None, "rows without an ID were left out"
     return JobPage(rows[:count], Cursor(sort, last.place, last.id), total)
+
+
+async def _instances_of(work: Work, organization_id: str, wanted: JobFilter) -> Sequence[str] | None:
+    """Return the instances whose jobs are wanted, or None for all.
+
+    Where very many fit the words, they are the newest of them.
+    """
+    if not wanted.search:
+        return wanted.instance_ids
+    found = await page_of_instances(
+        work,
+        organization_id,
+        InstanceFilter(search=wanted.search, ids=wanted.instance_ids),
+        Permission.READ,
+        sort="-created",
+        after=None,
+        count=_CANDIDATES,
+    )
+    return [row.id for row in found.rows if row.id is not None]
+
+
+class JobNews(NamedTuple):
+    """What changed in a list of jobs.
+
+    `arrived` is the number of those that it doesn't show yet.
+    """
+
+    rows: list[FleetJobRow]
+    arrived: int
+
+
+NEW_JOBS_MAX = 99
+_LOOK_S = 2.0
+
+
+async def watch_jobs(
+    ctx: Context, organization_id: str, wanted: JobFilter, *, shown: Collection[str], after: str | None
+) -> AsyncGenerator[JobNews, None]:
+    """Stream the jobs of a list as they are now, until each has ended.
+
+    Counts those that came after a cursor of the order `created`; None counts none. Looks every two seconds: nothing
+    else says what happens in a whole organization.
+    """
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+    allowed = ctx.app.quotas.allowed(organization.id, Quota.EVENT_STREAMS)
+    left = set(shown)
+    # The organization stands for the instances: what the feed says about it is that credentials have ended.
+    async with ctx.app.feed.watching(organization.id, ctx.actor.user_id, organization.id, allowed) as waiter:
+        while not ctx.app.feed.closing.is_set():
+            rows: list[FleetJobRow] = []
+            if left:
+                these = JobFilter(ids=sorted(left))
+                rows = (await list_jobs(ctx, organization.id, these, sort="-created", after=None, count=len(left))).rows
+                left = {row.id for row in rows if row.id is not None and row.status == JobStatus.EXECUTING}
+            arrived = 0
+            if after is not None:
+                new = await list_jobs(ctx, organization.id, wanted, sort="created", after=after, count=NEW_JOBS_MAX)
+                arrived = len(new.rows)
+            yield JobNews(rows, arrived)
+            await waiter.wait(_LOOK_S)
+
+
+class JobTimes(NamedTuple):
+    """Jobs of the last hours: all of them, and by slot, the oldest first."""
+
+    whole: TimeRow
+    slots: list[TimeRow]
+
+
+async def count_jobs_by_time(ctx: Context, organization_id: str, *, hours: int, slots: int) -> JobTimes:
+    """Count the jobs of instances that the caller may read."""
+    now = ctx.app.clock.now()
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.count_jobs_by_time(
+            work.connection,
+            organization_id=organization.id,
+            now=now,
+            since=now - timedelta(hours=hours),
+            slot_s=hours * 3600 / slots,
+            most=_TIMED_JOBS,
+            **visible(work.lookup.grants(organization.id), Permission.READ),
+        )
+    by_slot = {row.slot: row for row in rows}
+    none = TimeRow(None, 0, 0, 0, None)
+    return JobTimes(by_slot.get(None, none), [by_slot.get(slot, none) for slot in reversed(range(slots))])
 
 
 def _redacted_job(row: FleetJobRow) -> FleetJobRow:

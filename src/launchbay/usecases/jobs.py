@@ -14,7 +14,7 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, 
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus, Plan, Wait, read_plan, read_waits
+from launchbay.model.job import CANCELLED, JobStatus, Plan, Wait, read_plan, read_waits
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, StartedJob, accept, may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as store
@@ -134,7 +134,7 @@ async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
         record, job = await _find_job(work, instance_id, job_id)
         if job.status == JobStatus.EXECUTING and read_plan(job.plan).deletes_instance:
             raise Conflict("The job deletes the instance, and cannot be stopped any more.", code="InstanceBeingDeleted")
-        reason = f"Cancelled by {ctx.actor.email}."
+        reason = f"{CANCELLED}{ctx.actor.email}."
         asked = await store.cancel(work.connection, job_id=job.id, reason=reason)
         if asked is None and job.cancel_requested and job.status == JobStatus.EXECUTING:
             return  # somebody has asked for it already

@@ -20,7 +20,7 @@ from launchbay.console.instance_view import InstanceView, job_steps, view_instan
 from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, read_instance_query, term
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.rendering import HEADERS, redact
+from launchbay.console.rendering import HEADERS, live_event, redact
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -408,17 +408,11 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                     text = request.render_fragment(f"instance_{name}.html", **shown)
                     if sent.get(name) != text:
                         sent[name] = text
-                        yield _event(name, text)
+                        yield live_event(name, text)
                 async for rows in read_log(request.ctx, instance_id, LogFilter(), after=line, limit=_LINES_AT_ONCE):
                     if rows:
                         line = rows[-1].id
-                        yield _event("log", request.render_fragment("log_lines.html", lines=rows))
+                        yield live_event("log", request.render_fragment("log_lines.html", lines=rows))
                 await asyncio.sleep(_UPDATE_INTERVAL_S)
     except LaunchbayError as error:
-        yield _event("over", request.render_fragment("live_ended.html", messages=error.messages))
-
-
-def _event(name: str, text: str) -> str:
-    """Return a server-sent event; each line of the text is one data line, whatever its line end."""
-    lines = "".join(f"data: {line}\n" for line in text.splitlines())
-    return f"event: {name}\n" + (lines or "data:\n") + "\n"
+        yield live_event("over", request.render_fragment("live_ended.html", messages=error.messages))

@@ -94,6 +94,11 @@ WITH found AS NOT MATERIALIZED (
       AND (%(application_ids)s::text[] IS NULL OR application_id = ANY (%(application_ids)s::text[]))
       AND (%(environment_ids)s::text[] IS NULL OR environment_id = ANY (%(environment_ids)s::text[]))
       AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
+      AND (%(ids)s::text[] IS NULL OR job_id = ANY (%(ids)s::text[]))
+      AND (%(instance_ids)s::text[] IS NULL
+           OR job_id = ANY (ARRAY(SELECT id FROM jobs WHERE jobs.instance_id = ANY (%(instance_ids)s::text[]))))
+      AND (%(longer_than_s)s::double precision IS NULL
+           OR coalesce(finished_at, now()) - created_at >= make_interval(secs => %(longer_than_s)s))
       AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
       AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
       AND (%(seen)s::text[] IS NULL OR EXISTS (
@@ -115,7 +120,14 @@ WITH found AS NOT MATERIALIZED (
 )
 SELECT counted.total, page.created_at::text AS place, page.job_id AS id, jobs.number, page.name, page.status, page.instance_id,
        instances.name AS instance, page.application_id, applications.name AS application, page.environment_id,
-       environments.name AS environment, page.owner_id, jobs.parent_job_id,
+       environments.name AS environment, page.owner_id, users.name AS owner, jobs.parent_job_id,
+       jobs.plan::json -> 'origin' ->> 'kind' AS origin_kind, jobs.plan::json -> 'origin' ->> 'name' AS origin_name, (
+    SELECT path FROM steps
+    WHERE steps.job_id = page.job_id AND page.status = 'Executing' AND steps.status = 'Executing' AND strpos(path, '/') > 0
+    ORDER BY started_at DESC NULLS LAST, path LIMIT 1
+) AS current_step, page.status = 'Executing' AND EXISTS (
+    SELECT FROM approvals WHERE approvals.job_id = page.job_id AND approvals.status = 'pending'
+) AS is_asking,
        floor(extract(epoch FROM page.created_at) * 1000)::bigint AS created_at_ms,
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS started_at_ms,
        floor(extract(epoch FROM page.finished_at) * 1000)::bigint AS finished_at_ms, jobs.error_message AS error,
@@ -127,9 +139,30 @@ LEFT JOIN jobs ON jobs.id = page.job_id
 LEFT JOIN instances ON instances.id = page.instance_id
 LEFT JOIN applications ON applications.id = page.application_id
 LEFT JOIN environments ON environments.id = page.environment_id
+LEFT JOIN users ON users.id = page.owner_id
 ORDER BY
     CASE WHEN NOT %(descends)s::boolean THEN page.created_at END, CASE WHEN %(descends)s::boolean THEN page.created_at END DESC,
     CASE WHEN NOT %(descends)s::boolean THEN page.job_id END, CASE WHEN %(descends)s::boolean THEN page.job_id END DESC;
+
+-- name: count_jobs_by_time
+-- The newest jobs since a time by their age in slots, and of all of them (slot is null) the median duration.
+SELECT slot, count(*) AS total, count(*) FILTER (WHERE status = 'Failed') AS failed, count(*) FILTER (WHERE status = 'Executing') AS running,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - created_at)) AS median_s
+FROM (
+    SELECT status, created_at, finished_at, floor(extract(epoch FROM %(now)s::timestamptz - created_at) / %(slot_s)s)::integer AS slot
+    FROM fleet_jobs
+    WHERE organization_id = %(organization_id)s AND created_at > %(since)s AND created_at <= %(now)s
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+    ORDER BY created_at DESC LIMIT %(most)s
+) AS recent
+GROUP BY GROUPING SETS ((slot), ());
 
 -- name: list_old_jobs
 SELECT launchbay_list_old_jobs(%(most)s);

@@ -1,5 +1,6 @@
 """Instances of an organization, and labels (conformance.md, "Beyond the reference")."""
 
+from datetime import timedelta
 from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
@@ -237,6 +238,16 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
     until: Annotated[
         MomentMs | None, _about("Only jobs accepted before this time, in milliseconds since the Unix epoch.")
     ] = None
+    instance: Annotated[str | None, _about("Only jobs of instances with these IDs.")] = None
+    longerThan: Annotated[
+        MomentMs | None, _about("Only jobs that took this many milliseconds or more from their acceptance.")
+    ] = None
+    q: Annotated[
+        str | None,
+        _about(
+            "Only jobs of instances with each of these words in the name, a label's value or at the start of the ID."
+        ),
+    ] = None
     sort: Annotated[str, _about("The order: created, or -created for the newest first.")] = "-created"
 
     def filter(self) -> JobFilter:
@@ -249,11 +260,17 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
             owner_id=self.owner,
             since=None if self.since is None else from_ms(self.since),
             until=None if self.until is None else from_ms(self.until),
+            instance_ids=_ids("instance", self.instance),
+            longer_than=None if self.longerThan is None else timedelta(milliseconds=self.longerThan),
+            search=self.q,
         )
 
 
 class FleetJob(msgspec.Struct, kw_only=True):
-    """A job of the organization's list. Times are in milliseconds since the Unix epoch."""
+    """A job of the organization's list. Times are in milliseconds since the Unix epoch.
+
+    `currentStep` is the path of the step that began last, of a job under way.
+    """
 
     id: str
     number: int | None
@@ -271,6 +288,7 @@ class FleetJob(msgspec.Struct, kw_only=True):
     startedAt: int | None
     finishedAt: int | None
     errorMessage: str | None
+    currentStep: str | None
 
 
 @routes.get(
@@ -315,6 +333,7 @@ def _fleet_job(row: FleetJobRow) -> FleetJob:
         startedAt=row.started_at_ms,
         finishedAt=row.finished_at_ms,
         errorMessage=row.error,
+        currentStep=row.current_step,
     )
 
 

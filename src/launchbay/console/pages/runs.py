@@ -1,0 +1,160 @@
+"""The runs of an organization, and of an instance."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import Response, StreamingResponse
+
+from launchbay.console.assets import Glyph, shown_status
+from launchbay.console.list_query import RUN_STATUSES, RunQuery, read_run_query, term
+from launchbay.console.rendering import HEADERS, live_event
+from launchbay.console.request import PageRequest, Routes, user_names
+from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.ids import is_id
+from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.model.job import JobStatus
+from launchbay.store.fleet import FleetJobRow, TimeRow
+from launchbay.usecases import fleet
+from launchbay.usecases.applications import list_applications
+from launchbay.usecases.browsing import read_instance_record
+from launchbay.usecases.environments import list_environments
+from launchbay.usecases.fleet import Cursor, JobSort
+from launchbay.usecases.sign_in import authenticate_session
+
+routes = Routes()
+_SORTS: dict[str, JobSort] = {"created": "created", "-created": "-created"}
+_HOURS, _SLOTS = 24, 48
+_FIRST_ID = "0" * 24  # before every ID
+
+
+@routes.get("/console/organizations/{id}/runs")
+async def list_all(request: PageRequest) -> Response:
+    """Show the runs that fit a query."""
+    organization_id = request.path("id")
+    applications, environments, query = await _read_query(request, organization_id)
+    times = await fleet.count_jobs_by_time(request.ctx, organization_id, hours=_HOURS, slots=_SLOTS)
+    return await request.page(
+        "runs.html",
+        section="runs",
+        organization_id=organization_id,
+        times=times,
+        strip=[_slot_kind(slot) for slot in times.slots],
+        facets=[
+            ("Status", [(shown_status(value)[1], f"status:{key}") for key, value in RUN_STATUSES.items()]),
+            ("Environment", [(name, term("env", name)) for name in environments.values()]),
+            ("Application", [(name, term("app", name)) for name in applications.values()]),
+            ("Started", [("Within 1 hour", "started:<1h"), ("Within 24 hours", "started:<24h")]),
+            ("Duration", [("Over 1 min", "duration:>1min"), ("Over 10 min", "duration:>10min")]),
+        ],
+        **await _list(request, organization_id, query),
+    )
+
+
+def _slot_kind(slot: TimeRow) -> Glyph:
+    if slot.failed:
+        return Glyph.FAIL
+    if slot.running:
+        return Glyph.BUSY
+    return Glyph.OK if slot.total else Glyph.STOPPED
+
+
+@routes.get("/console/instances/{id}/runs")
+async def list_of_instance(request: PageRequest) -> Response:
+    """Show the runs of an instance that fit a query."""
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    _, _, query = await _read_query(request, record.organization_id)
+    return await request.page(
+        "instance_runs.html",
+        section="instances",
+        organization_id=record.organization_id,
+        record=record,
+        facets=[("Status", [(shown_status(value)[1], f"status:{key}") for key, value in RUN_STATUSES.items()])],
+        **await _list(request, record.organization_id, query, record.id),
+    )
+
+
+async def _read_query(request: PageRequest, organization_id: str) -> tuple[dict[str, str], dict[str, str], RunQuery]:
+    """Return the names of applications and environments, and the query."""
+    applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
+    environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
+    people = await user_names(request, organization_id)
+    text = request.query("q") or ""
+    query = read_run_query(text, applications, environments, people, request.actor.user_id, request.now())
+    return applications, environments, query
+
+
+async def _list(
+    request: PageRequest, organization_id: str, query: RunQuery, instance_id: str | None = None
+) -> dict[str, Any]:
+    """Return the values of a list of runs."""
+    sort = _SORTS.get(request.query("sort") or "", "-created")
+    after = request.query("after")
+    problem: BadRequest | None = None
+    wanted = query.of_instance(instance_id)
+    try:
+        found = await fleet.list_jobs(
+            request.ctx, organization_id, wanted, sort=sort, after=after, count=CONSOLE_PAGE_ROWS, counts=True
+        )
+    except BadRequest as error:  # a cursor of another order, or made up
+        problem, after = error, None
+        found = await fleet.list_jobs(
+            request.ctx, organization_id, wanted, sort=sort, after=None, count=CONSOLE_PAGE_ROWS, counts=True
+        )
+    watched = {"q": query.text, "instance": instance_id or "", "runs": ",".join(_running(found.rows))}
+    if after is None and sort == "-created":
+        newest = Cursor("created", request.now().isoformat(), _FIRST_ID)
+        if found.rows:
+            newest = Cursor("created", found.rows[0].place, found.rows[0].id or "")
+        watched["after"] = newest.to_text()
+    return {
+        "problem": problem,
+        "found": found,
+        "query": query,
+        "sort": sort,
+        "is_first": after is None,
+        "watched": {name: value for name, value in watched.items() if value},
+    }
+
+
+def _running(rows: list[FleetJobRow]) -> list[str]:
+    return [row.id for row in rows if row.id is not None and row.status == JobStatus.EXECUTING]
+
+
+@routes.get("/console/organizations/{id}/runs/events")
+async def watch_all(request: PageRequest) -> Response:
+    """Stream the rows of a list that change, and how many runs it lacks."""
+    organization_id = request.path("id")
+    _, _, query = await _read_query(request, organization_id)  # an error is a response, not a stream
+    return StreamingResponse(
+        _events(request, organization_id, query),
+        media_type="text/event-stream",
+        headers={**HEADERS, "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(request: PageRequest, organization_id: str, query: RunQuery) -> AsyncGenerator[str, None]:
+    instance_id = request.query("instance")
+    shown = [each for each in (request.query("runs") or "").split(",")[:CONSOLE_PAGE_ROWS] if is_id(each)]
+    sent: dict[str, str] = {}
+    yield "retry: 2000\n\n"
+    try:
+        wanted = query.of_instance(instance_id)
+        watch = fleet.watch_jobs(request.ctx, organization_id, wanted, shown=shown, after=request.query("after"))
+        async with aclosing(watch) as changes:
+            async for news in changes:
+                # The session may have ended in the meantime; the use case checks the permissions again.
+                await authenticate_session(request.app, request.session, request.actor.address)
+                parts = {
+                    f"run-{row.id}": request.render_fragment(
+                        "run_rows.html", rows=[row], with_instance=instance_id is None
+                    )
+                    for row in news.rows
+                }
+                parts["news"] = request.render_fragment("run_news.html", arrived=news.arrived)
+                for name, text in parts.items():
+                    if sent.get(name) != text:
+                        sent[name] = text
+                        yield live_event(name, text)
+    except LaunchbayError as error:
+        yield live_event("over", request.render_fragment("live_ended.html", messages=error.messages))

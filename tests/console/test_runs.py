@@ -1,0 +1,108 @@
+"""The lists of runs: their query, their rows, paging, and what they stream."""
+
+import html
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from launchbay.console.pages import runs
+from tests.support.manifests import FAILING_LATE
+from tests.support.pages import Page, get
+from tests.support.service import Api, accepted, fresh_name, served
+
+LINGERS = "launch: {steps: []}\nlinger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}\n"
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+def rows(page: Page) -> list[str]:
+    """Return the texts of the rows of the list."""
+    found = re.findall(r'<tr id="run-\w+".*?</tr>', page.answer.text, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in found]
+
+
+async def test_runs_are_found_by_status_workflow_person_and_the_name_of_their_instance(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    name = fresh_name("quay").replace(" ", "-")
+    application = await api.application(f"launch: {{steps: []}}\n{FAILING_LATE.replace('launch', 'break')}")
+    instance = await api.launch(application, instanceName=name)
+    await api.settled(instance)
+    await api.run(instance, "break")
+    path = f"/console/organizations/{api.organization}/runs"
+
+    shown = rows(await get(visitor, f"{path}?q={name}"))
+    assert [row.split(" ")[0] for row in shown] == ["break", "launch"]
+    assert "Failed" in shown[0]
+    assert "Succeeded" in shown[1]
+    assert len(rows(await get(visitor, f"{path}?q={name}+status:failed"))) == 1
+    assert len(rows(await get(visitor, f"{path}?q={name}+workflow:launch+by:me+started:<1h"))) == 1
+    assert rows(await get(visitor, f"{path}?q={name}+duration:>1h")) == []
+    assert len(rows(await get(visitor, f"{path}?q={name}&sort=created"))) == 2
+    own = rows(await get(visitor, f"/console/instances/{instance}/runs?q=status:succeeded"))
+    assert [row.split(" ")[:2] for row in own] == [["launch", "#1"]]
+
+    odd = await get(visitor, f"{path}?q=status:odd")
+    assert "Use one of these: succeeded, failed, in-progress." in odd.text
+    assert (await get(visitor, f"{path}?after=nonsense")).status == 400
+
+
+async def test_pages_of_runs_have_each_run_once(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "CONSOLE_PAGE_ROWS", 2)
+    name = fresh_name("pier").replace(" ", "-")
+    instance = await api.launch(await api.application("launch: {steps: []}\nfine: {steps: []}\n"), instanceName=name)
+    await api.settled(instance)
+    for _ in range(4):
+        await api.run(instance, "fine")
+    page = await get(visitor, f"/console/organizations/{api.organization}/runs?q={name}")
+    numbers = []
+    while True:
+        numbers += [int(row.split("#")[1].split(" ")[0]) for row in rows(page)]
+        following = re.findall(r'rel="next" href="([^"]+)"', page.answer.text)
+        if not following:
+            break
+        page = await get(visitor, html.unescape(following[0]))
+    assert numbers == [5, 4, 3, 2, 1]
+
+
+async def test_a_stream_brings_rows_that_change_and_counts_new_runs(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("mole").replace(" ", "-")
+    instance = await api.launch(await api.application(LINGERS), instanceName=name)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/linger", {}))
+    page = await get(visitor, f"/console/organizations/{api.organization}/runs?q={name}")
+    [job, _] = re.findall(r'<tr id="run-(\w+)"', page.answer.text)
+    assert re.search(r"In progress|Queued", rows(page)[0])
+    [address] = re.findall(r'sse-connect="([^"]+)"', page.answer.text)
+    cookies = dict(visitor.cookies)
+    async with (
+        served(api) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", cookies=cookies, timeout=30) as client,
+        client.stream("GET", html.unescape(address)) as answer,
+    ):
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = answer.aiter_lines()
+        accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+        await until(lines, f"event: run-{job}")
+        await until(lines, "Cancelled")
+        await api.settled(instance)
+        accepted(await api.post(f"instances/{instance}/linger", {}))
+        await until(lines, "1 new run, show it")
+    [job] = [each["id"] for each in (await api.document(instance))["workflowHistory"][:1]]
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+
+
+async def until(lines: AsyncIterator[str], text: str) -> None:
+    """Read on to a line with a text."""
+    async for line in lines:
+        if text in line:
+            return
+    raise AssertionError(f"the stream ended before {text!r}")
