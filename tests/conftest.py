@@ -23,7 +23,8 @@ for one that fails; without it the examples are few and always the same.
 
 import gc
 import os
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import hypothesis
@@ -32,6 +33,9 @@ import pytest
 from launchbay.store.database import Database
 from tests.support.databases import Databases, SharedDatabase
 from tests.support.scheduling import ByDuration
+
+# httpx looks for this package in each request to an application, and searches the whole path for it in vain.
+sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]  # None: there is no such module
 
 # Time limits of single examples say how busy the machine is.
 hypothesis.settings.register_profile("default", max_examples=25, derandomize=True, deadline=None)
@@ -44,10 +48,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
 
 
-def pytest_collection_finish() -> None:
-    """Keep the collector away from 8,000 collected tests: walking over them again and again took a fifth of the run."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector away from thousands of collected tests: walking over them again and again took a fifth."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000)
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -36,14 +36,14 @@ PROGRAMS = {
 }
 
 
-def read_modules() -> Iterator[tuple[str, ast.Module]]:
-    """Yield each module of the product by its dotted name."""
+@pytest.fixture(scope="module")
+def modules() -> Mapping[str, ast.Module]:
+    """Each module of the product by its dotted name."""
+    read = {}
     for path in sorted((SOURCE / "launchbay").rglob("*.py")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        yield name.removesuffix(".__init__"), ast.parse(path.read_text("utf-8"))
-
-
-MODULES = dict(read_modules())
+        read[name.removesuffix(".__init__")] = ast.parse(path.read_text("utf-8"))
+    return read
 
 
 def imported_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -169,47 +169,47 @@ def foreign_helpers(path: Path, text: str) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)} imports from {node.module}"
 
 
-def test_there_are_few_modules() -> None:
-    assert len(MODULES) <= MOST_MODULES
+def test_there_are_few_modules(modules: Mapping[str, ast.Module]) -> None:
+    assert len(modules) <= MOST_MODULES
 
 
-def test_no_imports_form_a_cycle() -> None:
-    assert cycle(MODULES) == []
+def test_no_imports_form_a_cycle(modules: Mapping[str, ast.Module]) -> None:
+    assert cycle(modules) == []
 
 
-def test_imports_point_down_the_layers() -> None:
-    assert {name.split(".")[1] for name in MODULES if "." in name} == {name for names in layers() for name in names}
-    assert list(climbs(MODULES)) == []
+def test_imports_point_down_the_layers(modules: Mapping[str, ast.Module]) -> None:
+    assert {name.split(".")[1] for name in modules if "." in name} == {name for names in layers() for name in names}
+    assert list(climbs(modules)) == []
 
 
-def test_each_name_has_one_import_path() -> None:
-    assert list(reexports(MODULES)) == []
+def test_each_name_has_one_import_path(modules: Mapping[str, ast.Module]) -> None:
+    assert list(reexports(modules)) == []
 
 
-def test_no_small_module_has_a_single_importer() -> None:
-    files = {name: SOURCE.joinpath(*name.split(".")) for name in MODULES}
-    modules = {name: tree for name, tree in MODULES.items() if not files[name].is_dir()}
-    lines = {name: files[name].with_suffix(".py").read_text("utf-8").count("\n") for name in modules}
-    assert set(small_modules(modules, lines)) == set(SMALL)
+def test_no_small_module_has_a_single_importer(modules: Mapping[str, ast.Module]) -> None:
+    files = {name: SOURCE.joinpath(*name.split(".")) for name in modules}
+    single = {name: tree for name, tree in modules.items() if not files[name].is_dir()}
+    lines = {name: files[name].with_suffix(".py").read_text("utf-8").count("\n") for name in single}
+    assert set(small_modules(single, lines)) == set(SMALL)
 
 
-def test_only_the_store_contains_sql() -> None:
-    with_sql = {name for name, tree in MODULES.items() if any(SQL.search(text) for text in texts(tree))}
+def test_only_the_store_contains_sql(modules: Mapping[str, ast.Module]) -> None:
+    with_sql = {name for name, tree in modules.items() if any(SQL.search(text) for text in texts(tree))}
     assert {name for name in with_sql if not name.startswith("launchbay.store.")} == set()
 
 
-def test_every_exception_is_in_the_tree_or_has_a_reason() -> None:
-    bases = exception_bases(MODULES.values())
+def test_every_exception_is_in_the_tree_or_has_a_reason(modules: Mapping[str, ast.Module]) -> None:
+    bases = exception_bases(modules.values())
     roots = {name for name, base in bases.items() if base in BUILT_IN and not name.startswith("_")}
     assert roots == {"LaunchbayError", *OWN_ROOTS}
 
 
-def test_the_picture_of_the_tree_is_complete() -> None:
-    bases = exception_bases(MODULES.values())
+def test_the_picture_of_the_tree_is_complete(modules: Mapping[str, ast.Module]) -> None:
+    bases = exception_bases(modules.values())
     inside = {"LaunchbayError"}
     while more := {name for name, base in bases.items() if base in inside} - inside:
         inside |= more
-    shown = ast.get_docstring(MODULES["launchbay.errors"]) or ""
+    shown = ast.get_docstring(modules["launchbay.errors"]) or ""
     assert dict(drawn_tree(shown)) == {name: bases[name] for name in inside - {"LaunchbayError"}}
 
 
