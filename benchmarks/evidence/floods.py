@@ -28,9 +28,10 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
     in_order = sorted(campaigns, key=lambda each: each["servers"])
     parts = []
     for each in in_order:
+        turns = f", in {each['rounds']} turns under a load of {each['load']:g}" if "rounds" in each else ""
         parts += [
             f"## {each['servers']} {'server' if each['servers'] == 1 else 'servers'}",
-            f"Measured for {each['seconds']:g} s each, ended at {each['ended_at']}.",
+            f"Measured for {each['seconds']:g} s each{turns}, ended at {each['ended_at']}.",
             table(
                 ("flood", "launches/s quiet", "rate kept", "p99 ratio", "reads/s quiet", "rate kept", "p99 ratio"),
                 [
@@ -43,10 +44,11 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
     return page(
         "Floods",
         "One organization sends all it can over 16 connections, in one way at a time. Another one launches and reads,"
-        " each over one connection. The figures compare it with itself before and after the flood, in the same run: it"
+        " each over one connection. The figures compare it with itself without the flood, in turns of the same run: it"
         f" must keep {in_order[0]['least_rate']:.0%} of its rates, and its p99 must stay below"
         f" {in_order[0]['most_p99']:g} times the quiet one.",
-        "The machine has two cores, which other work used too: short measurements differ by a factor of two. Each"
+        "The machine has two cores, which other work used too: single turns differ by a factor of two and more, so that"
+        " earlier runs, of one turn each, said little. Each"
         " server process lets organizations take turns for itself, so with two the flood has all of the one that the"
         " neighbor doesn't use, and both processes share the two cores.",
         "`LAUNCHBAY_EVIDENCE=docs/evidence/data/floods pytest -m load tests/abuse` measures again.",

@@ -25,6 +25,7 @@ from launchbay import limits
 from launchbay.clock import Clock
 from launchbay.errors import BadRequest, TooManyRequests, Unavailable
 from launchbay.settings import Settings
+from launchbay.shared_counts import SharedCounts
 from launchbay.store import quotas as store
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.telemetry import metrics
@@ -105,13 +106,6 @@ class _Sample:
     admitted: int = 0  # by this process since then
 
 
-@dataclass(slots=True)
-class _Window:
-    second: int
-    count_before: int
-    count: int = 0
-
-
 def _margin(quota: Quota, allowed: int) -> int:
     """Return how far from the limit transactions begin to take turns."""
     if allowed <= _COUNTED_WHOLE:
@@ -122,13 +116,14 @@ def _margin(quota: Quota, allowed: int) -> int:
 class Quotas:
     """What organizations may use, as this process knows it, and the check of it. `turns` are those of all requests."""
 
-    def __init__(self, defaults: Mapping[Quota, int], clock: Clock) -> None:
+    def __init__(self, defaults: Mapping[Quota, int], clock: Clock, counts: SharedCounts | None = None) -> None:
+        """Count requests in `counts`."""
         self._defaults = dict(defaults)
         self._clock = clock
+        self._counts = counts or SharedCounts()
         self._own: dict[tuple[str, str], int] = {}
         self._read_at_s = -math.inf
         self._samples: OrderedDict[tuple[str, Quota], _Sample] = OrderedDict()
-        self._windows: OrderedDict[str, _Window] = OrderedDict()
         self.turns = Turns()
 
     def allowed(self, organization_id: str, quota: Quota) -> int:
@@ -211,10 +206,10 @@ class Quotas:
         return self._samples.get((organization_id, quota)) or _Sample(-math.inf, 0)
 
     def count_request(self, organization_id: str) -> None:
-        """Count a request of an organization to this process. Raises TooManyRequests."""
-        window = self._window(organization_id)
+        """Count a request of an organization. Raises TooManyRequests."""
+        second = int(self._clock.monotonic_s())
         allowed = self.allowed(organization_id, Quota.REQUESTS)
-        if allowed and window.count >= allowed:
+        if allowed and self._counts.in_second(organization_id, second) >= allowed:
             metrics.quota_refusals.labels(Quota.REQUESTS.value).inc()
             what, remedy = _MEANING[Quota.REQUESTS]
             raise TooManyRequests(
@@ -222,22 +217,11 @@ class Quotas:
                 f"{remedy}, or ask the operator of this server to raise the quota {Quota.REQUESTS}.",
                 retry_after_s=1,
             )
-        window.count += 1
+        self._counts.count_in_second(organization_id, second)
 
     def requests_per_s(self, organization_id: str) -> int:
-        """Return how many requests this process took in the last second."""
-        return self._window(organization_id).count_before
-
-    def _window(self, organization_id: str) -> "_Window":
-        second = int(self._clock.monotonic_s())
-        window = self._windows.get(organization_id)
-        if window is None or window.second != second:
-            before = window.count if window is not None and window.second == second - 1 else 0
-            window = self._windows[organization_id] = _Window(second, before)
-            self._windows.move_to_end(organization_id)
-            if len(self._windows) > limits.QUOTAS_CACHED:
-                self._windows.popitem(last=False)
-        return window
+        """Return how many requests the processes of this server took in the last second."""
+        return self._counts.in_second(organization_id, int(self._clock.monotonic_s()) - 1)
 
     def _exceeded(self, organization_id: str, quota: Quota, used: int) -> BadRequest:
         metrics.quota_refusals.labels(quota.value).inc()
@@ -331,7 +315,7 @@ CHUNK_TURN_S = 10.0  # a chunk of a list waits for nothing but the database
 ALONE = 16  # requests under way of an organization that is alone
 CHUNKS_ALONE = 2  # chunks of lists: more don't get through one interpreter any faster
 REST = 1.0  # of an organization that floods, as a multiple of what its request took
-REST_AFTER_JOB = 3.0  # the same where the request started a job, which takes time as well
+REST_AFTER_JOB = 6.0  # the same where the request started a job, which takes several times as long
 TOGETHER = 4  # of all, while there are several organizations; at least one of each
 ACTIVE_S = 0.1  # after its last request, an organization still counts
 

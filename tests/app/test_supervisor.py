@@ -295,7 +295,7 @@ def test_a_process_whose_supervisor_is_another_one_ends() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     receive = "import sys; from launchbay.app.supervisor import Channel; Channel(int(sys.argv[1])).receive()"
     program = f"{receive}; print('started')"
-    order = Order({}, 1, 1, ("127.0.0.1", 1), has_engine=True)
+    order = Order({}, 1, 1, ("127.0.0.1", 1), has_engine=True, counts=0)
     with ours, theirs:
         ours.send(msgspec.json.encode(order))
         run = subprocess.run(
@@ -306,3 +306,33 @@ def test_a_process_whose_supervisor_is_another_one_ends() -> None:
             timeout=60,
         )
     assert (run.returncode, run.stdout) == (1, b"")
+
+
+@slow
+async def test_processes_count_requests_and_connections_together(place: Path) -> None:
+    settings = {
+        "LAUNCHBAY_RATE_LIMIT_ADDRESS_PER_S": "1",
+        "LAUNCHBAY_RATE_LIMIT_BURST_S": "20",
+        "LAUNCHBAY_CONNECTIONS_PER_ADDRESS": "5",
+    }
+    server = supervisor(place, 2, settings)
+    await asyncio.to_thread(server.start)
+    began_s = asyncio.get_running_loop().time()
+    try:
+        answers = []
+        for number in range(40):
+            path = "/api/1/organizations" if number % 4 < 2 else "/console/signIn"  # two processes in turn
+            async with httpx.AsyncClient(timeout=30) as client:
+                answers.append((await client.get(f"http://127.0.0.1:{server.port}{path}")).status_code)
+        took_s = asyncio.get_running_loop().time() - began_s
+        assert 20 <= len(answers) - answers.count(429) <= 20 + took_s + 1, answers
+        lines = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(12)]
+        async with asyncio.timeout(30):
+            while sum(not reader.at_eof() for reader, _ in lines) > 5:
+                for reader, _ in lines:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(reader.read(1), 0.05)
+        for _, writer in lines:
+            writer.close()
+    finally:
+        await asyncio.to_thread(server.end)

@@ -1,11 +1,14 @@
 """Token buckets never give more than their rate and burst, and never less to who keeps to them."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.auth.throttle import RateLimits, TokenBuckets, address_block
 from launchbay.errors import TooManyRequests
+from launchbay.shared_counts import SharedCounts
 from tests.support.clock import HandClock
 
 
@@ -32,7 +35,7 @@ def test_the_addresses_that_one_host_may_choose_from_count_as_one(address: str, 
 )
 def test_in_no_span_of_time_is_more_given_than_rate_and_burst(per_s: int, burst: int, pauses: list[float]) -> None:
     clock = HandClock()
-    buckets = TokenBuckets(per_s, burst, clock)
+    buckets = TokenBuckets(per_s, burst, clock, SharedCounts())
     given_at = []
     for pause in pauses:
         clock.advance(pause)
@@ -46,7 +49,7 @@ def test_in_no_span_of_time_is_more_given_than_rate_and_burst(per_s: int, burst:
 @given(st.integers(1, 50), st.integers(1, 30), st.integers(1, 100))
 def test_who_keeps_to_the_rate_is_never_refused(per_s: int, burst: int, count: int) -> None:
     clock = HandClock()
-    buckets = TokenBuckets(per_s, burst, clock)
+    buckets = TokenBuckets(per_s, burst, clock, SharedCounts())
     for _ in range(count):
         assert buckets.take("k") == 0
         clock.advance(1 / per_s + 1e-9)
@@ -55,7 +58,7 @@ def test_who_keeps_to_the_rate_is_never_refused(per_s: int, burst: int, count: i
 @given(st.integers(1, 50), st.integers(1, 30))
 def test_the_wait_that_is_told_is_enough_and_not_too_long(per_s: int, burst: int) -> None:
     clock = HandClock()
-    buckets = TokenBuckets(per_s, burst, clock)
+    buckets = TokenBuckets(per_s, burst, clock, SharedCounts())
     for _ in range(burst):
         assert buckets.take("k") == 0
     wait_s = buckets.take("k")
@@ -65,29 +68,37 @@ def test_the_wait_that_is_told_is_enough_and_not_too_long(per_s: int, burst: int
 
 
 def test_keys_have_nothing_to_do_with_each_other() -> None:
-    buckets = TokenBuckets(1, 1, HandClock())
+    buckets = TokenBuckets(1, 1, HandClock(), SharedCounts())
     assert buckets.take("a") == 0
     assert buckets.take("b") == 0
     assert buckets.take("a") > 0
 
 
-def test_memory_is_bounded_and_keeps_those_that_were_used_last() -> None:
-    buckets = TokenBuckets(1, 1, HandClock(), capacity=10)
-    for number in range(1000):
-        buckets.take(str(number))
-    assert len(buckets) == 10
-    assert buckets.take("999") > 0
-    assert buckets.take("0") == 0
+def test_thousands_of_busy_keys_take_nothing_from_others() -> None:
+    buckets = TokenBuckets(1, 1, HandClock(), SharedCounts())
+    refused = sum(buckets.take(str(number)) > 0 for number in range(5000))
+    assert refused <= 5
+    assert all(buckets.take(str(number)) > 0 for number in range(5000))
 
 
-def test_zero_is_no_limit_and_remembers_nobody() -> None:
-    buckets = TokenBuckets(0, 0, HandClock())
+def test_zero_is_no_limit() -> None:
+    buckets = TokenBuckets(0, 0, HandClock(), SharedCounts())
     assert all(buckets.take("k") == 0 for _ in range(1000))
-    assert len(buckets) == 0
+
+
+def test_processes_that_share_counts_share_buckets() -> None:
+    clock = HandClock()
+    memory, descriptor = SharedCounts.make(2)
+    processes = [TokenBuckets(1, 4, clock, SharedCounts(2, number, descriptor)) for number in (1, 2)]
+    assert [processes[each % 2].take("k") for each in range(4)] == [0, 0, 0, 0]
+    assert processes[0].take("k") > 0
+    assert processes[1].take("k") > 0
+    assert TokenBuckets(1, 4, clock, memory, "other").take("k") == 0
+    os.close(descriptor)
 
 
 def test_addresses_of_one_ipv6_network_are_one() -> None:
-    limits = RateLimits(HandClock(), address_per_s=1, user_per_s=0, burst_s=1)
+    limits = RateLimits(HandClock(), SharedCounts(), address_per_s=1, user_per_s=0, burst_s=1)
     limits.count_address("2001:db8:1:2::1")
     limits.count_address("192.0.2.1")
     with pytest.raises(TooManyRequests) as refusal:

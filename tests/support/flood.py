@@ -58,17 +58,30 @@ class Flood:
 
 
 @contextmanager
-def flooded(flood: Flood) -> Iterator[None]:
-    """Send the flood from a process of its own until the end of the block."""
+def flooded(flood: Flood) -> Iterator["Sender"]:
+    """Send the flood from a process of its own until the end of the block, whenever it isn't paused."""
     command = [sys.executable, "-m", "tests.support.flood", json.dumps(asdict(flood))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "flooding\n"
-        yield
+        yield Sender(process)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+
+
+class Sender:
+    """The process that sends the flood."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
 
 @dataclass

@@ -106,11 +106,13 @@ def test_the_bounds_leave_descriptors_for_the_database() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
-        total, per_address = bounds(Settings())
         reserved = 256 + Settings().database_connections
-        assert (total, per_address) == (1024 - reserved, (1024 - reserved) // 2)
+        each = 1024 - reserved
+        assert bounds(Settings()) == (each, each // 2, each)
+        assert bounds(Settings(processes=3)) == (3 * each, 3 * each // 2, each)
         with pytest.raises(CannotStart, match="LimitNOFILE"):
             bounds(Settings(connections=1000))
-        assert bounds(Settings(connections=10, connections_per_address=50)) == (10, 10)
+        assert bounds(Settings(connections=1000, processes=2)) == (1000, 500, each)
+        assert bounds(Settings(connections=10, connections_per_address=50)) == (10, 10, 10)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

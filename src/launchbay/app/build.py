@@ -52,6 +52,7 @@ from launchbay.runtime.contract import RuntimeDeps
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
+from launchbay.shared_counts import SharedCounts
 from launchbay.store import dispatch as store_dispatch
 from launchbay.store.database import Database
 from launchbay.store.events import EventFeed
@@ -81,7 +82,7 @@ _CONNECTIONS_BESIDE_POOL = 2  # of a process: its heartbeat, and its events
 _CONNECTIONS_OF_OTHERS = 40  # commands, backups and administrators
 
 
-def console_pages(settings: Settings, api: ApiDeps, actions: Registry) -> Mount:
+def console_pages(settings: Settings, api: ApiDeps, actions: Registry, limits: RateLimits) -> Mount:
     """Return the console and the paths that it serves."""
     context = api.app
     console = create_console(
@@ -93,7 +94,7 @@ def console_pages(settings: Settings, api: ApiDeps, actions: Registry) -> Mount:
             known_types=tuple(sorted(context.runnable_types)),
             status_of=status_of,
             log_failure=log_failure,
-            limits=_rate_limits(settings, context.clock),
+            limits=limits,
             sign_in_links=() if api.openid is None else (SignInLink(settings.oidc_name, START_FOR_CONSOLE),),
         )
     )
@@ -166,17 +167,23 @@ class App:
     sender: WebhookSender
     keys: KeyRing
     quotas: Quotas
+    counts: SharedCounts
 
 
 @asynccontextmanager
 async def lifespan(
-    settings: Settings, clock: Clock | None = None, hasher: PasswordHasher = PARAMETERS
+    settings: Settings,
+    clock: Clock | None = None,
+    hasher: PasswordHasher = PARAMETERS,
+    counts: SharedCounts | None = None,
 ) -> AsyncIterator[App]:
     """Start everything except listening and running jobs; close it all at the end.
 
-    `hasher` is for tests, whose passwords need no protection. Raises CannotStart.
+    `hasher` is for tests, whose passwords need no protection. `counts` are those of several processes. Raises
+    CannotStart.
     """
     clock = clock or SystemClock()
+    counts = counts or SharedCounts()
     async with AsyncExitStack() as stack:
         if settings.otlp_endpoint:
             stack.push_async_callback(asyncio.to_thread, tracing.send_to(settings.otlp_endpoint, settings.otlp_service))
@@ -198,7 +205,7 @@ async def lifespan(
         await seal_addresses(database, secret)
         egress = EgressClient(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(egress.aclose)
-        app = _assemble(settings, clock, database, passwords, secret, egress, administrator, stack)
+        app = _assemble(settings, clock, database, passwords, secret, egress, administrator, counts, stack)
         stack.push_async_callback(app.feed.close)
         reading = asyncio.create_task(app.quotas.keep_current(database), name="quotas")
         stack.push_async_callback(_ended, reading)
@@ -280,6 +287,7 @@ def _assemble(
     secret: SecretKey,
     egress: EgressClient,
     administrator: FirstAdministrator | None,
+    counts: SharedCounts,
     stack: AsyncExitStack,
 ) -> App:
     actions = Registry.load()
@@ -312,7 +320,7 @@ def _assemble(
     context = AppContext(
         database=database,
         lookups=Lookups(basic.invalidate),
-        quotas=Quotas(default_quotas(settings), clock),
+        quotas=Quotas(default_quotas(settings), clock, counts),
         dispatch=dispatcher,
         manifests=manifests,
         check=partial(check, known_actions=known_actions, known_types=known_types, bounds=bounds),
@@ -352,10 +360,17 @@ def _assemble(
     sender = WebhookSender(database, egress, secret, settings.base_url)
     engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals)
     api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack))
-    app = _web_app(settings, api, ENDPOINTS, console_pages(settings, api, actions))
+    requests = RateLimits(
+        context.clock,
+        counts,
+        address_per_s=settings.rate_limit_address_per_s,
+        user_per_s=settings.rate_limit_user_per_s,
+        burst_s=settings.rate_limit_burst_s,
+    )
+    app = _web_app(settings, api, requests, counts, ENDPOINTS, console_pages(settings, api, actions, requests))
     return App(
         app,
-        _web_app(settings, api, MONITORING),
+        _web_app(settings, api, requests, counts, MONITORING),
         engine,
         database,
         administrator,
@@ -363,6 +378,7 @@ def _assemble(
         sender,
         keys,
         context.quotas,
+        counts,
     )
 
 
@@ -381,26 +397,25 @@ def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | No
     )
 
 
-def _web_app(settings: Settings, api: ApiDeps, rows: tuple[Endpoint, ...], pages: Mount | None = None) -> ASGIApp:
+def _web_app(
+    settings: Settings,
+    api: ApiDeps,
+    limits: RateLimits,
+    counts: SharedCounts,
+    rows: tuple[Endpoint, ...],
+    pages: Mount | None = None,
+) -> ASGIApp:
     tokens = AccessTokens(api.app.database)
     authenticator = Authenticator(api.app.sign_in, api.app.sessions, tokens, api.app.throttle)
-    limits = _rate_limits(settings, api.app.clock)
-    hosts, proxies = settings.accepted_hosts(), _proxies(settings)
+    hosts, proxies = settings.accepted_hosts(), _proxies(settings, counts)
     return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.quotas.turns)
 
 
-def _proxies(settings: Settings) -> Callable[[ASGIApp], ASGIApp] | None:
+def _proxies(settings: Settings, counts: SharedCounts) -> Callable[[ASGIApp], ASGIApp] | None:
     trusted = TrustedProxies(settings.proxy_networks())
-    return partial(ClientAddress, proxies=trusted, per_address=bounds(settings)[1]) if trusted else None
-
-
-def _rate_limits(settings: Settings, clock: Clock) -> RateLimits:
-    return RateLimits(
-        clock,
-        address_per_s=settings.rate_limit_address_per_s,
-        user_per_s=settings.rate_limit_user_per_s,
-        burst_s=settings.rate_limit_burst_s,
-    )
+    if not trusted:
+        return None
+    return partial(ClientAddress, proxies=trusted, per_address=bounds(settings).per_address, counts=counts)
 
 
 def _engine(

@@ -23,6 +23,7 @@ from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.quotas import Quota, Quotas, default_quotas
 from launchbay.settings import Settings, load
+from launchbay.shared_counts import SharedCounts
 from launchbay.store.database import Connection, Database, conninfo
 from launchbay.store.organizations import list_ids_by_name
 from launchbay.store.schema import upgrade
@@ -334,7 +335,8 @@ def serve_process() -> None:
         channel.ready()
 
     async def run(stop: asyncio.Event) -> None:
-        async with lifespan(settings) as app:
+        counts = SharedCounts(settings.processes, order.number, order.counts)
+        async with lifespan(settings, counts=counts) as app:
             sampling = asyncio.create_task(_sample(app))
             try:
                 await _serve(app, settings, stop, channel, started, has_engine=order.has_engine)
@@ -359,7 +361,7 @@ async def _serve(
     async with asyncio.TaskGroup() as tasks:
         if has_engine:
             tasks.create_task(app.engine.run(stop), name="engine")
-        tasks.create_task(serve_http(app.app, settings, stop, started=started, listener=listener), name="web")
+        tasks.create_task(serve_http(app.app, settings, stop, app.counts, started, listener), name="web")
         tasks.create_task(_end_streams(app, stop), name="end of streams")
 
 
@@ -393,7 +395,7 @@ def worker(config: Path | None, **given: Any) -> None:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(app.engine.run(stop), name="engine")
                 if is_watched:
-                    web = serve_http(app.monitoring_app, settings, stop, started=partial(_announce, settings))
+                    web = serve_http(app.monitoring_app, settings, stop, app.counts, partial(_announce, settings))
                     tasks.create_task(web, name="web")
 
     _run(settings, run)

@@ -28,6 +28,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from launchbay.clock import Backoff
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
+from launchbay.shared_counts import SharedCounts
 from launchbay.telemetry.metrics import DIRECTORY_VARIABLE, PROCESS_VARIABLE
 
 log = structlog.get_logger(__name__)
@@ -51,6 +52,7 @@ class Order(msgspec.Struct, frozen=True):
     supervisor: int  # its process ID
     address: tuple[str, int]
     has_engine: bool
+    counts: int  # the descriptor of the counts that the processes share
 
 
 class Channel:
@@ -111,6 +113,7 @@ class Supervisor:
         self._has_engine = has_engine
         self._processes: dict[int, _ServerProcess] = {}
         self._rotation: deque[_ServerProcess] = deque()  # those that take connections, the next one first
+        self._counts, self._counts_descriptor = SharedCounts.make(settings.processes)
 
     async def run(self, stop: asyncio.Event, *, started: Callable[[str, int], None]) -> None:
         """Run the processes until `stop`, then end them within the grace period.
@@ -129,6 +132,7 @@ class Supervisor:
             self._refuse_connections()
             self._listener.close()
             await asyncio.gather(*(each.end(self._settings.stop_grace_s) for each in self._processes.values()))
+            os.close(self._counts_descriptor)
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         if not working.cancelled():
             working.result()
@@ -147,7 +151,8 @@ class Supervisor:
     async def _start(self, number: int, directory: Path) -> None:
         """Start a process. Raises CannotStart if it ends before it takes connections."""
         settings = {name: getattr(self._settings, name) for name in self._settings.__dataclass_fields__}
-        order = Order(settings, number, os.getpid(), self._listener.getsockname()[:2], self._has_engine)
+        address, counts = self._listener.getsockname()[:2], self._counts_descriptor
+        order = Order(settings, number, os.getpid(), address, self._has_engine, counts)
         process = self._processes[number] = _ServerProcess(order, directory)
         await process.until_ready()
         self._rotation.append(process)
@@ -166,6 +171,7 @@ class Supervisor:
                 self._refuse_connections()
             # Its connections and jobs count no longer.
             mark_process_dead(number, str(directory))  # type: ignore[no-untyped-call]  # it has no types
+            self._counts.forget_connections(number)
             lived_s = round(time.monotonic() - process.started_s, 1)
             failures = 0 if lived_s >= _SETTLED_S else failures + 1
             delay_s = _RESTARTS.delay_s(failures - 1) if failures > 1 else 0.0
@@ -222,7 +228,7 @@ class _ServerProcess:
             self._child = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), order.counts],
                 start_new_session=True,  # Ctrl-C in the terminal is for the supervisor
                 env={**os.environ, DIRECTORY_VARIABLE: str(metrics), PROCESS_VARIABLE: str(order.number)},
             )

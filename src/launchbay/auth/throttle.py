@@ -1,6 +1,6 @@
 """Bounds of wrong sign-ins and of requests.
 
-All servers share the count of wrong sign-ins. Each process counts requests in its memory.
+All servers share the count of wrong sign-ins, and the processes of a server the count of requests.
 """
 
 import math
@@ -19,6 +19,7 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.errors import TooManyRequests
 from launchbay.limits import THROTTLED_KEYS
+from launchbay.shared_counts import SharedCounts
 from launchbay.store import wrong_sign_ins
 from launchbay.store.database import Database
 
@@ -189,49 +190,44 @@ def _refuse_early_attempt(wait_s: float) -> None:
 
 
 # Token buckets: so many requests a second on the whole, more of them in a burst. Pure but for the clock.
-#
-# A bucket that has been left alone long enough to be full again is the same as none, so forgetting the one that was
-# used least recently is harmless, unless there are more busy keys than the capacity.
 
 
 class TokenBuckets:
     """A bucket for each key, filled with `per_s` tokens a second up to `burst`; with 0 a second nothing is limited."""
 
-    def __init__(self, per_s: float, burst: float, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
+    def __init__(self, per_s: float, burst: float, clock: Clock, counts: SharedCounts, purpose: str = "") -> None:
+        """Keep the buckets in `counts`, apart from those of other purposes."""
         assert per_s >= 0
         self._per_s = per_s
         self._burst = max(1.0, burst)
         self._clock = clock
-        self._capacity = capacity
-        # By key: the time at which the bucket will be full again. One number is all that a bucket needs.
-        self._full_at_s: OrderedDict[str, float] = OrderedDict()
+        self._counts = counts
+        self._purpose = purpose
 
     def take(self, key: str) -> float:
         """Take a token; return 0, or without taking one the seconds until there is one."""
         if not self._per_s:
             return 0.0
         now = self._clock.monotonic_s()
-        full_at = max(now, self._full_at_s.get(key, now)) + 1 / self._per_s
+        # The time at which the bucket will be full again: one number is all that it needs.
+        key = f"{self._purpose} {key}"
+        full_at = max(now, self._counts.level(key)) + 1 / self._per_s
         excess_s = full_at - now - self._burst / self._per_s
         if excess_s > 1e-9:
             return excess_s
-        self._full_at_s[key] = full_at
-        self._full_at_s.move_to_end(key)
-        while len(self._full_at_s) > self._capacity:
-            self._full_at_s.popitem(last=False)
+        self._counts.raise_level(key, full_at)
         return 0.0
-
-    def __len__(self) -> int:
-        return len(self._full_at_s)
 
 
 class RateLimits:
     """What one address and one user may ask for. Counted before anything that costs is done for them."""
 
-    def __init__(self, clock: Clock, *, address_per_s: float, user_per_s: float, burst_s: float) -> None:
+    def __init__(
+        self, clock: Clock, counts: SharedCounts, *, address_per_s: float, user_per_s: float, burst_s: float
+    ) -> None:
         """Take requests a second, 0 for no limit, and how many seconds' worth of them may come at once."""
-        self._addresses = TokenBuckets(address_per_s, address_per_s * burst_s, clock)
-        self._users = TokenBuckets(user_per_s, user_per_s * burst_s, clock)
+        self._addresses = TokenBuckets(address_per_s, address_per_s * burst_s, clock, counts, "requests of address")
+        self._users = TokenBuckets(user_per_s, user_per_s * burst_s, clock, counts, "requests of user")
 
     def count_address(self, address: str) -> None:
         """Count a request of an address. Raises TooManyRequests."""

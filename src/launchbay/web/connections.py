@@ -10,7 +10,7 @@ import ssl
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -18,6 +18,7 @@ from launchbay.auth.throttle import address_block
 from launchbay.errors import CannotStart
 from launchbay.limits import CONNECTIONS_DEFAULT, DESCRIPTORS_RESERVED, DESCRIPTORS_WANTED, HEADER_READ_S
 from launchbay.settings import Settings
+from launchbay.shared_counts import SharedCounts
 from launchbay.telemetry import metrics
 from launchbay.web.proxies import TrustedProxies
 
@@ -27,6 +28,7 @@ _PAUSE_S = 0.5  # when the system has no descriptor
 _SEARCH_S = 0.2  # between two searches for connections to close, if the last one found nothing
 _LOG_S = 10.0
 _SHARE = 20  # one of so many makes room at a time, so that a search pays off
+_ALL = "all"  # the key of their count
 _SLOW_S = 1.0  # that a request may take to arrive before its connection makes room for others
 
 
@@ -102,12 +104,14 @@ class Acceptor:
         make: Callable[[], asyncio.Protocol],
         context: ssl.SSLContext | None,
         settings: Settings,
+        counts: SharedCounts,
     ) -> None:
         self._listener = listener
         self._make = make
         self._context = context
         self._loop = asyncio.get_running_loop()
-        self._total, self._per_address = bounds(settings)
+        self._counts = counts
+        self._bounds = bounds(settings)
         self._proxies = TrustedProxies(settings.proxy_networks())
         self._open: set[_Entry] = set()
         self._by_address: defaultdict[str, set[_Entry]] = defaultdict(set)
@@ -145,6 +149,7 @@ class Acceptor:
             if self._has_room(entry.address, is_bounded=peer[0] not in self._proxies):
                 self._open.add(entry)
                 self._by_address[entry.address].add(entry)
+                self._count(entry, 1)
                 entry.task = self._loop.create_task(self._establish(entry, accepted))
             else:
                 metrics.connections_closed.labels("refused").inc()
@@ -172,8 +177,14 @@ class Acceptor:
             if self._is_closed:
                 connection.drop()
 
+    def _count(self, entry: _Entry, change: int) -> None:
+        self._counts.add_connections(_ALL, change)
+        self._counts.add_connections(f"from {entry.address}", change)
+
     def _forget(self, entry: _Entry) -> None:
-        self._open.discard(entry)
+        if entry in self._open:
+            self._open.remove(entry)
+            self._count(entry, -1)
         same = self._by_address.get(entry.address)
         if same is not None:
             same.discard(entry)
@@ -181,10 +192,11 @@ class Acceptor:
                 del self._by_address[entry.address]
 
     def _has_room(self, address: str, *, is_bounded: bool) -> bool:
-        same = self._by_address.get(address, ())
-        if is_bounded and len(same) >= self._per_address and not self._close_some(address, same):
-            return False
-        return len(self._open) < self._total or self._close_some("", self._open)
+        # Other processes keep theirs: who has too many there loses some of those here.
+        if is_bounded and self._counts.connections(f"from {address}") >= self._bounds.per_address:
+            return self._close_some(address, self._by_address.get(address, ()))
+        is_full = len(self._open) >= self._bounds.here or self._counts.connections(_ALL) >= self._bounds.total
+        return not is_full or self._close_some("", self._open)
 
     def _close_some(self, whose: str, entries: Iterable[_Entry]) -> bool:
         now_s = time.monotonic()
@@ -192,13 +204,13 @@ class Acceptor:
             return False
         ranked = [(rank, entry) for entry in entries if (rank := entry.rank(now_s)) is not None]
         ranked.sort(key=lambda each: each[0])
-        chosen = ranked[: max(1, (self._per_address if whose else self._total) // _SHARE)]
+        chosen = ranked[: max(1, (self._bounds.per_address if whose else self._bounds.here) // _SHARE)]
         for _, entry in chosen:
             self._forget(entry)
             entry.drop()
         metrics.connections_closed.labels("made room").inc(len(chosen))
         if not chosen:
-            if len(self._searched_s) > self._total:
+            if len(self._searched_s) > self._bounds.here:
                 self._searched_s.clear()
             self._searched_s[whose] = now_s
         if now_s - self._logged_s >= _LOG_S:
@@ -215,18 +227,26 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def bounds(settings: Settings) -> tuple[int, int]:
-    """Return the bounds in all and per address. Raises CannotStart if the process can't open so many."""
+class Bounds(NamedTuple):
+    """How many connections may be open: in all processes of this server, per address in all, and in this one."""
+
+    total: int
+    per_address: int
+    here: int
+
+
+def bounds(settings: Settings) -> Bounds:
+    """Return the bounds of connections. Raises CannotStart if the processes can't open so many."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = DESCRIPTORS_WANTED
     # The rest is for PostgreSQL, for calls of workflows, and for files.
     possible = max(soft // 4, soft - DESCRIPTORS_RESERVED - settings.database_connections)
-    if settings.connections > possible:
+    if settings.connections > possible * settings.processes:
         raise CannotStart(
-            f"LAUNCHBAY_CONNECTIONS is {settings.connections}, but this process may open {soft} files, which leaves"
-            f" {possible} for connections.",
+            f"LAUNCHBAY_CONNECTIONS is {settings.connections}, but each server process may open {soft} files, which"
+            f" leaves {possible} for connections.",
             "Raise the limit (`ulimit -n`, or LimitNOFILE= in systemd), or set fewer connections.",
         )
-    total = settings.connections or min(possible, CONNECTIONS_DEFAULT)
-    return total, min(settings.connections_per_address or max(1, total // 2), total)
+    total = settings.connections or min(possible, CONNECTIONS_DEFAULT) * settings.processes
+    return Bounds(total, min(settings.connections_per_address or max(1, total // 2), total), min(possible, total))

@@ -5,13 +5,13 @@ both, so only what trusted proxies appended is believed: the last hop that isn't
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.throttle import address_block
+from launchbay.shared_counts import SharedCounts
 from launchbay.telemetry import metrics
 from launchbay.web.problems import plain_problem
 
@@ -110,11 +110,14 @@ class ClientAddress:
     of its clients are bounded, by `per_address`. One beyond gets 503.
     """
 
-    def __init__(self, app: ASGIApp, proxies: TrustedProxies, per_address: int) -> None:
+    def __init__(
+        self, app: ASGIApp, proxies: TrustedProxies, per_address: int, counts: SharedCounts | None = None
+    ) -> None:
+        """Count requests under way in `counts`."""
         self._app = app
         self._proxies = proxies
         self._per_address = per_address
-        self._under_way: Counter[str] = Counter()
+        self._counts = counts or SharedCounts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         peer = scope.get("client")
@@ -126,8 +129,8 @@ class ClientAddress:
         if client in self._proxies:  # the proxy itself, or it names nobody
             await self._app(scope, receive, send)
             return
-        block = address_block(client)
-        if self._under_way[block] >= self._per_address:
+        under_way = f"under way of {address_block(client)}"
+        if self._counts.connections(under_way) >= self._per_address:
             metrics.refusals.labels("TooManyConnections").inc()
             answer = plain_problem(
                 503,
@@ -140,10 +143,8 @@ class ClientAddress:
             await send({"type": "http.response.start", "status": 503, "headers": headers})
             await send({"type": "http.response.body", "body": answer.body})
             return
-        self._under_way[block] += 1
+        self._counts.add_connections(under_way, 1)
         try:
             await self._app(scope, receive, send)
         finally:
-            self._under_way[block] -= 1
-            if not self._under_way[block]:
-                del self._under_way[block]
+            self._counts.add_connections(under_way, -1)

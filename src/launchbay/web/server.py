@@ -13,6 +13,7 @@ from uvicorn import Config, Server
 from launchbay.errors import CannotStart
 from launchbay.limits import KEEP_ALIVE_IDLE_S
 from launchbay.settings import Settings
+from launchbay.shared_counts import SharedCounts
 from launchbay.web.connections import Acceptor, Listener, bounds
 from launchbay.web.protocol import BoundedHttpProtocol
 from launchbay.web.tls import Certificate
@@ -24,8 +25,9 @@ _BACKLOG = 2048
 class _EmbeddedServer(Server):
     """uvicorn's server, embedded in a larger program."""
 
-    def __init__(self, config: Config, settings: Settings, listener: Listener) -> None:
+    def __init__(self, config: Config, settings: Settings, listener: Listener, counts: SharedCounts) -> None:
         super().__init__(config)
+        self._counts = counts
         self.accepting = asyncio.Event()
         self._settings = settings
         self._listener = listener
@@ -34,7 +36,7 @@ class _EmbeddedServer(Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - uvicorn's signature
         """Accept connections with our own acceptor instead of uvicorn's, which has no bounds."""
         self.servers = []
-        self._acceptor = Acceptor(self._listener, self._protocol, self.config.ssl, self._settings)
+        self._acceptor = Acceptor(self._listener, self._protocol, self.config.ssl, self._settings, self._counts)
         self.started = True
         self.accepting.set()
 
@@ -56,15 +58,15 @@ async def serve(
     app: ASGIApp,
     settings: Settings,
     stop: asyncio.Event,
-    *,
+    counts: SharedCounts | None = None,
     started: Callable[[str, int], None] | None = None,
     listener: Listener | None = None,
 ) -> None:
     """Serve until `stop` is set, then finish running requests within `stop_grace_s` and close all connections.
 
     Installs no signal handlers: the owner of the event loop sets `stop`. Calls `started(host, port)` when connections
-    are accepted, with the actual port if the setting is 0. `listener` is a socket from `bind`. Raises CannotStart if
-    the address can't be bound.
+    are accepted, with the actual port if the setting is 0. `listener` is a socket from `bind`. `counts` has the
+    connections of all processes. Raises CannotStart if the address can't be bound.
     """
     bounds(settings)  # refuses what can't be, before anything starts
     certificate = _certificate(settings)
@@ -74,7 +76,7 @@ async def serve(
     except OSError as error:
         listener.close()
         raise _cannot_listen(settings.host, settings.port, error) from error
-    server = _EmbeddedServer(_config(app, settings, certificate), settings, listener)
+    server = _EmbeddedServer(_config(app, settings, certificate), settings, listener, counts or SharedCounts())
     reloading = asyncio.create_task(certificate.keep_current()) if certificate is not None else None
     running = asyncio.create_task(server.run_here())
     accepting = asyncio.create_task(server.accepting.wait())
