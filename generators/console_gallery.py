@@ -73,6 +73,12 @@ GALLERY = (
         "Status, workflows, return values, jobs, graphs, schedules, user data, and log. Updates automatically.",
     ),
     Shown(
+        "components",
+        "/console/instances/{id}/components",
+        "Components of an instance",
+        "The components with their bindings and states, as a graph or as a list, folded by composite and Scaler.",
+    ),
+    Shown(
         "job",
         "/console/instances/{id}/jobs/{job}",
         "A job",

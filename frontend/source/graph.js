@@ -1,83 +1,216 @@
-// The graph of components, and of an instance with its submodules. The page also describes it as text.
-import cytoscape from "cytoscape";
-import dagre from "cytoscape-dagre";
+// The graph of components. The server draws it; this moves the view, follows bindings by keys, finds, and takes the live
+// states. Without it, every node is a link to the page with its neighborhood.
+const SVG = "http://www.w3.org/2000/svg";
+const CLOSEST_PX = 320; // of the drawing across the view
+const LEGIBLE = 0.8; // below this scale the view opens at natural size
+const LARGEST = 1.15;
+const KEYS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+const clamp = (least, value, most) => Math.max(least, Math.min(most, value));
 
-cytoscape.use(dagre);
-cytoscape.warnings(false); // it warns about label widths, which are exact enough
+function graph(host) {
+  const svg = host.querySelector("svg.stage");
+  const mini = host.querySelector(".mini");
+  const frame = mini?.querySelector(".view");
+  const nodes = [...svg.querySelectorAll(".node")];
+  const byId = new Map(nodes.map((node) => [node.dataset.id, node]));
+  const place = new Map(nodes.map((node) => {
+    const { e, f } = node.transform.baseVal.consolidate().matrix;
+    const { width, height } = node.querySelector(".box").getBBox();
+    return [node, { x: e, y: f, width, height }];
+  }));
+  const { x, y, width, height } = svg.viewBox.baseVal;
+  let whole = [x, y, width, height];
+  let view = [...whole];
 
-// A token is a pair of colors; only a computed color says which one applies.
-const probe = document.createElement("span");
-probe.hidden = true;
-document.body.append(probe);
-
-function colour(name) {
-  probe.style.color = `var(${name})`;
-  return getComputedStyle(probe).color;
-}
-
-function styles() {
-  const tone = (kind) => ({ "background-color": colour(`--${kind}-soft`), "border-color": colour(`--${kind}`) });
-  return [
-    {
-      selector: "node",
-      style: {
-        shape: "round-rectangle", label: "data(label)", "text-wrap": "wrap", "text-max-width": 190, "text-valign": "center",
-        "font-family": "system-ui, sans-serif", "font-size": 12, color: colour("--text"), width: "label", height: "label", padding: "11px",
-        "background-color": colour("--surface"), "border-width": 1.5, "border-color": colour("--control"),
-      },
-    },
-    { selector: "node:parent", style: { "text-valign": "top", "background-color": colour("--sunken"), "border-style": "dashed", padding: "14px" } },
-    { selector: "node[kind = 'submodule']", style: { "border-style": "double", "border-width": 4 } },
-    { selector: "node[kind = 'service']", style: { shape: "round-hexagon", padding: "16px" } },
-    { selector: "node[kind = 'application']", style: { "background-color": colour("--accent-soft"), "border-color": colour("--accent") } },
-    { selector: "node[status = 'Running']", style: tone("ok") },
-    { selector: "node[status = 'Failed']", style: tone("fail") },
-    { selector: "node[status = 'Requested'], node[status = 'Executing'], node[status = 'Destroying']", style: tone("busy") },
-    { selector: "node[status = 'Destroyed']", style: tone("idle") },
-    {
-      selector: "edge",
-      style: {
-        width: 1.5, "curve-style": "bezier", "line-color": colour("--control"), "target-arrow-color": colour("--control"),
-        "target-arrow-shape": "triangle", "arrow-scale": .9, label: "data(label)", "font-size": 10, color: colour("--text-2"),
-        "text-background-color": colour("--page"), "text-background-opacity": .85, "text-background-padding": "2px", "text-wrap": "wrap", "text-max-width": 130,
-      },
-    },
-    { selector: "edge[kind = 'public']", style: { "line-style": "dashed" } },
-  ];
-}
-
-function draw(host) {
-  const graph = cytoscape({
-    container: host,
-    elements: JSON.parse(host.dataset.graph),
-    style: styles(),
-    layout: { name: "dagre", rankDir: "TB", nodeSep: 22, rankSep: 70, padding: 18, animate: false },
-    maxZoom: 1.6, minZoom: .15, userZoomingEnabled: false, autoungrabify: true,
-  });
-  if (graph.zoom() > 1.15) {
-    graph.zoom(1.15);
-    graph.center();
-  }
-  graph.on("tap", "node", (event) => {
-    const href = event.target.data("href");
-    if (href && href.startsWith("/console/")) location.assign(href);
-  });
-  const repaint = () => graph.style(styles());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  // The live part of the page brings new statuses.
-  const updateStatuses = () => {
-    const live = document.getElementById("statuses");
-    if (!live) return;
-    for (const [id, status] of Object.entries(JSON.parse(live.dataset.statuses))) {
-      const node = graph.getElementById(id);
-      if (node.length && node.data("status") !== status) node.data("status", status);
-    }
-    host.dataset.statuses = live.dataset.statuses;
+  const show = () => {
+    svg.setAttribute("viewBox", view.join(" "));
+    ["x", "y", "width", "height"].forEach((name, at) => frame?.setAttribute(name, view[at]));
   };
-  document.addEventListener("htmx:sseMessage", updateStatuses);
-  document.addEventListener("htmx:afterSettle", updateStatuses);
-  updateStatuses();
+  const zoom = (factor, cx = view[0] + view[2] / 2, cy = view[1] + view[3] / 2) => {
+    const across = clamp(CLOSEST_PX, view[2] * factor, whole[2] * 1.6);
+    const ratio = across / view[2];
+    view = [cx - (cx - view[0]) * ratio, cy - (cy - view[1]) * ratio, across, view[3] * ratio];
+    show();
+  };
+  const center = (node) => {
+    const { x: left, y: top, width: wide, height: high } = place.get(node);
+    view[0] = left + wide / 2 - view[2] / 2;
+    view[1] = top + high / 2 - view[3] / 2;
+    show();
+  };
+  const isSeen = (node) => {
+    const { x: left, y: top, width: wide, height: high } = place.get(node);
+    return left >= view[0] && top >= view[1] && left + wide <= view[0] + view[2] && top + high <= view[1] + view[3];
+  };
+  const fit = () => {
+    view = [...whole];
+    show();
+  };
+
+  // Never illegibly small: a large graph opens at natural size, on the focus or the first failure.
+  const begin = () => {
+    const scale = Math.min(svg.clientWidth / whole[2], svg.clientHeight / whole[3]);
+    const size = scale < LEGIBLE ? 1 : Math.min(scale, LARGEST);
+    const [wide, high] = [svg.clientWidth / size, svg.clientHeight / size];
+    const start = svg.querySelector(".node.sel") ?? svg.querySelector(".node.hit") ?? svg.querySelector(".node.fail") ?? svg.querySelector(".node.busy");
+    const at = start ? place.get(start) : { x: whole[0], y: whole[1] + whole[3] / 2, width: wide, height: 0 };
+    const inside = (middle, length, from, all) => (length >= all ? from + all / 2 : clamp(from + length / 2, middle, from + all - length / 2)) - length / 2;
+    view = [inside(at.x + at.width / 2, wide, whole[0], whole[2]), inside(at.y + at.height / 2, high, whole[1], whole[3]), wide, high];
+    if (scale > LARGEST) whole = [...view];
+    show();
+  };
+
+  const select = (node) => {
+    const id = node?.dataset.id;
+    for (const each of svg.querySelectorAll(".hot, .near, .sel")) each.classList.remove("hot", "near", "sel");
+    host.classList.toggle("focus", Boolean(node));
+    for (const each of nodes) each.setAttribute("tabindex", each === (node ?? nodes[0]) ? "0" : "-1");
+    if (!node) return;
+    node.classList.add("near", "sel");
+    for (const line of svg.querySelectorAll(".edge, .edge-l")) {
+      if (line.dataset.a !== id && line.dataset.b !== id) continue;
+      line.classList.add("hot");
+      byId.get(line.dataset.a)?.classList.add("near");
+      byId.get(line.dataset.b)?.classList.add("near");
+    }
+    const card = document.getElementById("component");
+    if (!card || !host.dataset.card || node.classList.contains("folded")) return;
+    card.hidden = false;
+    const query = new URLSearchParams(location.search);
+    query.set("focus", id);
+    window.htmx.ajax("GET", `${host.dataset.card}?${query}`, { target: card, swap: "innerHTML" });
+  };
+
+  // The nearest node in a direction: forward counts once, sideways two and a half times.
+  const nearest = (node, [dx, dy]) => {
+    const from = place.get(node);
+    let best = null;
+    for (const other of nodes) {
+      const to = place.get(other);
+      const [right, down] = [to.x - from.x, to.y - from.y];
+      const forward = right * dx + down * dy;
+      if (other === node || forward <= 4) continue;
+      const far = forward + 2.5 * Math.abs(right * dy + down * dx);
+      if (!best || far < best[0]) best = [far, other];
+    }
+    return best?.[1];
+  };
+
+  let drag = null;
+  let hasMoved = false;
+  svg.addEventListener("pointerdown", (event) => {
+    drag = [event.clientX, event.clientY, ...view];
+    hasMoved = false;
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (!drag || !event.buttons) return;
+    const [right, down] = [event.clientX - drag[0], event.clientY - drag[1]];
+    hasMoved ||= Math.hypot(right, down) > 4;
+    const scale = 1 / svg.getScreenCTM().a;
+    view = [drag[2] - right * scale, drag[3] - down * scale, view[2], view[3]];
+    show();
+  });
+  svg.addEventListener("dragstart", (event) => event.preventDefault());
+  svg.addEventListener("click", (event) => {
+    const node = event.target.closest(".node");
+    if (hasMoved) return event.preventDefault();
+    if (event.target.closest(".fold") || event.ctrlKey || event.metaKey || node?.classList.contains("folded")) return;
+    if (node) event.preventDefault();
+    select(node);
+  });
+  svg.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !svg.contains(document.activeElement)) return;
+    event.preventDefault();
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, at.x, at.y);
+  }, { passive: false });
+  svg.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const node = event.target.closest(".node");
+    const acts = { Escape: () => select(), "+": () => zoom(1 / 1.25), "=": () => zoom(1 / 1.25), "-": () => zoom(1.25), 0: fit };
+    if (Object.hasOwn(acts, event.key)) {
+      event.preventDefault();
+      return acts[event.key]();
+    }
+    if (!KEYS[event.key] || !node) return;
+    event.preventDefault();
+    const next = nearest(node, KEYS[event.key]);
+    if (!next) return;
+    select(next);
+    next.focus({ preventScroll: true });
+    if (!isSeen(next)) center(next);
+  });
+
+  host.querySelector("input[type=search]")?.addEventListener("input", (event) => {
+    const word = event.target.value.trim().toLowerCase();
+    let first = null;
+    for (const node of nodes) {
+      const isHit = word !== "" && node.dataset.n.toLowerCase().includes(word);
+      node.classList.toggle("hit", isHit);
+      if (isHit) first ??= node;
+    }
+    host.classList.toggle("finding", word !== "");
+    if (first) center(first);
+  });
+  for (const button of host.querySelectorAll("[data-zoom]")) {
+    button.addEventListener("click", () => (button.dataset.zoom === "fit" ? fit() : zoom(button.dataset.zoom === "in" ? 1 / 1.3 : 1.3)));
+  }
+  const zooms = host.querySelector("[data-zooms]");
+  if (zooms) zooms.hidden = false;
+
+  const marks = new Map();
+  if (mini) {
+    mini.hidden = false;
+    for (const node of nodes) {
+      const mark = document.createElementNS(SVG, "rect");
+      for (const [name, value] of Object.entries(place.get(node))) mark.setAttribute(name, value);
+      mark.setAttribute("class", node.getAttribute("class").replace("node", ""));
+      marks.set(node, mark);
+      frame.before(mark);
+    }
+    mini.addEventListener("pointerdown", (event) => {
+      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(mini.getScreenCTM().inverse());
+      view[0] = at.x - view[2] / 2;
+      view[1] = at.y - view[3] / 2;
+      show();
+    });
+  }
+
+  // A state is a class, a glyph, words, a note and the parts of a bar.
+  const KINDS = ["ok", "busy", "wait", "fail", "queued", "skip-s", "stop", "gone"];
+  host.addEventListener("launchbay:states", (event) => {
+    for (const [id, [kind, shape, words, note, parts]] of Object.entries(event.detail)) {
+      const node = byId.get(id);
+      if (!node) continue;
+      for (const each of [node, marks.get(node)]) {
+        each?.classList.remove(...KINDS);
+        each?.classList.add(kind);
+      }
+      const use = node.querySelector("use");
+      use.setAttribute("href", use.getAttribute("href").replace(/#.*/, `#g-${shape}`));
+      node.setAttribute("aria-label", `${node.getAttribute("aria-label").split(", ")[0]}, ${words}`);
+      node.querySelector(".t2").textContent = note;
+      for (const bar of node.querySelectorAll(".bar-bg, .bar-fg")) bar.remove();
+      for (const [name, left, wide] of parts) {
+        const bar = document.createElementNS(SVG, "rect");
+        for (const [key, value] of [["class", name], ["x", left], ["y", 39], ["width", wide], ["height", 3]]) bar.setAttribute(key, value);
+        node.append(bar);
+      }
+    }
+  });
+
+  begin();
+  for (const node of nodes) node.setAttribute("tabindex", "-1");
+  (svg.querySelector(".node.sel") ?? nodes[0])?.setAttribute("tabindex", "0");
   host.dataset.ready = "yes";
 }
 
-for (const host of document.querySelectorAll("[data-graph]")) draw(host);
+for (const host of document.querySelectorAll("[data-graph]")) graph(host);
+
+// The stream brings states as JSON; an element that is not shown receives them.
+document.addEventListener("htmx:sseBeforeMessage", (event) => {
+  if (!event.target.matches("[data-graph-live]")) return;
+  event.preventDefault();
+  const detail = JSON.parse(event.detail.data);
+  for (const host of document.querySelectorAll("[data-graph]")) host.dispatchEvent(new CustomEvent("launchbay:states", { detail }));
+});

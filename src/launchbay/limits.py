@@ -52,6 +52,7 @@ CONSOLE_FORM_BYTES = 1 * MIB  # a manifest takes up to three times its bytes in 
 CONSOLE_FORM_FIELDS = 2_000
 CONSOLE_PAGE_ROWS = 50  # of a list, on one page
 CONSOLE_JOB_STEPS = 200  # of a job, on one page
+CONSOLE_LIST_COMPONENTS = 100  # of an instance, on one page
 CONSOLE_SUBMODULES = 100  # that one form shows the parameters of
 QUERY_FIELDS = 100
 IDEMPOTENCY_KEY_CHARS = 255

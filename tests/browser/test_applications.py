@@ -77,7 +77,7 @@ def test_the_page_of_an_application_shows_its_components_as_graph_and_in_words(p
     application = site.application(GREETER, name)
     page.goto(f"/console/applications/{application}")
     expect(page.locator("[data-graph]")).to_have_attribute("data-ready", "yes")
-    assert page.locator("[data-graph] canvas").count() >= 1
+    expect(page.locator("[data-graph] a.node")).to_have_attribute("aria-label", "greeter, Workflow")
     page.locator("summary", has_text="Components as text").click()
     words = page.get_by_role("region", name="Components as text")
     expect(words).to_contain_text("workflow.Instance")
@@ -112,7 +112,7 @@ def test_an_application_in_use_is_not_deleted_and_says_why(page: Page, site: Sit
     expect(page.get_by_role("alert")).to_contain_text("instances that are not destroyed")
 
 
-def test_a_family_is_a_graph_with_statuses(page: Page, site: Site) -> None:
+def test_a_submodule_is_opened_in_the_graph(page: Page, site: Site) -> None:
     child = fresh_name("Child")
     site.application(GREETER.replace("times: configuration(int)", "times: { type: configuration(int) }"), child)
     parent = site.application(FAMILY % child)
@@ -122,11 +122,16 @@ def test_a_family_is_a_graph_with_statuses(page: Page, site: Site) -> None:
     page.get_by_role("button", name="Launch").click()
     page.wait_for_url("**/console/instances/*")
     expect(page.locator("#state")).to_contain_text("Running", timeout=40_000)
-    expect(page.locator("#live-family")).to_contain_text(child)
-    own = page.url.rpartition("/")[2]
-    graph = page.locator("#family-graph")
+    page.goto(f"{page.url}/components")
+    graph = page.locator("[data-graph]")
     expect(graph).to_have_attribute("data-ready", "yes")
-    expect(graph).to_have_attribute("data-statuses", re.compile(f"{own}.: .Running"))
+    graph.locator("a.node[data-id=child]").click()
+    page.get_by_role("link", name="Show its components").click()
+    expect(page.locator("[data-graph] a.node[data-id='child/greeter']")).to_have_attribute(
+        "aria-label", "greeter, Running"
+    )
+    page.get_by_role("link", name=re.compile("Collapse child")).click()
+    expect(page.locator("[data-graph] a.node[data-id=child]")).to_be_visible()
 
 
 def test_components_of_an_instance_have_live_statuses(page: Page, site: Site) -> None:
@@ -141,8 +146,11 @@ application:
 """
     instance = site.launch(site.application(manifest))
     page.goto(f"/console/instances/{instance}")
-    graph = page.locator("#component-graph")
-    expect(graph).to_have_attribute("data-ready", "yes")
-    expect(graph).to_have_attribute("data-statuses", re.compile('"slow": "Executing"'))
+    slow = page.locator("a.node[data-id=slow]")
+    expect(slow).to_have_class(re.compile("busy"))
+    expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-busy$"))
     page.get_by_role("button", name="Cancel job").click()
-    expect(graph).to_have_attribute("data-statuses", re.compile('"slow": "Failed"'))
+    expect(slow).to_have_class(re.compile("fail"))
+    expect(slow).to_have_attribute("aria-label", "slow, Failed")
+    expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-fail$"))
+    expect(slow.locator(".t2")).to_have_text("rest failed")

@@ -1,8 +1,10 @@
 """Small manifests for tests of the API."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -343,3 +345,48 @@ def told(folder: Path, manifest: str, tests: str, others: Mapping[str, str] | No
         for outcome in outcomes(folder, manifest, tests, others)
         for difference in outcome.differences
     ]
+
+
+def many_components(
+    number: int, group_size: int = 0, steps: Mapping[str, Any] | None = None, layer_size: int = 6
+) -> str:
+    """Return a manifest of so many components in layers, each bound to two before it; with a size, in composites.
+
+    `steps` has the only step of the launch of components, by name.
+    """
+    names = [f"part-{place}" for place in range(number)]
+    needs = {name: [names[place - back] for back in (layer_size, layer_size + 1) if place >= back]
+             for place, name in enumerate(names)}  # fmt: skip
+
+    def component(name: str) -> dict[str, Any]:
+        step = (steps or {}).get(name)
+        launch = {"steps": [{"act": step}] if step else [], "return": {"url": {"value": f"https://{name}.example"}}}
+        return {
+            "type": "workflow.Instance",
+            "required": needs[name],
+            "interfaces": {name: {"url": "publish-signal(string)"}}
+            | {each: {"url": "consume-signal(string)"} for each in needs[name]},
+            "configuration": {"configuration.workflows": {"launch": launch}},
+        }
+
+    pairs = [(name, need) for name in names for need in needs[name]]
+    group = {name: f"group-{place // (group_size or number)}" for place, name in enumerate(names)}
+    if not group_size:
+        body: dict[str, Any] = {
+            "bindings": [(f"{a}#{b}", f"{b}#{b}") for a, b in pairs],
+            "components": {name: component(name) for name in names},
+        }
+        return json.dumps({"application": body})
+    composites: dict[str, Any] = {}
+    for name in names:
+        composite = composites.setdefault(group[name], {"interfaces": {}, "bindings": [], "components": {}})
+        composite["components"][name] = component(name)
+        composite["interfaces"][name] = {"url": f"bind({name}#{name}.url)"}
+    bindings = []
+    for name, need in pairs:
+        if group[name] == group[need]:
+            composites[group[name]]["bindings"].append((f"{name}#{need}", f"{need}#{need}"))
+        else:
+            composites[group[name]]["interfaces"][f"{name}-{need}"] = {"url": f"bind({name}#{need}.url)"}
+            bindings.append((f"{group[name]}#{name}-{need}", f"{group[need]}#{need}"))
+    return json.dumps({"application": {"bindings": bindings, "components": composites}})

@@ -171,6 +171,7 @@ def showcase(site: Site) -> dict[str, str]:
         "delete-application": f"{here}/applications/{shop}/delete",
         "instances": f"{at}/instances",
         "instance": f"{here}/instances/{ids['busy']}",
+        "components": f"{here}/instances/{ids['stumbled']}/components",
         "job": f"{here}/instances/{ids['stumbled']}/jobs/{ids['job']}",
         "runs": f"{at}/runs",
         "instance-runs": f"{here}/instances/{ids['busy']}/runs",

@@ -18,7 +18,6 @@ NAMES = (
     "built/console.css",
     "built/console.js",
     "built/editor.js",
-    "built/graph.js",
     "built/inter.woff2",
 )
 _FOLDER = resources.files("launchbay.console") / "static"

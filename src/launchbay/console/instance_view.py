@@ -2,12 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
+from launchbay.console.assets import Glyph, shown_status
+from launchbay.console.graph import ComponentState
 from launchbay.console.request import PageRequest
 from launchbay.limits import CONSOLE_JOB_STEPS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
@@ -118,22 +120,6 @@ class InstanceView:
         return {each.name: each.instance_id for each in shown if each.instance_id is not None}
 
     @property
-    def component_statuses(self) -> Mapping[str, str]:
-        """The status of each component: of its instance, else of its steps in the newest job, else launched or not."""
-        states = msgspec.json.decode(self.record.state, type=dict[str, _ComponentState])
-        found = dict.fromkeys(self.manifest.components, "")
-        if self.is_over:
-            found = dict.fromkeys(found, self.record.status.value)
-        else:
-            found |= {path: InstanceStatus.RUNNING.value for path, state in states.items() if state.launched}
-        for step in self.current.steps if self.current else []:
-            component = step.path.partition("#")[0]
-            if component in found and step.status in {StepStatus.EXECUTING, StepStatus.FAILED}:
-                found[component] = step.status
-        known = {row.id: row.status for row in self.family}
-        return found | {path: known[child] for path, child in self.children.items() if child in known}
-
-    @property
     def current(self) -> JobLine | None:
         return self.jobs[0] if self.jobs else None
 
@@ -154,6 +140,43 @@ class _Component(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str
     instance_id: str | None = None
+
+
+_STATES = {
+    InstanceStatus.DESTROYING: ComponentState(Glyph.BUSY, "Destroying"),
+    InstanceStatus.DESTROYED: ComponentState(Glyph.GONE, "Destroyed"),
+}
+_STEP_KINDS = {StepStatus.EXECUTING, StepStatus.FAILED}
+
+
+def component_states(view: InstanceView, components: Iterable[str]) -> dict[str, ComponentState]:
+    """Return what each component does: by its instance, else by its steps in the newest job, else launched or not."""
+    parts = msgspec.json.decode(view.record.state, type=dict[str, _ComponentState])
+    resting = {True: ComponentState(Glyph.OK, "Running"), False: ComponentState()}
+    found = {
+        each: _STATES.get(view.record.status, resting[(part := parts.get(each)) is not None and part.launched])
+        for each in components
+    }
+    waiting = {row.step.partition("#")[0]: row for row in view.pending}
+    steps: dict[str, list[StepLine]] = {}
+    for step in view.current.steps if view.current else []:
+        steps.setdefault(step.path.partition("#")[0], []).append(step)
+    for component in found.keys() & steps.keys():
+        own = steps[component]
+        step = next((each for each in own if each.status in _STEP_KINDS), own[0])
+        if step.status == StepStatus.FAILED:
+            found[component] = ComponentState(Glyph.FAIL, "Failed", note=f"{step.name} failed")
+        elif step.status == StepStatus.EXECUTING and component in waiting:
+            found[component] = ComponentState(Glyph.WAIT, "Needs approval", note="Needs approval")
+        elif step.status == StepStatus.EXECUTING:
+            percent = sum(each.percent for each in own) // len(own)
+            found[component] = ComponentState(Glyph.BUSY, "In progress", percent, step.name)
+    known = {row.id: row for row in view.family}
+    for component, child in view.children.items():
+        if component in found and child in known:
+            kind, words = shown_status(known[child].status)
+            found[component] = ComponentState(kind, words, note=f"Submodule · {known[child].name}")
+    return found
 
 
 async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:

@@ -4,7 +4,8 @@ from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
 from launchbay.console.forms import parse_number, parse_object
-from launchbay.console.graph import component_graph, component_lines
+from launchbay.console.graph import component_lines
+from launchbay.console.pages.components import ShownGraph, manifest_graph, read_graph_query
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
@@ -45,8 +46,10 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     ctx = request.ctx
     application = await applications.read_application(ctx, request.path("id"))
     manifest: CompiledManifest | None = None
+    graph: ShownGraph | None = None
     try:
-        _, _, manifest = await read_compiled(ctx, application.id, None)
+        _, version, manifest = await read_compiled(ctx, application.id, None)
+        graph = await manifest_graph(application.id, version, manifest, read_graph_query(request), _path(request))
     except InvalidManifest as error:
         problem = problem or error  # the version needs a package that is no longer installed
     wanted = InstanceFilter(application_id=application.id)
@@ -60,7 +63,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         source=application.source_url,
         manifest=manifest,
         lines=[] if manifest is None else component_lines(manifest),
-        graph="" if manifest is None else component_graph(manifest),
+        graph=graph,
         versions=await list_manifests(ctx, application.id),
         revisions=await revisions.list_revisions(ctx, application.id),
         environments=await list_environments(ctx, application.organization_id),

@@ -15,10 +15,11 @@ from launchbay.console import forms
 from launchbay.console.assets import shown_status
 from launchbay.console.fields import FIX_FIELDS, Field, fill_fields, string_values, with_errors, workflow_fields
 from launchbay.console.forms import parse_object, restore_hidden
-from launchbay.console.graph import component_graph, component_lines, family_graph, statuses
+from launchbay.console.graph import component_lines
 from launchbay.console.instance_view import InstanceView, job_steps, view_instance
 from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, read_instance_query, term
 from launchbay.console.pages.approvals import approval_item
+from launchbay.console.pages.components import live_events, read_components, read_graph_query, shown_graph
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, live_event, redact
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
@@ -165,8 +166,9 @@ async def show(
         user_data_text=request.form.raw("userData"),
         schedules=[row for row in schedules if not row.is_of_manifest],
         recurring=recurring,
-        graph=family_graph(view.family),
-        components=component_graph(view.manifest, view.children) if len(view.manifest.components) > 1 else "",
+        graph=await shown_graph(
+            await read_components(request, view), read_graph_query(request), _path(request), is_small=True
+        ),
         component_lines=component_lines(view.manifest),
         lines=lines,
         last_line=lines[-1].id if lines else 0,
@@ -205,7 +207,7 @@ async def _offers(request: PageRequest, view: InstanceView, permissions: UiPermi
 def live_values(view: InstanceView) -> dict[str, Any]:
     """Return the values of the live part of the page."""
     approvals = [approval_item(row) for row in view.pending]
-    return {"view": view, "approvals": approvals, "statuses": statuses(view.family, view.component_statuses)}
+    return {"view": view, "approvals": approvals}
 
 
 def recurring_runs(manifest: CompiledManifest, now: datetime, rows: Sequence[ScheduleRow] = ()) -> list[RecurringRun]:
@@ -390,8 +392,11 @@ async def watch(request: PageRequest) -> Response:
 async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
     instance_id = request.path("id")
     line = forms.parse_number(request.query("line"), 18) or 0
+    parts = (request.query("parts") or "state,approvals,live,log,graph").split(",")
+    graph_query = read_graph_query(request)
     people: Mapping[str, str] | None = None
     sent: dict[str, str] = {}
+    sent_states: dict[str, list[Any]] = {}
     yield f"retry: {_RETRY_MS}\n\n"
     try:
         async with aclosing(watch_instance(request.ctx, instance_id, None)) as changes:
@@ -403,12 +408,21 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                     people = await user_names(request, view.record.organization_id)
                 permissions = await request.permissions(view.record.organization_id)
                 shown = {"people": people, "permissions": permissions, "actor": request.actor, **live_values(view)}
-                for name in ("state", "approvals", "live"):
+                if "graph" in parts or "summary" in parts:
+                    components = await read_components(request, view, graph_query.opened)
+                    shown["summary"] = components.summary()
+                    graph = await shown_graph(components, graph_query, "", is_small="live" in parts)
+                    for text in live_events(graph, sent_states):
+                        yield live_event("graph", text)
+                for name in ("state", "summary", "approvals", "live"):
                     # Only what differs: an unsent comment on an approval must survive the update.
-                    text = request.render_fragment(f"instance_{name}.html", **shown)
-                    if sent.get(name) != text:
+                    text = request.render_fragment(f"instance_{name}.html", **shown) if name in parts else ""
+                    if sent.get(name, "") != text:
                         sent[name] = text
                         yield live_event(name, text)
+                if "log" not in parts:
+                    await asyncio.sleep(_UPDATE_INTERVAL_S)
+                    continue
                 async for rows in read_log(request.ctx, instance_id, LogFilter(), after=line, limit=_LINES_AT_ONCE):
                     if rows:
                         line = rows[-1].id

@@ -1,0 +1,106 @@
+"""The graph of components by mouse, by keys and without scripts: folding, search, focus, zoom."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import Site
+from tests.support.manifests import many_components
+
+pytestmark = pytest.mark.slow  # they start a browser and launch 60 components
+
+
+@pytest.fixture(scope="module")
+def address(site: Site) -> str:
+    """The graph of 60 components in 6 composites."""
+    instance = site.launch(site.application(many_components(60, 10)))
+    site.settled(instance)
+    return f"/console/instances/{instance}/components"
+
+
+def opened(page: Page, address: str) -> None:
+    page.goto(address)
+    expect(page.locator("[data-graph]")).to_have_attribute("data-ready", "yes")
+
+
+def test_groups_open_and_fold(page: Page, address: str) -> None:
+    opened(page, address)
+    expect(page.locator("a.node")).to_have_count(6)
+    page.locator("a.node[data-id=group-2]").click()
+    expect(page.locator("a.node[data-id='group-2.part-20']")).to_be_visible()
+    expect(page.locator("a.node")).to_have_count(15)
+    page.get_by_role("link", name=re.compile("Collapse group-2")).click()
+    expect(page.locator("a.node")).to_have_count(6)
+    page.get_by_role("link", name="Expand all").click()
+    expect(page.locator("a.node")).to_have_count(60)
+    page.get_by_role("link", name="Collapse all").click()
+    expect(page.locator("a.node")).to_have_count(6)
+
+
+def test_a_search_marks_while_typing_and_opens_groups_with_enter(page: Page, address: str) -> None:
+    opened(page, address)
+    page.keyboard.press("/")
+    page.keyboard.type("group-4")
+    expect(page.locator("a.node.hit")).to_have_count(1)
+    page.get_by_role("searchbox").fill("part-33")
+    page.keyboard.press("Enter")
+    expect(page.locator("a.node.hit")).to_have_attribute("data-id", "group-3.part-33")
+
+
+def test_arrow_keys_move_between_components_and_show_the_card(page: Page, address: str) -> None:
+    opened(page, f"{address}?open=group-0,group-1")
+    first = page.locator("a.node[tabindex='0']")
+    expect(first).to_have_count(1)
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    here = page.locator("a.node:focus")
+    expect(here).to_have_class(re.compile("sel"))
+    expect(page.locator("#component")).to_contain_text("Workflow")
+    name = here.get_attribute("data-id") or ""
+    expect(page.locator("#component")).to_contain_text(name)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("a.node.sel")).not_to_have_attribute("data-id", name)
+    page.keyboard.press("Escape")
+    expect(page.locator("a.node.sel")).to_have_count(0)
+
+
+def test_keys_zoom(page: Page, address: str) -> None:
+    opened(page, f"{address}?open=group-0")
+    stage = page.locator("svg.stage")
+    width = "stage => stage.viewBox.baseVal.width"
+    before = stage.evaluate(width)
+    page.locator("a.node[tabindex='0']").focus()
+    page.keyboard.press("+")
+    assert stage.evaluate(width) < before
+    page.keyboard.press("0")
+    page.keyboard.press("-")
+    assert stage.evaluate(width) > before
+
+
+def test_the_list_is_its_equal(page: Page, address: str) -> None:
+    opened(page, address)
+    page.get_by_role("link", name="As a list").click()
+    expect(page.locator("tbody tr")).to_have_count(60)
+    page.get_by_label("Find a component").fill("part-59")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="group-5.part-59").click()
+    expect(page.locator("a.node.sel")).to_have_attribute("data-id", "group-5.part-59")
+
+
+def test_it_folds_and_focuses_without_scripts(page: Page, site: Site, address: str) -> None:
+    assert page.context.browser is not None
+    plain = page.context.browser.new_context(
+        base_url=site.url, java_script_enabled=False, storage_state=page.context.storage_state()
+    )
+    try:
+        still = plain.new_page()
+        still.goto(address)
+        still.locator("a.node[data-id=group-1]").click()
+        still.locator("a.node[data-id='group-1.part-12']").click()
+        expect(still.locator("a.node.sel")).to_have_attribute("data-id", "group-1.part-12")
+        expect(still.locator("#component")).to_contain_text("group-1.part-12")
+        assert still.locator(".edge.hot").count() >= 1
+    finally:
+        plain.close()
