@@ -97,7 +97,7 @@ def test_a_thousand_components_are_drawn_folded() -> None:
     states = dict.fromkeys(found.components, ComponentState(Glyph.OK, "Running"))
     states["group-3.part-160"] = ComponentState(Glyph.FAIL, "Failed")
     opened = kept_open(found, parents(found, "composite"), states)
-    assert opened == {"group-3"}
+    assert opened == frozenset({"group-3"})
     drawing = drawn(found, opened)
     assert_apart(drawing)
     assert len(drawing.nodes) == 18 + 50

@@ -1,5 +1,6 @@
-"""Components and their bindings as the console draws them: folded by composite, Scaler and submodule, and laid out.
+"""Components and their bindings as the console draws them.
 
+They are folded by composite, Scaler and submodule.
 A drawing depends on the manifest and on what is open, not on statuses; so it is made once and kept. An ID is a
 component's path, inside a submodule after the submodule's ID and a slash: `payments/web.workflow`.
 """
@@ -8,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
@@ -53,7 +53,10 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A manifest version with the scales of one instance, and with the submodules to look into, by component."""
+    """A manifest version with the scales of one instance.
+
+    `submodules` are those to look into, by component.
+    """
 
     application_id: str
     version: int
@@ -104,7 +107,10 @@ def short_name(component: str) -> str:
 
 @lru_cache(maxsize=_KEPT)
 def read_topology(module: Module) -> Topology:
-    """Return the components of an instance, with the members of its Scalers instead of their templates."""
+    """Return the components of an instance.
+
+    Scalers have members instead of their templates.
+    """
     manifest = module.manifest
     if any(component.scaler for component in manifest.components.values()):
         scales = dict(module.scales)
@@ -175,7 +181,10 @@ def parents(topology: Topology, grouping: Grouping, kinds: tuple[str, ...] = ())
 
 
 class Node(NamedTuple):
-    """A box with a component, or with a folded group. `components` are those that it stands for."""
+    """A box with a component, or with a folded group.
+
+    `components` are those that it stands for.
+    """
 
     id: str
     name: str
@@ -206,7 +215,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """Boxes, the grounds of open groups, and lines, in the coordinates of one picture of this size."""
+    """Boxes, the grounds of open groups, and lines in one picture."""
 
     nodes: Sequence[Node]
     groups: Sequence[Group]
@@ -256,10 +265,8 @@ class _Artist:
                 self._components.setdefault(each, []).append(component)
         self._boxes = dict.fromkeys(self._box(component) for component in shown)
         for box in self._boxes:
-            way: list[str | None] = [box, *self._groups_of(box), None]
-            for each, outer in pairwise(way):
-                assert each is not None, "only the picture is in nothing"
-                self._contents.setdefault(outer, {})[each] = None
+            for each in (box, *self._groups_of(box)):
+                self._contents.setdefault(self._inside.get(each), {})[each] = None
         # A Scaler is a component and the group of its members.
         self._filled = {each for each in self._contents if each is not None}
         self._at: dict[str, Point] = {}
@@ -277,12 +284,12 @@ class _Artist:
         return found
 
     def _box(self, component: str) -> str:
-        """Return the box that stands for a component: its outermost group that is folded, or itself."""
+        """Return the box of a component: its outermost folded group, or itself."""
         folded = [group for group in self._groups_of(component) if group not in self._open]
         return folded[-1] if folded else component
 
     def _merged(self) -> dict[tuple[str, str], str]:
-        """Return the bindings between different boxes, with the interfaces of all that they stand for."""
+        """Return the bindings between different boxes, with their interfaces."""
         found: dict[tuple[str, str], dict[str, None]] = {}
         for provider, consumer, label in self._topology.bindings:
             a, b = self._box(provider), self._box(consumer)
@@ -330,7 +337,7 @@ class _Artist:
         return Size(width + 2 * _INSIDE.width, layout.size.height + _INSIDE.height + _INSIDE.width)
 
     def _pair(self, group: str | None, a: str, b: str) -> tuple[str, str] | None:
-        """Return the two things in a group that a binding connects, if it connects two."""
+        """Return the two items in a group that a binding connects, if any."""
         first = self._within(group, a)
         second = self._within(group, b)
         return None if first is None or second is None or first == second else (first, second)
@@ -387,7 +394,7 @@ _WORDS = {Glyph.QUEUED: "Not started", Glyph.OK: "Running"}
 
 
 class ComponentState(NamedTuple):
-    """What a component does now: in words, how far, and the run and step that it is about."""
+    """What a component does now: a glyph, words, and how far it is."""
 
     kind: Glyph = Glyph.QUEUED
     words: str = "Not started"
@@ -401,7 +408,10 @@ def worst(states: Iterable[ComponentState]) -> ComponentState:
 
 
 def kept_open(topology: Topology, inside: Parents, states: Mapping[str, ComponentState]) -> frozenset[str] | None:
-    """Return which groups are open where nobody chose: all of a small graph, else those that hold a failure."""
+    """Return which groups are open by default.
+
+    All of a small graph (None), else those that hold a failure.
+    """
     if len(topology.components) <= ALL_OPEN:
         return None
     outer = dict(inside)

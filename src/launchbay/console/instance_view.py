@@ -150,7 +150,10 @@ _STEP_KINDS = {StepStatus.EXECUTING, StepStatus.FAILED}
 
 
 def component_states(view: InstanceView, components: Iterable[str]) -> dict[str, ComponentState]:
-    """Return what each component does: by its instance, else by its steps in the newest job, else launched or not."""
+    """Return what each component does.
+
+    By its instance, else by its steps in the newest job, else launched or not.
+    """
     parts = msgspec.json.decode(view.record.state, type=dict[str, _ComponentState])
     resting = {True: ComponentState(Glyph.OK, "Running"), False: ComponentState()}
     found = {

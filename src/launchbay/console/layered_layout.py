@@ -1,5 +1,6 @@
-"""A layered layout: boxes stand left of those that depend on them. Pure, deterministic, for a thousand boxes.
+"""A layered layout: boxes stand left of those that depend on them.
 
+It is pure and deterministic, and fast enough for a thousand boxes.
 Sugiyama's method in four steps: leave out the edges that close a cycle, assign layers by the longest path, order each
 layer by the mean place of its neighbors, and move the boxes as near to their neighbors as the order allows.
 """
@@ -38,7 +39,7 @@ class Point(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """Where a long edge passes a layer: on one height, from one side to the other."""
+    """Where a long edge passes a layer, from one side to the other."""
 
     start: float
     end: float
@@ -47,7 +48,7 @@ class Lane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The upper left corners of the boxes, their layers, and the lanes of the edges that pass layers."""
+    """The upper left corners of boxes, their layers, and lanes of edges."""
 
     at: Mapping[str, Point]
     layers: Mapping[str, int]
@@ -56,14 +57,20 @@ class Layout:
 
 
 class _Item(NamedTuple):
-    """A box, or a lane of the edges that leave a box: `layer` is -1 for boxes."""
+    """A box, or a lane of the edges that leave it.
+
+    `layer` is -1 for boxes.
+    """
 
     name: str
     layer: int = -1
 
 
 def arrange(sizes: Mapping[str, Size], edges: Iterable[Edge], gap_x: float = GAP_X) -> Layout:
-    """Arrange boxes of these sizes. An edge leads from a box to one that depends on it."""
+    """Arrange boxes of these sizes.
+
+    An edge leads from a box to one that depends on it.
+    """
     names = list(sizes)
     if not names:
         return Layout({}, {}, {}, Size(0, 0))
@@ -83,7 +90,10 @@ def arrange(sizes: Mapping[str, Size], edges: Iterable[Edge], gap_x: float = GAP
 
 
 def _without_cycles(names: Sequence[str], edges: Sequence[Edge]) -> list[Edge]:
-    """Return the edges without those that lead back on a walk from the boxes that depend on none."""
+    """Return the edges without those that close a cycle.
+
+    The walk starts at the boxes that depend on none.
+    """
     after: dict[str, list[str]] = {name: [] for name in names}
     for a, b in edges:
         after[a].append(b)
@@ -128,7 +138,10 @@ def _layers(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
 
 
 def _lanes(edges: Sequence[Edge], layers: Mapping[str, int], grids: set[int]) -> dict[Edge, list[int]]:
-    """Return the layers that each edge passes on a lane; edges from one box share lanes, grids have none."""
+    """Return the layers that each edge passes on a lane.
+
+    Edges from one box share lanes; grids have none.
+    """
     found: dict[Edge, list[int]] = {}
     taken: set[tuple[str, int]] = set()
     for a, b in edges:
@@ -156,7 +169,7 @@ def _links(edges: Sequence[Edge], lanes: Mapping[Edge, Sequence[int]]) -> tuple[
 
 
 def _order(rows: Sequence[list[_Item]], links: Sequence[Mapping[_Item, Sequence[_Item]]]) -> None:
-    """Sort each layer by the mean place of the neighbors, from left to right and back."""
+    """Sort each layer by the mean place of the neighbors, several times."""
     place: dict[_Item, float] = {}
     for row in rows:
         place.update(_places(row))
@@ -235,7 +248,7 @@ def _height(item: _Item, sizes: Mapping[str, Size]) -> float:
 def _fill_grid(
     row: Sequence[_Item], sizes: Mapping[str, Size], middles: dict[_Item, float], shifts: dict[_Item, float]
 ) -> float:
-    """Place the boxes of a layer in columns, and return the width of them all."""
+    """Place the boxes of a layer in columns, and return the total width."""
     total = sum(sizes[item.name].height + GAP_Y for item in row)
     least = max(sizes[item.name].height + GAP_Y for item in row)
     mean = total / len(row)
@@ -252,7 +265,7 @@ def _fill_grid(
 
 
 def _spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Return middles in this order, without overlaps, with the least sum of squares of the distances to the wanted.
+    """Return middles without overlaps that are nearest to the wanted ones.
 
     Without the heights before it, the wanted top of each item must not fall: a regression that pools adjacent
     violators.

@@ -1,4 +1,4 @@
-"""The components of an instance: as a graph, as a list, and the card of one."""
+"""The components of an instance: graph, list, and the card of one."""
 
 import asyncio
 from collections import Counter
@@ -54,7 +54,10 @@ routes = Routes()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphQuery:
-    """What a link to a graph says: which groups are open (None: by default), the focus, what to search for."""
+    """What a link to a graph says.
+
+    `opened` are the open groups; None means those that are open by default.
+    """
 
     opened: frozenset[str] | None = None
     grouping: Grouping = "composite"
@@ -97,7 +100,7 @@ def read_graph_query(request: PageRequest) -> GraphQuery:
 
 
 class Components(NamedTuple):
-    """The components of an instance with their states, and the instances of those that are submodules."""
+    """Components with their states, and the instances of submodules."""
 
     topology: Topology
     states: Mapping[str, ComponentState]
@@ -167,7 +170,10 @@ def _module(outer: str, views: Mapping[str, InstanceView]) -> Module:
 
 
 class ShownNode(NamedTuple):
-    """A node with its state. `segments` are what is below its name: a class, a place and a width."""
+    """A node with its state.
+
+    `segments` are the parts of its bar: a class, a place and a width.
+    """
 
     node: Node
     state: ComponentState
@@ -230,7 +236,7 @@ class ShownGraph:
 async def shown_graph(
     components: Components, query: GraphQuery, path: str, *, is_small: bool = False, **more: Any
 ) -> ShownGraph:
-    """Draw the components. Runs beside the loop."""
+    """Draw the components in a thread."""
     return await asyncio.to_thread(_shown_graph, components, query, path, is_small=is_small, more=more)
 
 
@@ -339,7 +345,10 @@ def _group_text(group: Group, states: Sequence[ComponentState]) -> str:
 
 
 def _segments(node: Node, states: Sequence[ComponentState], width: float) -> list[tuple[str, float, float]]:
-    """Return the bar of a node: shares of the states in a group, or how far a component is."""
+    """Return the bar of a node.
+
+    Of a group, the shares of the states; of a component, how far it is.
+    """
     whole = width - 24
     if not node.is_group:
         percent = states[0].percent if states[0].kind is Glyph.BUSY else None
@@ -379,7 +388,10 @@ def component_row(components: Components, each: str) -> ComponentRow:
 
 
 class ComponentCard(NamedTuple):
-    """What the card of a component says. `publishes` are its signals, with those that read them."""
+    """What the card of a component says.
+
+    `publishes` are its signals, with their types.
+    """
 
     row: ComponentRow
     publishes: Sequence[tuple[str, str]]
@@ -440,7 +452,7 @@ async def show(request: PageRequest) -> Response:
 
 @routes.get("/console/instances/{id}/components/card")
 async def show_card(request: PageRequest) -> Response:
-    """Return the card of one component, which a script inserts beside the graph."""
+    """Return the card of one component, which a script inserts next to the graph."""
     view = await view_instance(request, request.path("id"))
     query = read_graph_query(request)
     components = await read_components(request, view, query.opened)
@@ -449,7 +461,10 @@ async def show_card(request: PageRequest) -> Response:
 
 
 def live_events(graph: ShownGraph, sent: dict[str, list[Any]]) -> list[str]:
-    """Return updates of nodes that differ from those sent, as JSON texts of at most about 2 KB."""
+    """Return updates of nodes that differ from those sent.
+
+    They are JSON texts of about 2 KB at most.
+    """
     changed = {each: live for each, live in graph.live().items() if sent.get(each) != live}
     sent.update(changed)
     texts: list[str] = []
