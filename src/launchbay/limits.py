@@ -76,6 +76,7 @@ HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
 HISTORY_STEPS_BYTES = 2 * MIB  # of the steps of these jobs; only …/jobs lists older ones
 JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS steps
 USUAL_RUNS = 20  # the median of their durations is the usual one
+USUAL_JOBS = 500  # newest ones of the instance that are looked through for them
 USUAL_INSTANCES = 50  # of the application, whose runs count too
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 

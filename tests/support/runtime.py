@@ -4,6 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -25,7 +26,7 @@ from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link
-from launchbay.model.job import Plan, StepStatus, raise_percent
+from launchbay.model.job import Plan, StepStatus, StepWait, raise_percent
 from launchbay.planning import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import SYSTEM, JobRun, LinkedInstance, RuntimeDeps, StepBudget, StepRecord
@@ -221,6 +222,10 @@ class MemoryJournal:
         self._write_late()
         known = self._disk.steps[path]
         self._disk.steps[path] = replace(known, percent=raise_percent(known.percent, percent))
+
+    def waiting(self, path: str, wait: StepWait) -> AbstractContextManager[None]:
+        assert path in self._disk.steps, wait
+        return nullcontext()
 
     def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         self._disk.lines.append((path, level, text))

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
-from launchbay.model.job import JobStatus, Origin, Plan, passed_path
+from launchbay.model.job import JobStatus, Origin, Plan, StepWait, passed_path
 from launchbay.planning import (
     DESTROY,
     LAUNCH,
@@ -224,7 +224,9 @@ class ChildJobs:
         begin = partial(self._begin, parent, link, plan, job_id, resumes, is_destroy=workflow == DESTROY)
         delays = _busy_delays(workflow)
         with self._calling(Caller(parent, path), job_id):
-            return await self._run_to_end(parent, workflow, path, job_id, begin, delays, is_replay=is_replay)
+            return await self._run_to_end(
+                parent, workflow, path, job_id, begin, delays, link.instance_id, is_replay=is_replay
+            )
 
     async def _run_to_end(
         self,
@@ -234,34 +236,53 @@ class ChildJobs:
         job_id: str,
         begin: Callable[[], Awaitable[bool]],
         delays: Iterator[float],
+        target_id: str,
         *,
         is_replay: bool,
     ) -> Mapping[str, Any]:
-        while True:
-            outcome = await self._outcome(job_id)
-            if outcome is None:
-                if is_replay:
-                    raise WorkflowFailed(f"the call of {workflow!r} was interrupted before it started.")
-                try:
-                    has_begun = await retry_while_unavailable(begin)
-                except _AlreadyDestroyed:
-                    return {}  # a repeated destroy finds some submodules destroyed
-                if not has_begun:
-                    # The job that keeps the instance busy may need the place.
-                    with slot_released():
-                        await asyncio.sleep(next(delays))
-            elif outcome.status == JobStatus.EXECUTING:
-                if is_replay:
-                    await self._cancel(job_id)
-                await self._resume(parent, job_id)
-            elif outcome.status == JobStatus.SUCCEEDED:
-                await replay_passed(parent, path)
-                return _results(outcome, parent)
-            else:
-                await replay_passed(parent, path)
-                if parent.passed.outcomes:
-                    await self.cancel_abandoned(parent)  # what they had started, if they were interrupted
-                raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
+        with ExitStack() as told:
+            while True:
+                outcome = await self._outcome(job_id)
+                if outcome is None:
+                    if is_replay:
+                        raise WorkflowFailed(f"the call of {workflow!r} was interrupted before it started.")
+                    try:
+                        has_begun = await retry_while_unavailable(begin)
+                    except _AlreadyDestroyed:
+                        return {}  # a repeated destroy finds some submodules destroyed
+                    if not has_begun:
+                        # The job that keeps the instance busy may need the place.
+                        await self._tell_busy(told, parent, workflow, path, target_id)
+                        with slot_released():
+                            await asyncio.sleep(next(delays))
+                elif outcome.status == JobStatus.EXECUTING:
+                    told.close()
+                    if is_replay:
+                        await self._cancel(job_id)
+                    await self._resume(parent, job_id)
+                elif outcome.status == JobStatus.SUCCEEDED:
+                    await replay_passed(parent, path)
+                    return _results(outcome, parent)
+                else:
+                    await replay_passed(parent, path)
+                    if parent.passed.outcomes:
+                        await self.cancel_abandoned(parent)  # what they had started, if they were interrupted
+                    raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
+
+    async def _tell_busy(self, told: ExitStack, parent: JobRun, workflow: str, path: str, target_id: str) -> None:
+        """Show which job of an instance a call waits for."""
+        busy = await run_until_available(self._database, jobs.get_busy_job, instance_id=target_id)
+        told.close()
+        if busy is not None:
+            wait = StepWait(
+                kind="instance",
+                text=f"The call of {workflow!r} waits for the instance {busy.instance!r}, which runs job "
+                f"{busy.number}, {busy.workflow!r}.",
+                ends_when="That job ends.",
+                job=busy.id,
+                instance=target_id,
+            )
+            told.enter_context(parent.journal.waiting(path, wait))
 
     async def cancel_abandoned(self, parent: JobRun) -> None:
         """Cancel and end the child jobs that the parent no longer waits for.

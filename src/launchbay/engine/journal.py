@@ -6,7 +6,8 @@ A write waits for an unavailable database and never gives up: the job's effects 
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -21,14 +22,14 @@ from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff, Clock, to_ms
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
-from launchbay.model.job import StepStatus, is_own_step, raise_percent, step_name, transition_step
+from launchbay.model.job import StepStatus, StepWait, is_own_step, raise_percent, step_name, transition_step
 from launchbay.quotas import StoredBytes
 from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun, StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.slot import staying
 from launchbay.store import instances as store
 from launchbay.store import jobs
-from launchbay.store.database import Database
+from launchbay.store.database import Connection, Database
 from launchbay.store.instances import document_purpose
 from launchbay.telemetry import metrics
 
@@ -138,6 +139,7 @@ class _Batch:
     steps: dict[str, _StepRow] = field(default_factory=dict)
     failed: dict[str, list[list[Any]]] = field(default_factory=dict)
     lines: list[_Line] = field(default_factory=list)
+    waits: dict[str, str] = field(default_factory=dict)  # path → JSON, empty if the wait is over
     sent_at_s: float = 0.0
     written: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -203,6 +205,7 @@ class PostgresJournal:
         self._on_fenced = on_fenced
         self.secrets = Secrets() if secrets is None else secrets
         self._steps: dict[str, _StepRow] = {}
+        self._waits: defaultdict[str, list[StepWait]] = defaultdict(list)
         self._log_quota = LogQuota()
         self._next: _Batch | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -296,6 +299,28 @@ class PostgresJournal:
             self._put(path, row)
             self._write_within(LAZY_S)
 
+    @contextmanager
+    def waiting(self, path: str, wait: StepWait) -> Iterator[None]:
+        """Show within LAZY_S what a step waits for."""
+        waits = self._waits[path]
+        waits.append(wait)
+        self._show_wait(path)
+        try:
+            yield
+        finally:
+            waits.remove(wait)
+            self._show_wait(path)
+
+    def _show_wait(self, path: str) -> None:
+        waits = self._waits[path]
+        text = ""
+        if waits:
+            text = msgspec.json.encode(
+                msgspec.structs.replace(waits[-1], text=self.redact(waits[-1].text, limits.ERROR_CHARS))
+            ).decode()
+        self._batch().waits[path] = text
+        self._write_within(LAZY_S)
+
     def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         """Add a line to the instance's log within LAZY_S, up to the limits of step and job."""
         is_full = self._stored is not None and self._stored.are_logs_full(self._organization_id)
@@ -355,6 +380,9 @@ class PostgresJournal:
         if self._lost is not None:
             raise self._lost
         batch, self._next = self._next or _Batch(), None
+        if batch.waits:
+            async with self._database.connection() as connection:
+                await self._write_waits(connection, batch.waits)
         self._count(batch)
         return batch.columns()
 
@@ -445,7 +473,7 @@ class PostgresJournal:
             batch, self._next = self._next, None
             try:
                 if self._lost is None:
-                    await retry_while_unavailable(partial(self._write, batch, batch.columns()))
+                    await self._write_when_available(batch)
             except asyncio.CancelledError:
                 batch.written.cancel()
                 raise
@@ -460,12 +488,34 @@ class PostgresJournal:
             else:
                 batch.written.set_exception(self._lost)
 
+    async def _write_when_available(self, batch: _Batch) -> None:
+        """Write a batch; log how long the database was away."""
+        away_since_s: float | None = None
+
+        async def attempt() -> None:
+            nonlocal away_since_s
+            try:
+                await self._write(batch, batch.columns())
+            except Unavailable:
+                away_since_s = self._clock.monotonic_s() if away_since_s is None else away_since_s
+                raise
+
+        await retry_while_unavailable(attempt)
+        if away_since_s is not None:
+            took = duration_text(self._clock.monotonic_s() - away_since_s)
+            self.log(None, "warning", f"The database was unavailable for {took}; the job waited for it.")
+
     async def _write(self, batch: _Batch, columns: dict[str, Any]) -> None:
         async with self._database.connection() as connection:
             batch.sent_at_s = self._clock.monotonic_s()
             if await jobs.write_journal(connection, **self._key, **columns) is None:
                 raise Fenced("Another worker has taken the job over.")
+            if batch.waits:
+                await self._write_waits(connection, batch.waits)
         self._count(batch)
+
+    async def _write_waits(self, connection: Connection, waits: Mapping[str, str]) -> None:
+        await jobs.set_waits(connection, **self._key, paths=list(waits), waits=list(waits.values()))
 
     def _count(self, batch: _Batch) -> None:
         if self._stored is not None:

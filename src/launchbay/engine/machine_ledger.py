@@ -222,7 +222,7 @@ class EnvironmentPools:
         try:
             for number in range(1, count + 1):
                 holder = f"{context.instance_id}:{context.tag[:_TAG_CHARS]}:{number}"
-                given = await self._run(pool.id, context, "acquire", {"holder": holder, "timeout": _WAIT_S})
+                given = await self._run(pool.id, context, "acquire", {"holder": holder, "timeout": _WAIT_S}, pool.name)
                 taken[f"{pool.id}/{holder}"] = PooledHost(given["id"], given["resource"])
         except (BadRequest, Conflict) as error:
             for machine_id in taken:
@@ -280,7 +280,7 @@ class EnvironmentPools:
         )
 
     async def _run(
-        self, pool_id: str, context: ProviderContext, command: str, arguments: Mapping[str, Any]
+        self, pool_id: str, context: ProviderContext, command: str, arguments: Mapping[str, Any], pool_name: str = ""
     ) -> Mapping[str, Any]:
         call = ServiceCall(
             service_id=pool_id,
@@ -290,6 +290,8 @@ class EnvironmentPools:
             transaction=self._database.transaction,
             report=_ignore,
             seal=ServiceSeal(self._secret_key, pool_id),
+            name=pool_name,
+            waiting=context.waiting,
         )
         return await self._type.run(command, call)
 

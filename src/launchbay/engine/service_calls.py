@@ -41,12 +41,12 @@ class ServiceCalls:
         """
 
         async def work() -> Mapping[str, Any]:
-            return await self._run(job, link, command, arguments, idempotency_key(job.job_id, path))
+            return await self._run(job, link, command, arguments, path)
 
         return await run_recorded(job, path, command, work, is_replay=is_replay)
 
     async def _run(
-        self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], key: str
+        self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], path: str
     ) -> Mapping[str, Any]:
         bound = link.binding.service
         if bound is None or not await run_until_available(self._database, services.exists, service_id=link.instance_id):
@@ -79,7 +79,9 @@ class ServiceCalls:
                 transaction=record_once(self._database, entry) if declared.changes else self._database.transaction,
                 report=lambda _: None,  # a workflow waits for the final result
                 seal=ServiceSeal(self._secret_key, link.instance_id),
-                idempotency_key=key,
+                idempotency_key=idempotency_key(job.job_id, path),
+                name=bound.name,
+                waiting=partial(job.journal.waiting, path),
             )
             results = await retry_while_unavailable(partial(kind.run, command, call))
             job.secrets.register_secret([results.get(name) for name in declared.secret_results])

@@ -19,7 +19,7 @@ A provider of machines with SSH inherits `launchbay.machines.ssh.SshMachines`. W
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, LaunchbayError
+from launchbay.model.job import StepWait
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.model.redaction import REDACTED, RedactionStream, SecretEncodings
 
@@ -46,7 +47,8 @@ class ProviderContext:
     over the job (or this one, after a restart). Commands on machines must keep running then.
 
     Pass every secret that you open to `register_secret`; logs and outputs no longer show it. `redaction_stream` returns
-    a redactor for a text in chunks; use it before you cut the text, because a cut secret isn't recognized.
+    a redactor for a text in chunks; use it before you cut the text, because a cut secret isn't recognized. `waiting`
+    shows during a block what the step waits for.
     """
 
     organization_id: str
@@ -64,6 +66,7 @@ class ProviderContext:
     # The defaults are for a context without a job: cancellation ends the work, and no log can show a secret.
     handed_over: Callable[[], bool] = lambda: False
     register_secret: Callable[[Any], None] = lambda _: None
+    waiting: Callable[[StepWait], AbstractContextManager[None]] = lambda _: nullcontext()
     redaction_stream: Callable[[], RedactionStream] = lambda: RedactionStream(SecretEncodings(), REDACTED)
 
 

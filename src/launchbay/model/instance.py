@@ -257,7 +257,10 @@ class DueRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """Everything that an instance's work waits for; `job` is the running one, requested by `owner`."""
+    """Everything that an instance's work waits for.
+
+    `job` is the running one, requested by `owner`. `steps` has the sentences of steps.
+    """
 
     job: str | None = None
     owner: str | None = None
@@ -265,6 +268,7 @@ class Waits(msgspec.Struct, frozen=True):
     approvals: list[AwaitedApproval] | None = None
     inner: list[ChildJob] | None = None
     launching: list[Launching] | None = None
+    steps: list[str] | None = None
     due: list[DueRun] | None = None
 
 
@@ -277,6 +281,7 @@ def waiting_for(waits: Waits) -> str:
         f"Waiting for {each.workflow!r} of {_for_component(each.component)}instance {each.instance_id}."
         for each in waits.inner or ()
     ]
+    sentences += waits.steps or ()
     if not sentences:
         sentences += [
             f"Waiting for the launch of service {each.component!r}, instance {each.instance_id}."

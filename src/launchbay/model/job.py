@@ -120,7 +120,19 @@ def approver_message(*, permission: str | None, role: str | None) -> str:
     return "any user who may approve"
 
 
-WaitKind = Literal["worker", "approval", "job", "retry", "time"]
+WaitKind = Literal["worker", "approval", "job", "retry", "time", "resource", "machine", "peers", "instance"]
+
+
+class StepWait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a step waits for, as `Wait` without its beginning."""
+
+    kind: WaitKind
+    text: str
+    ends_when: str
+    until: int | None = None
+    position: int | None = None
+    job: str | None = None
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +160,7 @@ class _Waits(msgspec.Struct, frozen=True):
     approvals: list[tuple[str, str | None, str | None, int, int, int, int]]
     jobs: list[tuple[str, int, str, str, str, int]]
     steps: list[tuple[str, str, int, tuple[int, int, int, str, int] | None, int | None, int | None]]
+    told: list[tuple[int, StepWait]] = []
 
 
 def read_waits(text: str, now: datetime) -> list[Wait]:
@@ -168,12 +181,16 @@ def read_waits(text: str, now: datetime) -> list[Wait]:
     for job_id, number, workflow, instance_id, name, since in found.jobs:
         sentence = f"Waiting for job {number}, {workflow!r}, of the instance {name!r}."
         waits.append(Wait("job", sentence, since, "That job ends.", job=job_id, instance=instance_id))
+    for since, told in found.told:
+        waits.append(
+            Wait(told.kind, told.text, since, told.ends_when, told.until, told.position, told.job, told.instance)
+        )
     now_ms = int(now.timestamp() * 1000)
     for name, path, attempt, failed, started, ends in found.steps:
         if failed is not None and failed[0] == attempt and failed[4] > now_ms:
-            sentence = (
-                f"Step {name!r} of {owner_of(path)!r} failed in attempt {attempt} and pauses before the next one."
-            )
+            why = failed[3].rstrip(".")
+            step = f"Step {name!r} of {owner_of(path)!r}"
+            sentence = f"{step} failed in attempt {attempt} and pauses before the next one: {why}."
             waits.append(Wait("retry", sentence, failed[2], "The pause is over.", failed[4]))
         elif ends is not None and started is not None:
             sentence = f"Step {name!r} of {owner_of(path)!r} waits for its time."

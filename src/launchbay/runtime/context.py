@@ -1,7 +1,7 @@
 """What a running step can do: the runtime's side of `actions.contract.StepContext`, and calls to others."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
@@ -18,12 +18,13 @@ from launchbay.actions.contract import (
     idempotency_key,
 )
 from launchbay.actions.parameters import parse_duration_s, refuse_lost
+from launchbay.clock import to_ms
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Workflow
-from launchbay.model.job import Question, Verdict, attempt_path
+from launchbay.model.job import Question, StepWait, Verdict, attempt_path
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
 from launchbay.runtime.commands import SentCommand, cancel_abandoned, collect_results, send, unbound
@@ -312,6 +313,7 @@ class StepRun:
                     f"The component has no signal-consuming interface {interface!r}. It has: {known}.", retryable=False
                 )
         bound_s = limits.WAIT_PEERS_S if timeout_s is None else timeout_s
+        until_ms = to_ms(self._job.deps.clock.now()) + int(bound_s * 1000)
         try:
             async with asyncio.timeout(bound_s):
                 while short := [name for name, n in interfaces.items() if signals.peers_with_values(name) < n]:
@@ -321,7 +323,8 @@ class StepRun:
                             f"Peers of {', '.join(failed)} weren't launched, so their values will never arrive.",
                             retryable=False,
                         )
-                    with interruptible():
+                    wait = self._wait_for_peers(short, interfaces, until_ms)
+                    with self._job.journal.waiting(self.step_path, wait), interruptible():
                         await self._job.state.changed()
         except TimeoutError:
             lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {interfaces[name]}" for name in short)
@@ -335,6 +338,17 @@ class StepRun:
         path = attempt_path(self.step_path, self.attempt)
         with leaving():  # `run_action` keeps the job here for the action itself
             return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)
+
+    def _wait_for_peers(self, short: Sequence[str], wanted: Mapping[str, int], until_ms: int) -> StepWait:
+        signals = self._workflow.signals
+        lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {wanted[name]}" for name in short)
+        name, component = self.step_path.rpartition("/")[2], self._workflow.component.path
+        return StepWait(
+            kind="peers",
+            text=f"Step {name!r} of {component!r} waits for values of peers: {lacking}.",
+            ends_when="The peers are launched and publish their values, or the step's time is over.",
+            until=until_ms,
+        )
 
     def _can_never_be_met(self, interface: str, wanted: int) -> bool:
         signals = self._workflow.signals

@@ -6,6 +6,7 @@ The engine implements them on PostgreSQL, tests and `launchbay test` in memory: 
 
 import asyncio
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -22,7 +23,7 @@ from launchbay.manifest.configuration import Configured
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Link
-from launchbay.model.job import Plan, Question, StepStatus, Verdict
+from launchbay.model.job import Plan, Question, StepStatus, StepWait, Verdict
 from launchbay.processes.run import Programs
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import Graph, InstanceState
@@ -80,6 +81,9 @@ class Journal(Protocol):
     def progress(self, path: str, percent: int) -> None:
         """Show a percentage; a lower one than before is ignored."""
 
+    def waiting(self, path: str, wait: StepWait) -> AbstractContextManager[None]:
+        """Show during the block what a step waits for; of several, the last."""
+
     def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         """Add a line to the instance's log; path None is the job itself.
 
@@ -113,6 +117,9 @@ class NullJournal:
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
         """Do nothing."""
+
+    def waiting(self, path: str, wait: StepWait) -> AbstractContextManager[None]:  # noqa: ARG002 - the contract's
+        return nullcontext()
 
     def progress(self, path: str, percent: int) -> None:
         """Do nothing."""

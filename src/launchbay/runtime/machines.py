@@ -7,6 +7,7 @@ after a crash gets the same machines and never creates one twice.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -16,7 +17,7 @@ from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import MachineProvider, ProviderContext, ProvidesSshAccess, RunsImages
 from launchbay.manifest.graph import COMPUTE, Peer
-from launchbay.model.job import StepStatus, workflow_path
+from launchbay.model.job import StepStatus, StepWait, workflow_path
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.signals import named_peers, parent_signal_values
@@ -67,6 +68,7 @@ def provider_context(
         handed_over=job.handed_over.is_set,
         register_secret=job.secrets.register_secret,
         redaction_stream=job.secrets.stream,
+        waiting=partial(job.journal.waiting, path),
     )
 
 
@@ -126,7 +128,15 @@ class ComponentMachines:
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
         numbers = self.job.state.allocate_machine_numbers(count)
-        return await self.provider.provision(self.context, role, numbers, spec)
+        machines = "a machine" if count == 1 else f"{count} machines"
+        step = f"Step {self.context.step!r} of {self.component!r}"
+        wait = StepWait(
+            kind="machine",
+            text=f"{step} waits for {machines} of the role {role!r} to start and answer.",
+            ends_when="The machines answer, or their provider gives up.",
+        )
+        with self.context.waiting(wait):
+            return await self.provider.provision(self.context, role, numbers, spec)
 
     async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
         numbers = self.job.state.allocate_machine_numbers(len(addresses))

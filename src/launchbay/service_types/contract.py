@@ -19,11 +19,12 @@ that publishes signals also has a method `signals` (`PublishesSignals`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from launchbay.errors import Conflict, FieldErrors
+from launchbay.model.job import StepWait
 from launchbay.model.types import ListType, MapType, PinKind, PinType, Signature, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import services
@@ -101,7 +102,8 @@ class ServiceCall:
     `parameters` are those at the start of the call, decrypted. `arguments` have their declared types, and the required
     ones exist. `report` takes intermediate results. `transaction()` opens a connection and commits at the end of its
     block, so a waiting command occupies no connection. A command of a workflow has an `idempotency_key`: after a crash
-    it runs again with the same key. Encrypt secrets of the service with `seal`.
+    it runs again with the same key. Encrypt secrets of the service with `seal`. `waiting` shows during a block what the
+    step of a workflow waits for.
     """
 
     service_id: str
@@ -112,6 +114,8 @@ class ServiceCall:
     report: Callable[[Mapping[str, Any]], None]
     seal: Seal
     idempotency_key: str | None = None
+    name: str = ""
+    waiting: Callable[[StepWait], AbstractContextManager[None]] = lambda _: nullcontext()
 
 
 class ServiceType(Protocol):

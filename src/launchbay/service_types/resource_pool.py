@@ -6,7 +6,9 @@ that is repeated after a crash or a lost response takes no second one.
 """
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +16,7 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.limits import NAME_CHARS, POOL_RESOURCES, POOL_WAIT_LONGEST_S, POOL_WAITING
+from launchbay.model.job import StepWait
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import (
     CommandArgument,
@@ -33,15 +36,20 @@ RESOURCES = "configuration.resources"
 _INTERFACE = "resource-pool"
 _POLL_S = 0.25
 _ABANDONED_AFTER_S = 5.0
+_HOLDERS_SHOWN = 3
 _HOLDER = CommandArgument(STRING, "The holder of the resource, such as an instance's ID.", required=True)
 
 
 class _Attempt(NamedTuple):
-    """The result of an attempt: the resource's ID, or None. `ahead` is the number of earlier waiting holders."""
+    """The result of an attempt: the resource's ID, or None.
+
+    `ahead` is the number of earlier waiting holders. Without a resource, `holders` are those that have one.
+    """
 
     resource_id: str | None
     value: Any
     ahead: int
+    holders: Sequence[str] = ()
 
 
 class ResourcePool:
@@ -129,22 +137,48 @@ async def _acquire(call: ServiceCall, holder: str) -> dict[str, Any]:
     clock = asyncio.get_running_loop().time
     deadline = clock() + wait_s
     reported: int | None = None
-    while True:
-        remaining_s = deadline - clock()
-        async with call.transaction() as connection:
-            attempt = await _attempt(connection, call.service_id, holder, stays=remaining_s > 0)
-        if attempt.ahead != reported:
-            call.report({"ahead": attempt.ahead})
-            reported = attempt.ahead
-        if attempt.resource_id is not None:
-            return {"id": attempt.resource_id, "resource": attempt.value}
-        if remaining_s <= 0:
-            raise Conflict(
-                f"No resource became free within {wait_s} seconds. {attempt.ahead} others are ahead in the queue.",
-                "Release one, or increase `timeout`.",
-                code="PoolExhausted",
-            )
-        await asyncio.sleep(min(_POLL_S, remaining_s))
+    with ExitStack() as shown:
+        while True:
+            remaining_s = deadline - clock()
+            async with call.transaction() as connection:
+                attempt = await _attempt(connection, call.service_id, holder, stays=remaining_s > 0)
+                holders = await _names(connection, call, attempt) if attempt.ahead != reported else ()
+            if attempt.resource_id is not None:
+                if attempt.ahead != reported:
+                    call.report({"ahead": attempt.ahead})
+                return {"id": attempt.resource_id, "resource": attempt.value}
+            if attempt.ahead != reported:
+                call.report({"ahead": attempt.ahead})
+                reported = attempt.ahead
+                shown.close()
+                shown.enter_context(call.waiting(_wait(call, attempt, holders, remaining_s)))
+            if remaining_s <= 0:
+                raise Conflict(
+                    f"No resource became free within {wait_s} seconds. {attempt.ahead} others are ahead in the queue.",
+                    "Release one, or increase `timeout`.",
+                    code="PoolExhausted",
+                )
+            await asyncio.sleep(min(_POLL_S, remaining_s))
+
+
+async def _names(connection: Connection, call: ServiceCall, attempt: _Attempt) -> Sequence[str]:
+    """Return the names of holders. Those of hosts begin with the ID of an instance."""
+    shown = attempt.holders[:_HOLDERS_SHOWN]
+    ids = [holder.partition(":")[0] for holder in shown]
+    names = dict(await store.list_instance_names(connection, organization_id=call.organization_id, ids=ids))
+    return list(dict.fromkeys(names.get(found, holder) for found, holder in zip(ids, shown, strict=True)))
+
+
+def _wait(call: ServiceCall, attempt: _Attempt, holders: Sequence[str], remaining_s: float) -> StepWait:
+    by = ", ".join(map(repr, holders)) + (" and others" if len(attempt.holders) > _HOLDERS_SHOWN else "")
+    held = f"all {len(attempt.holders)} are held, by {by}" if by else "it has none"
+    return StepWait(
+        kind="resource",
+        text=f"Waiting for a free resource of the pool {call.name!r}: {held}.",
+        ends_when="A holder releases its resource, or the time to wait is over.",
+        until=int((time.time() + remaining_s) * 1000),
+        position=attempt.ahead + 1,
+    )
 
 
 async def _attempt(connection: Connection, service_id: str, holder: str, *, stays: bool) -> _Attempt:
@@ -165,7 +199,7 @@ async def _attempt(connection: Connection, service_id: str, holder: str, *, stay
         raise Conflict(f"The pool's queue is full ({ahead} requests). Retry later.", code="PoolExhausted")
     if not stays:
         await store.dequeue_waiter(connection, service_id=service_id, holder=holder)
-    return _Attempt(None, None, ahead)
+    return _Attempt(None, None, ahead, [row.holder for row in rows if row.holder is not None])
 
 
 async def _release(call: ServiceCall, holder: str) -> dict[str, Any]:

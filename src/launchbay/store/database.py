@@ -78,7 +78,7 @@ _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
         30,
     ),
     ((errors.SerializationFailure, errors.DeadlockDetected), "Another request changed the same data.", 1),
-    ((psycopg.OperationalError, psycopg.InterfaceError), "The database is unavailable.", 2),
+    ((psycopg.OperationalError, psycopg.InterfaceError), "The database is unavailable; jobs wait for it.", 2),
 ]
 _OUTDATED = "cached plan must not change result type"  # feature_not_supported, which is other things too
 _VARIABLE = "LAUNCHBAY_DATABASE_URL"

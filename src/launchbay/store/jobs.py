@@ -62,6 +62,15 @@ class JobStatusRow(NamedTuple):
     instance_id: str
 
 
+class BusyRow(NamedTuple):
+    """The job that keeps an instance busy, and the instance's name."""
+
+    id: str
+    number: int
+    workflow: str
+    instance: str
+
+
 class NamesRow(NamedTuple):
     """The names of the application and the environment of a job."""
 
@@ -87,6 +96,8 @@ write_journal = _sql.value("write_journal", str)
 end = _sql.row("end", EndRow)
 end_and_delete_instance = _sql.value("end_and_delete_instance", str)
 get_status = _sql.row("get_status", JobStatusRow)
+set_waits = _sql.change("set_waits")
+get_busy_job = _sql.row("get_busy_job", BusyRow)
 get_names = _sql.row("get_names", NamesRow)
 get_instance_id = _sql.value("get_instance_id", str)
 list_held = _sql.value("list_held", list)

@@ -81,6 +81,7 @@ delete_silent_waiters = _sql.change("delete_silent_waiters")
 enqueue_waiter = _sql.value("enqueue_waiter", int)
 count_ahead = _sql.value("count_ahead", int)
 count_waiting = _sql.value("count_waiting", int)
+list_instance_names = _sql.rows("list_instance_names", NamedRow)
 dequeue_waiter = _sql.change("dequeue_waiter")
 
 

@@ -369,6 +369,10 @@ SELECT json_build_object(
         SELECT coalesce(json_agg(json_build_array(name, path, attempt, failed_attempts -> -1,
             floor(extract(epoch FROM steps.started_at) * 1000)::bigint, floor(extract(epoch FROM ends_at) * 1000)::bigint) ORDER BY path), '[]')
         FROM steps WHERE job_id = jobs.id AND status = 'Executing' AND (failed_attempts IS NOT NULL OR ends_at > now())
+    ),
+    'told', (
+        SELECT coalesce(json_agg(json_build_array(floor(extract(epoch FROM since) * 1000)::bigint, wait::json) ORDER BY path), '[]')
+        FROM (SELECT * FROM step_waits WHERE job_id = jobs.id AND fence = jobs.fence ORDER BY path LIMIT 50) AS told
     )
 )::text
 FROM jobs JOIN instances ON instances.id = jobs.instance_id
@@ -376,6 +380,7 @@ WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';
 
 -- name: get_usual_duration_ms
 -- The median of the last successful runs of a workflow, of this instance or the newest ones of the application; null without any.
+-- Of each instance, only the newest jobs are read: it may have very many.
 SELECT floor(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - started_at)) * 1000)::bigint
 FROM (
     SELECT run.started_at, run.finished_at
@@ -384,12 +389,35 @@ FROM (
         UNION (SELECT id FROM instances WHERE application_id = %(application_id)s ORDER BY id DESC LIMIT %(instances)s)
     ) AS one
     CROSS JOIN LATERAL (
-        SELECT started_at, finished_at FROM jobs
-        WHERE jobs.instance_id = one.id AND name = %(workflow)s AND status = 'Succeeded' AND started_at IS NOT NULL
-        ORDER BY created_at DESC LIMIT %(runs)s
+        SELECT started_at, finished_at
+        FROM (
+            SELECT name, status, started_at, finished_at FROM jobs WHERE jobs.instance_id = one.id
+            ORDER BY created_at DESC LIMIT CASE WHEN one.id = %(instance_id)s THEN %(jobs)s::bigint ELSE %(runs)s::bigint END
+        ) AS newest
+        WHERE name = %(workflow)s AND status = 'Succeeded' AND started_at IS NOT NULL LIMIT %(runs)s::bigint
     ) AS run
-    ORDER BY run.finished_at DESC LIMIT %(runs)s
+    ORDER BY run.finished_at DESC LIMIT %(runs)s::bigint
 ) AS last;
+
+-- name: set_waits
+-- What steps wait for now, while this claim holds the job; an empty one is no wait.
+WITH held AS (
+    SELECT id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing'
+), now AS (
+    SELECT * FROM unnest(%(paths)s::text[], %(waits)s::text[]) AS told (path, wait)
+), over AS (
+    DELETE FROM step_waits USING held, now WHERE step_waits.job_id = held.id AND step_waits.path = now.path AND now.wait = ''
+)
+INSERT INTO step_waits (job_id, path, fence, wait)
+SELECT held.id, now.path, %(fence)s, now.wait FROM held, now WHERE now.wait <> ''
+ON CONFLICT (job_id, path) DO UPDATE SET wait = excluded.wait, fence = excluded.fence,
+    since = CASE WHEN step_waits.fence = excluded.fence AND step_waits.wait::json ->> 'kind' = excluded.wait::json ->> 'kind'
+            THEN step_waits.since ELSE excluded.since END;
+
+-- name: get_busy_job
+-- The job that keeps an instance busy.
+SELECT jobs.id, coalesce(jobs.number, 0) AS number, jobs.name AS workflow, instances.name AS instance
+FROM instances JOIN jobs ON jobs.id = instances.job_id WHERE instances.id = %(instance_id)s;
 
 -- name: sample_load
 -- What only the database knows of the load, from partial indexes: the figures that are watched, at the price of watching.

@@ -150,6 +150,10 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
               AND EXISTS (SELECT FROM jobs AS its WHERE its.id = target.job_id AND its.name = 'launch')
               AND NOT EXISTS (SELECT FROM steps WHERE steps.job_id = job.id AND steps.status = 'Executing')
         ),
+        'steps', (
+            SELECT json_agg(wait::json ->> 'text' ORDER BY path)
+            FROM (SELECT path, wait FROM step_waits WHERE job_id = job.id AND fence = job.fence ORDER BY path LIMIT 10) AS told
+        ),
         'due', (
             SELECT json_agg(json_build_array(kind, workflow, component, extract(epoch FROM due_at)::float8) ORDER BY due_at, id)
             FROM (SELECT * FROM schedules WHERE instance_id = i.id AND blocked ORDER BY due_at, id LIMIT 3) AS due

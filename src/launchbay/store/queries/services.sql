@@ -102,6 +102,10 @@ SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s AND ticket <
 -- name: count_waiting
 SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s;
 
+-- name: list_instance_names
+-- Names of instances that hold resources.
+SELECT id, name FROM instances WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
+
 -- name: dequeue_waiter
 DELETE FROM pool_tickets WHERE service_id = %(service_id)s AND holder = %(holder)s;
 
