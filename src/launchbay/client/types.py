@@ -711,9 +711,9 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class WaitDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that a job waits for, since when, and what ends it. `kind` is `worker`, `approval`, `job`, `retry`
-    or `time`. `position` is the job's place in the queue for a worker; `jobId` and `instanceId` are the job to wait
-    for.
+    """One thing that a job waits for, since when, and what ends it. `kind` is `worker`, `approval`, `job`,
+    `instance`, `resource`, `machine`, `peers`, `retry` or `time`. `position` is the job's place in the queue for a
+    worker or a resource; `jobId` and `instanceId` are the job to wait for.
     """
 
     kind: str
