@@ -64,7 +64,25 @@ GALLERY = (
         "instances",
         "/console/organizations/{id}/instances",
         "Instances",
-        "Filtered by name, status, application, and environment.",
+        "Found by a query or facets, sorted, and selected for one act on all of them.",
+    ),
+    Shown(
+        "bulk-new",
+        "/console/organizations/{id}/bulk/new",
+        "An act on many instances",
+        "What it does, how fast, and which instances refuse it; labels before and after.",
+    ),
+    Shown(
+        "bulk-runs",
+        "/console/organizations/{id}/bulk",
+        "Bulk runs",
+        "Acts on many instances, with their progress.",
+    ),
+    Shown(
+        "bulk",
+        "/console/organizations/{id}/bulk/{bulk}",
+        "A bulk run",
+        "Progress, the result of each instance, and the reasons of failures. Pause, continue, or cancel the rest.",
     ),
     Shown(
         "instance",

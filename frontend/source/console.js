@@ -7,6 +7,7 @@ import "./graph.js";
 import "./keys.js";
 import "./palette.js";
 import "./ticks.js";
+import "./selection.js";
 
 const htmx = window.htmx;
 

@@ -45,7 +45,7 @@ const ACTS = {
   d: () => keep("density", root.dataset.density === "compact" ? "comfortable" : "compact"),
   j: () => moveTo(1),
   k: () => moveTo(row ? -1 : 1),
-  x: () => row?.querySelector("input[type=checkbox]")?.click(),
+  x: (event) => row?.querySelector("input[type=checkbox]")?.dispatchEvent(new MouseEvent("click", { bubbles: true, shiftKey: event.shiftKey })),
   "]": () => moveTab(1),
   "[": () => moveTab(-1),
 };
@@ -72,6 +72,6 @@ document.addEventListener("keydown", (event) => {
   goSince = key === "g" ? performance.now() : -Infinity;
   if (Object.hasOwn(ACTS, key)) {
     event.preventDefault();
-    ACTS[key]();
+    ACTS[key](event);
   }
 });

@@ -76,3 +76,12 @@ def test_a_query_of_runs_narrows_by_people_times_and_durations() -> None:
     assert read_run_query("by:me", {}, {}, people, "7", NOW).wanted.owner_id == "7"
     for odd in ("by:nobody", "duration:5", "label:a=b", "expires:<1h"):
         assert read_run_query(odd, {}, {}, people, "7", NOW).terms[0].problem
+
+
+def test_a_term_with_a_minus_leaves_out_what_has_the_value() -> None:
+    assert read("-status:destroyed").wanted.statuses == ["Running", "Failed", "Executing", "Requested", "Destroying"]
+    assert read("-env:production").wanted.environment_ids == ["9"]
+    assert read("status:failed status:running -status:running").wanted.statuses == ["Failed"]
+    assert read("-env:production -env:staging").wanted.environment_ids not in (None, [])
+    for each in read("-colour:red -label:a=b").terms:
+        assert each.problem.startswith("There is no field -")

@@ -49,6 +49,8 @@ SENT: dict[str, dict[str, str]] = {
     "/console/instances/{id}/lifetime": {"lifetime": "-1"},
     "/console/instances/{id}/configuration": {"do": "preview"},
     "/console/instances/{id}/end": {"do": "destroy"},
+    "/console/organizations/{id}/bulk": {"act": "label", "id": "{instance}", "labels": "a=b", "do": "begin"},
+    "/console/organizations/{id}/bulk/{bulk}": {"do": "pause"},
     "/console/organizations/{id}/environments": {"name": "{fresh}"},
     "/console/environments/{id}/name": {"name": "{fresh}"},
     "/console/environments/{id}/policies": {"policies": "policies: {}"},
@@ -113,6 +115,8 @@ async def _world(api: Api) -> dict[str, str]:
     someone = await person(api, "Guest")
     account = accepted(await api.post(f"{within}/serviceAccounts", {"name": "Robot", "roles": ["Guest"]}))
     token = accepted(await api.post(f"{within}/accessTokens", {"owner": account["id"]}))
+    lasting = {"act": "run", "workflow": "linger", "ids": [busy]}
+    bulk = accepted(await api.post(f"{within}/bulk", lasting))
     jobs = {each: (await api.document(each))["workflowHistory"][0]["id"] for each in (busy, failed)}
     return {
         "organizations": api.organization,
@@ -128,6 +132,8 @@ async def _world(api: Api) -> dict[str, str]:
         "{token}": token["id"],
         "{webhook}": hook["id"],
         "{schedule}": schedule["id"],
+        "{instance}": running,
+        "{bulk}": bulk["id"],
         "{environment}": environment["id"],
         "cancel": f"/console/instances/{busy}/jobs/{jobs[busy]}",
         "resume": f"/console/instances/{failed}/jobs/{jobs[failed]}",
@@ -155,6 +161,7 @@ async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]
     found: set[str] = set()
     paths = [_filled(page, world) for page in GETS] + [world["resume"]]
     paths.append(f"/console/organizations/{world['organizations']}/services?type=builtin:workflow_service")
+    paths.append(f"/console/organizations/{world['organizations']}/bulk/new?act=label&id={world['{instance}']}")
     for path in [*paths, *(world[kind].partition("/jobs")[0] for kind in ("cancel", "resume"))]:
         answer = await client.get(path)
         assert answer.status_code in {200, 303, 403}, (path, answer.text)

@@ -29,7 +29,7 @@ class Page(HTMLParser):
         given = dict(attrs)
         self.tags.append(tag)
         self.attributes |= set(given)
-        if tag == "input":
+        if tag == "input" and "name" in given:
             self.fields[given["name"] or ""] = given.get("value") or ""
         if tag == "a":
             self.links[given["href"] or ""] = ""

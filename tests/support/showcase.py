@@ -159,6 +159,10 @@ def showcase(site: Site) -> dict[str, str]:
     program = _created(
         site, f"{root}/serviceAccounts", name="Release pipeline", description="Launches releases", roles=["Operators"]
     )
+    everywhere = {"act": "run", "workflow": "manage.import", "ids": [ids["quiet"], ids["stumbled"]]}
+    bulk = _created(site, f"{root}/bulk", **everywhere)
+    _created(site, f"{root}/bulk", act="label", labels={"team": "quay"}, ids=list(ids.values())[:4])
+    _until_ended(site, bulk)
     at, here = f"/console/{root}", "/console"
     return {
         "sign-in": f"{here}/signIn",
@@ -170,6 +174,9 @@ def showcase(site: Site) -> dict[str, str]:
         "launch": f"{here}/applications/{shop}/launch",
         "delete-application": f"{here}/applications/{shop}/delete",
         "instances": f"{at}/instances",
+        "bulk-new": f"{at}/bulk/new?act=label&all=1&q=app:%22Harbour+shop%22",
+        "bulk-runs": f"{at}/bulk",
+        "bulk": f"{at}/bulk/{bulk}",
         "instance": f"{here}/instances/{ids['busy']}",
         "components": f"{here}/instances/{ids['stumbled']}/components",
         "job": f"{here}/instances/{ids['stumbled']}/jobs/{ids['job']}",
@@ -283,6 +290,13 @@ def _until_asked(site: Site, within_s: float = 60.0) -> None:
         time.sleep(0.1)
 
 
+def _until_ended(site: Site, bulk: str, within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while site.ask("GET", f"bulk/{bulk}")["finishedAt"] is None:
+        assert time.monotonic() < deadline, "the bulk run did not end"
+        time.sleep(0.1)
+
+
 def _created(site: Site, path: str, **body: Any) -> str:
     created: str = site.ask("POST", path, body)["id"]
     return created
@@ -393,6 +407,8 @@ def made(site: Site) -> World:
     job = site.ask("GET", f"instances/{instance}")["workflowHistory"][0]["id"]
     family = site.ask("POST", f"{within}/applications", {"name": f"Family of {NAME}"[:255]})["id"]
     site.replace_manifest(family, json.dumps(_family(application)))
+    bulk = site.ask("POST", f"{within}/bulk", {"act": "run", "workflow": "actions.fail", "ids": [instance]})["id"]
+    _until_ended(site, bulk)
     root = f"/console/{within}"
     paths = {
         "sign in": "/console/signIn",
@@ -400,6 +416,9 @@ def made(site: Site) -> World:
         "overview": root,
         "instances": f"{root}/instances",
         "no instance": f"{root}/instances?name=nothing%3Cb%3E&status=Failed",
+        "bulk runs": f"{root}/bulk",
+        "bulk run": f"{root}/bulk/{bulk}",
+        "act on many": f"{root}/bulk/new?act=label&id={instance}",
         "instance": f"/console/instances/{instance}",
         "job": f"/console/instances/{instance}/jobs/{job}",
         "reconfigure": f"/console/instances/{instance}/configuration",

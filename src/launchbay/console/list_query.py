@@ -10,8 +10,11 @@ from launchbay.errors import BadRequest
 from launchbay.model.labels import read_selector
 from launchbay.usecases.fleet import InstanceFilter, JobFilter
 
-_TERM = re.compile(r'(?:([a-z-]+):)?("[^"]*"|\S+)')
+_TERM = re.compile(r'(?:(-?[a-z][a-z-]*):)?("[^"]*"|\S+)')
 _NAMED = 6  # in a message
+_EXCLUDING = {"status", "app", "env"}  # fields of which a term such as `-status:destroyed` leaves out a value
+_NOTHING = "nothing"  # no object has it as its ID or status
+STANDARD = "-status:destroyed"  # what the list shows before anybody asks for something else
 _HOURS = re.compile(r"<(\d{1,4})([hd])")
 _LONGER = re.compile(r">(\d{1,6})(s|m|min|h)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
@@ -94,7 +97,7 @@ def read_instance_query(
 ) -> InstanceQuery:
     """Read a query, with the names of applications and environments by ID.
 
-    Terms of one field are alternatives, except labels.
+    Terms of one field are alternatives, except labels. A term with a minus leaves out what has the value.
     """
     given: dict[str, list[str]] = {}
     known: dict[str, Mapping[str, Sequence[str]]] = {
@@ -168,16 +171,24 @@ def _read(
     """
     terms: list[Term] = []
     words: list[str] = []
+    unwanted: dict[str, set[str]] = {}
     for match in _TERM.finditer(text):
         field, value = match[1], match[2].strip('"')
         if field is None:
             words.append(match[0])
             continue
         try:
-            given.setdefault(field, []).extend(_values(field, value, known, fields))
+            positive = field.removeprefix("-")
+            if field != positive and positive in _EXCLUDING:
+                unwanted.setdefault(positive, set()).update(_values(positive, value, known, fields))
+            else:
+                given.setdefault(field, []).extend(_values(field, value, known, fields))
             terms.append(Term(match[0]))
         except BadRequest as error:
             terms.append(Term(match[0], str(error)))
+    for field, excluded in unwanted.items():
+        every = given.get(field) or [each for values in known[field].values() for each in values]
+        given[field] = [each for each in every if each not in excluded] or [_NOTHING]
     return Query(terms, " ".join(words))
 
 

@@ -8,13 +8,15 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Permission
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.ids import new_id
 from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
+from launchbay.store.bulk import BulkRun
 from launchbay.store.instances import InstancePageRow, InstanceRecord
 from launchbay.store.users import Role
 from launchbay.usecases.approvals import may_answer
+from launchbay.usecases.bulk import may_control
 from launchbay.usecases.permissions import Permitted, manages_every_user
 
 InstanceRef: TypeAlias = InstanceRecord | InstancePageRow
@@ -89,6 +91,16 @@ class UiPermissions:
     def answer(self, approval: ApprovalRow, user_id: str) -> bool:
         """Answer an approval."""
         return may_answer(self._permitted, approval, user_id)
+
+    def act_on_many(self) -> bool:
+        """Select instances for one act on all of them; each may refuse it."""
+        return self._permitted.holds(Permission.EDIT_INSTANCE) or self._permitted.holds(
+            Permission.RUN_INSTANCE_WORKFLOW
+        )
+
+    def control_bulk(self, run: BulkRun, actor: Actor) -> bool:
+        """Pause, continue and cancel a bulk run."""
+        return may_control(self._permitted.lookup.grants(self._permitted.organization_id), actor, run)
 
     def create_environment(self) -> bool:
         return self._permitted.allows(Permission.CREATE_ENVIRONMENT, permissions.environment(new_id()))

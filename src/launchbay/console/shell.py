@@ -89,6 +89,15 @@ SHORTCUTS = (
         "Go to",
         tuple((entry.label, f"G {entry.shortcut.upper()}") for group in NAVIGATION for entry in group.entries),
     ),
-    ("Lists", (("Next, previous row", "J K"), ("Open", "Enter"), ("Select", "X"), ("Leave", "Esc"))),
+    (
+        "Lists",
+        (
+            ("Next, previous row", "J K"),
+            ("Open", "Enter"),
+            ("Select", "X"),
+            ("Select up to here", "Shift X"),
+            ("Leave, select nothing", "Esc"),
+        ),
+    ),
     ("Tabs", (("Next, previous tab", "] ["),)),
 )

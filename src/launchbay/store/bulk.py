@@ -27,7 +27,10 @@ class BulkRun:
 
 
 class BulkInstanceRow(NamedTuple):
-    """An instance of a bulk run and its outcome."""
+    """An instance of a bulk run and its outcome.
+
+    `message` may contain secrets of the JSON texts `parameters` and `environment_view`, which are None without one.
+    """
 
     place: int
     instance_id: str
@@ -39,6 +42,8 @@ class BulkInstanceRow(NamedTuple):
     message: str | None
     started_at: datetime | None
     finished_at: datetime | None
+    parameters: str | None
+    environment_view: str | None
 
 
 class TakenRow(NamedTuple):

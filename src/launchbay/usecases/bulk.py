@@ -14,13 +14,14 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.gate import instance_patterns
+from launchbay.auth.gate import Grants, instance_patterns
 from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, TooManyRequests, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
+from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY
 from launchbay.store import bulk as store
 from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow
@@ -219,11 +220,18 @@ async def list_bulk_instances(
             rows = await store.list_instances(
                 work.connection, bulk_id=run.id, status=status, after=after, count=limits.PAGE_ROWS_MAX
             )
-            found += [row for row in rows if _is_visible(work, run, row)]
+            found += [_redacted(row) for row in rows if _is_visible(work, run, row)]
             if len(rows) < limits.PAGE_ROWS_MAX:
                 break
             after = rows[-1].place
     return found[:count]
+
+
+def _redacted(row: BulkInstanceRow) -> BulkInstanceRow:
+    if row.message is None or row.parameters is None:
+        return row
+    known = [msgspec.json.decode(text) for text in (row.parameters, row.environment_view) if text is not None]
+    return row._replace(message=Redactor(known).text(row.message))
 
 
 def _is_visible(work: Work, run: BulkRun, row: BulkInstanceRow) -> bool:
@@ -258,18 +266,22 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
 
 
 def _require_control(work: Work, run: BulkRun) -> None:
-    grants = work.lookup.grants(run.organization_id)
-    entries = [entry for _, entry in grants.entries_for(Permission.EDIT_INSTANCE)]
-    is_whole = grants.scope is None or instance_patterns(grants.scope.entries, Permission.EDIT_INSTANCE) is None
-    has_all = bool(entries) and instance_patterns(entries, Permission.EDIT_INSTANCE) is None
-    token = work.actor.token
-    has_begun = run.owner_id == work.actor.user_id and (is_whole or (token is not None and token.id == run.token_id))
-    if not (has_begun or (has_all and is_whole)):
+    if not may_control(work.lookup.grants(run.organization_id), work.actor, run):
         raise NotAllowed(
             "Only who began the bulk run can do this, or who has EditInstance for all instances. An access token with "
             "a scope must have begun it, or have EditInstance for all instances in its scope.",
             "Ask an administrator of the organization.",
         )
+
+
+def may_control(grants: Grants, actor: Actor, run: BulkRun) -> bool:
+    """Tell whether somebody may pause, continue and cancel a bulk run."""
+    entries = [entry for _, entry in grants.entries_for(Permission.EDIT_INSTANCE)]
+    is_whole = grants.scope is None or instance_patterns(grants.scope.entries, Permission.EDIT_INSTANCE) is None
+    has_all = bool(entries) and instance_patterns(entries, Permission.EDIT_INSTANCE) is None
+    token = actor.token
+    has_begun = run.owner_id == actor.user_id and (is_whole or (token is not None and token.id == run.token_id))
+    return has_begun or (has_all and is_whole)
 
 
 def counts_of(run: BulkRun) -> Counter[str]:

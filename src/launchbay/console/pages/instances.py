@@ -17,8 +17,9 @@ from launchbay.console.fields import FIX_FIELDS, Field, fill_fields, string_valu
 from launchbay.console.forms import parse_object, restore_hidden
 from launchbay.console.graph import component_lines
 from launchbay.console.instance_view import InstanceView, job_steps, view_instance
-from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, read_instance_query, term
+from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, STANDARD, read_instance_query, term
 from launchbay.console.pages.approvals import approval_item
+from launchbay.console.pages.bulk import ACTS
 from launchbay.console.pages.components import live_events, read_components, read_graph_query, shown_graph
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, live_event, redact
@@ -92,7 +93,8 @@ async def list_all(request: PageRequest) -> Response:
     ctx, organization_id = request.ctx, request.path("id")
     applications = {row.id: row.name for row in await list_applications(ctx, organization_id)}
     environment_names = {row.id: row.name for row in await list_environments(ctx, organization_id)}
-    text = request.query("q") or _earlier_query(request, applications, environment_names)
+    asked = "q" in request.http.query_params
+    text = request.query("q") or _earlier_query(request, applications, environment_names) or ("" if asked else STANDARD)
     query = read_instance_query(text, applications, environment_names, request.now())
     sort = SORTS.get(request.query("sort") or "", "-created")
     after = request.query("after")
@@ -116,8 +118,15 @@ async def list_all(request: PageRequest) -> Response:
         query=query,
         sort=sort,
         is_first=after is None,
+        acts=ACTS,
         facets=[
-            ("Status", [(shown_status(value)[1], f"status:{key}") for key, value in INSTANCE_STATUSES.items()]),
+            (
+                "Status",
+                [
+                    ("Not destroyed", STANDARD),
+                    *((shown_status(value)[1], f"status:{key}") for key, value in INSTANCE_STATUSES.items()),
+                ],
+            ),
             ("Environment", [(name, term("env", name)) for name in environment_names.values()]),
             ("Application", [(name, term("app", name)) for name in applications.values()]),
             ("Last run", [(shown_status(value)[1], f"last-run:{key}") for key, value in RUN_STATUSES.items()]),

@@ -30,9 +30,13 @@ ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_instances
 -- Instances of a bulk run in their order, from a place on.
-SELECT place, instance_id, instance_name, application_id, environment_id, status, job_id, message, started_at, finished_at
-FROM bulk_instances
-WHERE bulk_id = %(bulk_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR status = %(status)s)
+-- Messages of failed jobs may contain secrets of the instance's documents.
+SELECT place, instance_id, instance_name, bulk_instances.application_id, bulk_instances.environment_id, bulk_instances.status,
+       bulk_instances.job_id, message, started_at, finished_at,
+       CASE WHEN message IS NOT NULL THEN instances.parameters END AS parameters,
+       CASE WHEN message IS NOT NULL THEN instances.environment_view END AS environment_view
+FROM bulk_instances LEFT JOIN instances ON instances.id = bulk_instances.instance_id
+WHERE bulk_id = %(bulk_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR bulk_instances.status = %(status)s)
 ORDER BY place LIMIT %(count)s;
 
 -- name: lock_status

@@ -1,0 +1,180 @@
+"""One act on many instances, from the list of instances to the result of each."""
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.pages import ORIGIN, Page, browser, get
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+
+BREAKS = """\
+launch: {steps: []}
+break:
+  steps: [{call: {action: restcall, parameters: {command: "not a URL"}}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def _instances(api: Api, number: int) -> list[str]:
+    application = await api.application(BREAKS)
+    found = [await api.launch(application, instanceName=fresh_name("boat")) for _ in range(number)]
+    for instance in found:
+        await api.settled(instance)
+    return found
+
+
+async def _sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any) -> httpx.Response:
+    form = {"formToken": page.fields["formToken"], **fields}
+    return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
+
+
+async def _ended(visitor: httpx.AsyncClient, path: str) -> Page:
+    async with asyncio.timeout(30):
+        while "Finished" not in (page := await get(visitor, path)).text:
+            await asyncio.sleep(0.1)
+    return page
+
+
+async def test_rows_are_selected_and_their_workflow_runs_with_one_reason_for_all_failures(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instances = await _instances(api, 2)
+    home = f"/console/organizations/{api.organization}"
+    listed = await get(visitor, f"{home}/instances")
+    for instance in instances:
+        assert f'<input type="checkbox" name="id" value="{instance}"' in listed.answer.text
+    chosen = "&".join(f"id={each}" for each in instances)
+    form = await get(visitor, f"{home}/bulk/new?act=run&{chosen}")
+    assert "Run 2 instances" in form.text
+    begun = await _sent(visitor, f"{home}/bulk", form, act="run", id=instances, workflow="break", do="begin")
+    assert begun.status_code == 303, begun.text
+    page = await _ended(visitor, begun.headers["location"])
+    assert "2 failed for one reason:" in page.text
+    assert "Try 2 again" in page.text
+    for instance in instances:
+        [job] = [each["id"] for each in (await api.document(instance))["workflowHistory"] if each["name"] == "break"]
+        assert f"/console/instances/{instance}/jobs/{job}#log" in page.links
+    again = await get(visitor, next(link for link in page.links if "bulk/new?from=" in link))
+    assert again.fields["workflow"] == "break"
+    assert re.findall(r'name="id" value="(\w+)"', again.answer.text) == instances
+    assert "Run break on 2 instances" in (await get(visitor, f"{home}/bulk")).text
+    only_failed = await get(visitor, f"{begun.headers['location']}?status=Succeeded")
+    assert f"/console/instances/{instances[0]}" not in only_failed.links
+
+
+async def test_labels_are_shown_before_and_after_for_all_that_match_a_query(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instances = await _instances(api, 2)
+    crew = fresh_name("crew").replace(" ", "-")
+    for instance in instances:
+        accepted(await api.put(f"instances/{instance}/labels", {"crew": crew, "old": "yes"}))
+    home = f"/console/organizations/{api.organization}"
+    form = await get(visitor, f"{home}/bulk/new?act=label&all=1&q=label:crew={crew}")
+    assert "Label 2 instances" in form.text
+    fields = {"act": "label", "all": "1", "q": f"label:crew={crew}", "labels": "tier=db\n-old"}
+    preview = Page(await _sent(visitor, f"{home}/bulk", form, **fields, do="preview"))
+    assert preview.status == 200
+    table = preview.answer.text.partition('id="preview"')[2]
+    assert ">old=yes<" in table.partition("After")[2]
+    assert ">tier=db<" in table
+    assert accepted(await api.get(f"instances/{instances[0]}/labels")) == {"crew": crew, "old": "yes"}
+    begun = await _sent(visitor, f"{home}/bulk", form, **fields, do="begin")
+    page = await _ended(visitor, begun.headers["location"])
+    assert "2 of 2 done" in page.text
+    for instance in instances:
+        assert accepted(await api.get(f"instances/{instance}/labels")) == {"crew": crew, "tier": "db"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"act": "run", "workflow": ""}, "needs a workflow"),
+        ({"act": "label", "labels": " "}, "enter one per line"),
+        ({"act": "extend", "lifetime": "other", "minutes": "soon"}, "Minutes must be a number"),
+        ({"act": "reconfigure", "version": "newest"}, "expected a whole number"),
+        ({"act": "sink"}, "Choose what to do"),
+    ],
+)
+async def test_a_wrong_field_shows_the_form_again_and_begins_nothing(
+    api: Api, visitor: httpx.AsyncClient, fields: dict[str, str], message: str
+) -> None:
+    [instance] = await _instances(api, 1)
+    home = f"/console/organizations/{api.organization}"
+    before = accepted(await api.get(f"organizations/{api.organization}/bulk"))
+    form = await get(visitor, f"{home}/bulk/new?act=resume&id={instance}")
+    page = Page(await _sent(visitor, f"{home}/bulk", form, id=instance, do="begin", **fields))
+    assert page.status == 400
+    assert message in page.text
+    assert accepted(await api.get(f"organizations/{api.organization}/bulk")) == before
+
+
+async def test_a_bulk_run_is_paused_continued_and_cancelled_by_who_may(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(
+        "launch: {steps: []}\nrest: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}\n"
+    )
+    instances = [await api.launch(application) for _ in range(2)]
+    for instance in instances:
+        await api.settled(instance)
+    body = {"act": "run", "workflow": "rest", "ids": instances, "maxParallel": 1}
+    bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
+    path = f"/console/organizations/{api.organization}/bulk/{bulk}"
+    page = await get(visitor, path)
+    for act, status in (("pause", "Paused"), ("continue", "Running"), ("cancel", "Cancelled")):
+        assert (await _sent(visitor, path, page, do=act)).status_code == 303
+        assert accepted(await api.get(f"bulk/{bulk}"))["status"] == status
+    ended = await get(visitor, path)
+    assert "Cancelled by" in ended.text
+    for instance in instances:
+        for job in (await api.document(instance))["workflowHistory"]:
+            if job["status"] == "Executing":
+                accepted(await api.post(f"instances/{instance}/jobs/{job['id']}/cancel"))
+
+
+async def test_nothing_can_be_selected_by_who_may_only_read(api: Api) -> None:
+    someone = await person(api, "Guest")
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/organizations/{api.organization}/instances")
+        assert page.status == 200
+        assert 'name="id"' not in page.answer.text
+        assert "data-bulk" not in page.answer.text
+
+
+async def test_messages_of_failed_jobs_hide_the_secrets_of_the_instance(api: Api) -> None:
+    secret = "quay-side-pass-phrase"
+    manifest = """\
+application:
+  interfaces:
+    input: { secret-password: bind(web#input.secret-password) }
+    actions: { break: bind(web#actions.break) }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces:
+        input: { secret-password: configuration(string) }
+        actions: { break: receive-command() }
+      configuration:
+        input.secret-password: none
+        configuration.workflows:
+          launch: { steps: [] }
+          break: { steps: [ { call: { action: wait, parameters: { delay: "{$.secret-password}" } } } ] }
+"""
+    instance = await api.running(manifest, parameters={"input.secret-password": secret})
+    body = {"act": "run", "workflow": "actions.break", "ids": [instance]}
+    bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
+    async with asyncio.timeout(20):
+        while accepted(await api.get(f"bulk/{bulk}"))["finishedAt"] is None:
+            await asyncio.sleep(0.05)
+    [outcome] = accepted(await api.get(f"bulk/{bulk}/instances"))
+    assert outcome["status"] == "Failed"
+    assert "********" in outcome["message"]
+    assert secret not in outcome["message"]
