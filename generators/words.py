@@ -47,7 +47,9 @@ def path_arguments(path: str) -> Mapping[str, str]:
             name = segment[1:-1]
             is_id = name == "id" or name.endswith("Id")
             found[name] = (
-                f"{snake(singular(before))}_id" if is_id else {"commandname": "command"}.get(name, snake(name))
+                f"{snake(singular(before)).replace('-', '_')}_id"
+                if is_id
+                else {"commandname": "command"}.get(name, snake(name))
             )
     return found
 

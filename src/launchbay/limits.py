@@ -87,6 +87,14 @@ BULKS_OPEN = 50  # of one organization
 BULK_DAYS = 90  # that an ended one stays
 BULK_BUSY_PAUSE_S = 2.0  # before another attempt at an instance that was busy
 
+# Change sets.
+CHANGE_SET_INSTANCES = 200  # of one change set, which is applied in one transaction
+CHANGE_SETS_OPEN = 100  # of one organization
+CHANGE_SET_DAYS = 90  # that an ended one stays
+CHANGE_SET_EXPIRY_MS = 7 * 24 * 3_600_000  # by default
+CHANGE_SET_EXPIRY_LONGEST_MS = 30 * 24 * 3_600_000
+CHANGE_SET_COMMENT_CHARS = 2_000
+
 # Labels.
 LABELS = 32  # of one object
 LABEL_NAME_CHARS = 63

@@ -3,39 +3,8 @@
 import asyncio
 from typing import Any
 
-from tests.support.applications import SIZED_CHILD, child_of, parent
+from tests.support.applications import BAD_SIZE, SIZED_CHILD, child_of, parent, picky
 from tests.support.service import Api, accepted, fresh_name, refused
-
-# The size is a delay in seconds, so a reconfiguration to one below 0 fails.
-PICKY = """
-application:
-  configuration: {input.size: 1}
-  interfaces:
-    input: {size: bind(worker#input.size)}
-    result: {shown: bind(worker#result.shown)}
-  components:
-    worker:
-      type: workflow.Instance
-      interfaces:
-        input: {size: configuration(int)}
-        result: {shown: publish-signal(string)}
-      configuration:
-        configuration.triggers: {input.size: resize}
-        configuration.propagateStatus: [resize]
-        configuration.workflows:
-          launch: {steps: [], return: {shown: {value: "VERSION at {$.size}"}}}
-          resize:
-            steps: [{check: {action: wait, parameters: {delay: "{$.size}"}}}]
-            return: {shown: {value: "VERSION at {$.size}"}}
-          destroy: {steps: []}
-"""
-
-
-def picky(version: str = "first") -> str:
-    return PICKY.replace("VERSION", version)
-
-
-BAD = -1
 
 
 async def kept(api: Api, instance: str) -> list[Any]:
@@ -51,7 +20,7 @@ async def configured(api: Api, instance: str, **body: Any) -> Any:
 async def test_each_configuration_that_takes_effect_is_a_generation(api: Api) -> None:
     instance = await api.running(picky())
     await configured(api, instance, parameters={"input.size": 0})
-    failed = await configured(api, instance, parameters={"input.size": BAD})
+    failed = await configured(api, instance, parameters={"input.size": BAD_SIZE})
     assert failed["status"] == "Failed"
     listed = await kept(api, instance)
     assert [each["number"] for each in listed] == [2, 1]
@@ -76,7 +45,7 @@ async def test_the_same_configuration_again_is_no_other_generation(api: Api) -> 
 async def test_a_rollback_leads_back_to_the_last_good_configuration(api: Api) -> None:
     instance = await api.running(picky())
     await configured(api, instance, parameters={"input.size": 0})
-    await configured(api, instance, parameters={"input.size": BAD})
+    await configured(api, instance, parameters={"input.size": BAD_SIZE})
     told = accepted(await api.post(f"instances/{instance}/rollback", {"preview": True}))
     assert (told["generation"], told["jobId"]) == (2, None)
     assert [each["change"] for each in told["preview"]["components"]] == ["changes"]
@@ -130,7 +99,7 @@ async def test_with_the_policy_a_failed_reconfiguration_rolls_back_by_itself(api
     accepted(await api.put(policy, {"onFailure": "rollback"}))
     instance = await api.launch(application, parameters={"input.size": 0})
     await api.settled(instance)
-    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD}}))
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
     async with asyncio.timeout(20):
         while len(jobs := (await api.settled(instance))["workflowHistory"]) < 3:
             await asyncio.sleep(0.05)

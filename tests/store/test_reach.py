@@ -23,7 +23,7 @@ OF_ORGANIZATION = {
     ),
     *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
-    *("bulk_id", "source_id"),
+    *("bulk_id", "source_id", "change_set_id", "environment_ids"),
 }
 # Files whose `id` names something in an organization.
 BY_ID = {"lookups", "services", "fleet"}
@@ -51,7 +51,13 @@ CELL_WIDE: dict[str, set[str]] = {
         *("jobs.delete_log_lines_of_destroyed", "jobs.delete_jobs_of_destroyed", "jobs.delete_destroyed"),
         *("jobs.list_ended_jobs", "jobs.delete_jobs", "machines.claim_sweep", "machines.list_places"),
         *("schedules.take_due", "schedules.unblock_forgotten", "webhooks.claim", "webhooks.delete_excess"),
-        *("webhooks.delete_old_deliveries", "bulk.list_open", "fleet.list_old_jobs", "generations.list_due"),
+        *(
+            "webhooks.delete_old_deliveries",
+            "bulk.list_open",
+            "fleet.list_old_jobs",
+            "generations.list_due",
+            "change_sets.list_applying",
+        ),
     },
     ROTATION: {"applications.list_unsealed_sources", "webhooks.list_unsealed"},
     OPERATORS: {

@@ -548,3 +548,35 @@ async def parent_and_child(api: Api) -> str:
 def child_of(document: Any) -> str:
     [found] = [part["instanceId"] for part in document["components"] if part["name"] == "child"]
     return str(found)
+
+
+# The size is a delay in seconds, so a reconfiguration to one below 0 fails.
+PICKY = """
+application:
+  configuration: {input.size: 1}
+  interfaces:
+    input: {size: bind(worker#input.size)}
+    result: {shown: bind(worker#result.shown)}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces:
+        input: {size: configuration(int)}
+        result: {shown: publish-signal(string)}
+      configuration:
+        configuration.triggers: {input.size: resize}
+        configuration.propagateStatus: [resize]
+        configuration.workflows:
+          launch: {steps: [], return: {shown: {value: "VERSION at {$.size}"}}}
+          resize:
+            steps: [{check: {action: wait, parameters: {delay: "{$.size}"}}}]
+            return: {shown: {value: "VERSION at {$.size}"}}
+          destroy: {steps: []}
+"""
+
+
+def picky(version: str = "first") -> str:
+    return PICKY.replace("VERSION", version)
+
+
+BAD_SIZE = -1

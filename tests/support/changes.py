@@ -66,6 +66,19 @@ class Stage:
         body = {"act": "label", "ids": [await self.launched()], "labels": {"team": "web"}}
         return await self.made(f"{self.organization}/bulk", body)
 
+    async def change_set(self, *, approvals: int = 0) -> str:
+        """Make a change set, which waits for approval by somebody who isn't its author."""
+        instance = await self.settled()
+        environment = accepted(await self.api.get(f"instances/{instance}"))["environmentId"]
+        await self.change_policy(environment, approvals)
+        made = await self.made(f"{self.organization}/change-sets", {"act": "destroy", "ids": [instance]})
+        await self.change_policy(environment, 0)
+        return made
+
+    async def change_policy(self, environment: str, approvals: int) -> None:
+        """Set the policy of an environment."""
+        accepted(await self.api.put(f"environments/{environment}/changePolicy", {"approvals": approvals}))
+
     async def webhook(self) -> str:
         """Create a webhook that is switched off, so that no delivery changes the database on its own."""
         body = {"url": "https://hooks.example.com/launchbay", "events": ["signal"]}
@@ -467,6 +480,37 @@ async def cancel_bulk(stage: Stage) -> Call:
     return partial(stage.api.post, f"bulk/{await stage.bulk()}/cancel")
 
 
+async def create_change_set(stage: Stage) -> Call:
+    body = {"act": "destroy", "ids": [await stage.settled()]}
+    return partial(stage.api.post, f"{stage.organization}/change-sets", body)
+
+
+async def approve_change_set(stage: Stage) -> Call:
+    return await _answered_change_set(stage, "approve")
+
+
+async def reject_change_set(stage: Stage) -> Call:
+    return await _answered_change_set(stage, "reject")
+
+
+async def _answered_change_set(stage: Stage, verb: str) -> Call:
+    change_set = await stage.change_set(approvals=1)
+    approver = await stage.api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    return partial(approver.post, f"change-sets/{change_set}/{verb}", {"comment": "seen"})
+
+
+async def apply_change_set(stage: Stage) -> Call:
+    return partial(stage.api.post, f"change-sets/{await stage.change_set()}/apply")
+
+
+async def delete_change_set(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"change-sets/{await stage.change_set()}")
+
+
+async def set_change_policy(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/changePolicy", {"approvals": 1})
+
+
 async def put_instance_labels(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.launched()}/labels", {"team": "web"})
 
@@ -561,6 +605,8 @@ SCENARIOS: dict[str, Scenario] = {
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
+        create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
+        set_change_policy,
         put_instance_labels, put_application_labels, put_environment_labels,
         create_webhook, update_webhook, delete_webhook, forget_host_key,
     )

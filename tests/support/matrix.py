@@ -270,6 +270,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "invitation": _invitation,
     "webhooks": Stage.webhook,
     "bulk": Stage.bulk,
+    "change-sets": Stage.change_set,
     "approvals": Stage.approval,
     "hostKeys": Stage.host_key,
     "serviceAccounts": Stage.service_account,

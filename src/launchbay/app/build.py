@@ -61,6 +61,8 @@ from launchbay.telemetry.metrics import NamedJobs, exposition
 from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.bulk import POLL_S as BULK_S
 from launchbay.usecases.bulk import BulkRunner
+from launchbay.usecases.change_sets import POLL_S as CHANGE_SETS_S
+from launchbay.usecases.change_sets import ChangeSetRunner
 from launchbay.usecases.context import AppContext
 from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
 from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
@@ -450,6 +452,7 @@ def _engine(
             PeriodicTask("webhooks", POLL_S, sender.send_due),
             PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database)),
             PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
+            PeriodicTask("change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance),
             PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),

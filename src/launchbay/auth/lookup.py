@@ -31,6 +31,7 @@ from launchbay.limits import GRANTS_CACHED
 from launchbay.store import lookups, users
 from launchbay.store.applications import Application, Revision
 from launchbay.store.bulk import BulkRun
+from launchbay.store.change_sets import ChangeSet
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
@@ -199,6 +200,13 @@ class Lookup:
     async def bulk(self, bulk_id: str) -> BulkRun:
         """Return a bulk run of an organization that the caller belongs to."""
         found, stamp = await self._find(lookups.bulk, bulk_id)
+        if not (await self._grants_in(found.organization_id, stamp)).member:
+            raise _foreign()
+        return found
+
+    async def change_set(self, change_set_id: str) -> ChangeSet:
+        """Return a change set of an organization that the caller belongs to."""
+        found, stamp = await self._find(lookups.change_set, change_set_id)
         if not (await self._grants_in(found.organization_id, stamp)).member:
             raise _foreign()
         return found

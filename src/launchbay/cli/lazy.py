@@ -78,6 +78,7 @@ NOUNS: Mapping[str, str] = {
     "approval": "Answer the questions of waiting workflows.",
     "audit": "List who changed what, and when.",
     "bulk": "Run a workflow on many instances, or resume, reconfigure, extend, destroy or label them.",
+    "change-set": "Keep what a change would do, have it approved, and apply it as shown.",
     "environment": "Manage environments: policies, markers, properties, services.",
     "instance": "Operate instances: status, workflows, schedules, log, events.",
     "invitation": "Join organizations that invite you.",

@@ -42,6 +42,8 @@ _NAMES = {
     "rollback_instance": "instance rollback",
     "read_failure_policy": "application failure-policy",
     "set_failure_policy": "application set-failure-policy",
+    "read_change_policy": "environment change-policy",
+    "set_change_policy": "environment set-change-policy",
     "list_group_roles": "organization group-roles",
     "replace_group_roles": "organization set-group-roles",
     "list_host_keys": "organization host-keys",

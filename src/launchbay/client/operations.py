@@ -595,6 +595,16 @@ class Operations:
         `after`: Only items after the one with this ID.
         """
 
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/changePolicy"))
+    def read_change_policy(self, environment_id: str) -> Call[types.ChangePolicyBody]:
+        """Show who approves change sets of an environment. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/changePolicy", media_type=JSON))
+    def set_change_policy(
+        self, environment_id: str, *, approvals: int | None = None, role_id: str | None = None
+    ) -> Call[None]:
+        """Set who approves new change sets of an environment. Permission: EditEnvironment."""
+
     # Services
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/services"))
@@ -1156,6 +1166,68 @@ class Operations:
     def cancel_bulk(self, bulk_id: str) -> Call[None]:
         """Cancel a bulk run. Permission: None for who began it, else EditInstance."""
 
+    # ChangeSets
+
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/change-sets", media_type=JSON, keyed=True))
+    def create_change_set(
+        self,
+        organization_id: str,
+        *,
+        act: Any,
+        ids: Sequence[str] | None = None,
+        select: types.Selection | None = None,
+        application_id: str | None = None,
+        launch: Mapping[str, Any] | None = None,
+        configuration: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        force: bool | None = None,
+        comment: str | None = None,
+        expires_in: int | None = None,
+        on_failure: Any = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.ChangeSetDocument]:
+        """Keep what a change of instances would do. Permission: EditInstance; CreateInstance for a launch.
+
+        `on_failure`: What an instance does when its reconfiguration fails.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/change-sets"))
+    def list_change_sets(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.ChangeSetItem]]:
+        """List the change sets of an organization. Permission: None: every member.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/change-sets/{changeSetId}"))
+    def read_change_set(self, change_set_id: str) -> Call[types.ChangeSetDocument]:
+        """Show a change set with its plan and answers. Permission: Read for the plan of each instance."""
+
+    @operation(OperationSpec("DELETE", "/api/1/change-sets/{changeSetId}"))
+    def delete_change_set(self, change_set_id: str) -> Call[None]:
+        """Delete a change set. Permission: EditInstance for others than its author."""
+
+    @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/approve", media_type=JSON))
+    def approve_change_set(self, change_set_id: str, *, comment: str | None = None) -> Call[types.ChangeSetDocument]:
+        """Approve a change set of somebody else. Permission: ApproveInstanceWorkflow on each instance; the role of
+        the policy.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/reject", media_type=JSON))
+    def reject_change_set(self, change_set_id: str, *, comment: str | None = None) -> Call[types.ChangeSetDocument]:
+        """Reject a change set of somebody else. Permission: ApproveInstanceWorkflow on each instance; the role of
+        the policy.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/apply", keyed=True))
+    def apply_change_set(
+        self, change_set_id: str, *, idempotency_key: str | None = None
+    ) -> Call[types.ChangeSetDocument]:
+        """Apply a change set as it was shown. Permission: EditInstance; CreateInstance for a launch."""
+
     # Approvals
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/approvals"))
@@ -1252,7 +1324,7 @@ class Operations:
         """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
         ManageUsers for all users of the organization.
 
-        `events`: Any of status, job, signal, approval, notification.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout.
         `secret`: Key of the signatures. Default: generated.
         `format_`: The form of requests: json, slack or teams.
         """
@@ -1270,7 +1342,7 @@ class Operations:
     ) -> Call[None]:
         """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization.
 
-        `events`: Any of status, job, signal, approval, notification.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout.
         `secret`: New key of the signatures.
         `format_`: The form of requests: json, slack or teams.
         `enabled`: Whether the webhook sends events.

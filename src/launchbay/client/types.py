@@ -540,6 +540,7 @@ class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True, rename="came
     parameters: list[ParameterChange]
     link: str | None = None
     instance_id: str | None = None
+    type: str | None = None
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -919,6 +920,99 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     owner_id: str
     created_at: int
     finished_at: int | None
+
+
+class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of one user; `at` is in milliseconds since the Unix epoch."""
+
+    user_id: str
+    email: str
+    approves: bool
+    comment: str
+    at: int
+
+
+class PromisedWorkflow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A workflow that will run, and how long it usually takes, if known."""
+
+    name: str
+    usual_ms: int | None = None
+
+
+class UsedPermission(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A permission that the change needs, and for what."""
+
+    permission: str
+    resource: str
+
+
+class PlannedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What happens to one instance, as it was shown."""
+
+    instance_id: str | None
+    instance_name: str
+    application_id: str
+    environment_id: str
+    from_version: int | None
+    to_version: int | None
+    components: list[PreviewedComponent]
+    workflows: list[PromisedWorkflow]
+    machines_made: list[str]
+    machines_released: list[str]
+    permissions: list[UsedPermission]
+    warnings: list[str]
+    status: str
+    job_id: str | None
+    message: str | None
+    differences: list[str] | None
+
+
+class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A change set with the instances that the caller may read."""
+
+    id: str
+    act: str
+    status: str
+    comment: str
+    owner_id: str
+    owner_email: str
+    on_failure: str
+    instances: int
+    needed: int
+    created_at: int
+    expires_at: int
+    applied_by: str | None
+    applied_at: int | None
+    finished_at: int | None
+    answers: list[ChangeSetAnswer]
+    role_ids: list[str]
+    plan: list[PlannedInstance]
+
+
+class ChangeSetItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A change set. `instances` is their number; `needed` is how many have to approve."""
+
+    id: str
+    act: str
+    status: str
+    comment: str
+    owner_id: str
+    owner_email: str
+    on_failure: str
+    instances: int
+    needed: int
+    created_at: int
+    expires_at: int
+    applied_by: str | None
+    applied_at: int | None
+    finished_at: int | None
+
+
+class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many approve change sets, and the role that each needs, if any."""
+
+    approvals: int = 0
+    role_id: str | None = None
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

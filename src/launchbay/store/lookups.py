@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from launchbay.store.applications import Application, Revision
 from launchbay.store.bulk import BulkRun
+from launchbay.store.change_sets import ChangeSet
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
@@ -96,6 +97,7 @@ environment = LookupQuery("environment", Environment)
 default_environment = LookupQuery("default_environment", Environment, noun="default environment")
 service = LookupQuery("service", Service)
 bulk = LookupQuery("bulk", BulkRun, noun="bulk run")
+change_set = LookupQuery("change_set", ChangeSet, noun="change set")
 role = LookupQuery("role", Role)
 member = LookupQuery("member", User)
 instance = LookupQuery("instance", InstanceRecord)

@@ -7,7 +7,7 @@ accepts the job of an instance also notes it, so that a crash loses none and rep
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 import structlog
@@ -32,7 +32,7 @@ from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labe
 from launchbay.usecases.instances import NEVER, set_destroy_at
 from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
-from launchbay.usecases.submodule_shapes import submodules_of
+from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.workflows import run_workflow
 
 log = structlog.get_logger(__name__)
@@ -163,10 +163,22 @@ async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) 
 async def _choose(work: Work, organization_id: str, request: BulkRequest) -> list[ChosenInstance]:
     """Return the instances, oldest first, with their refusals. Raises BadRequest."""
     request.act.check()
-    wanted = request.wanted if request.ids is None else InstanceFilter(ids=request.ids)
+    rows = await choose_instances(work, organization_id, request.ids, request.wanted, limits.BULK_INSTANCES)
+    return [ChosenInstance(row, _refusal(work, organization_id, request.act, row)) for row in rows]
+
+
+async def choose_instances(
+    work: Work, organization_id: str, ids: list[str] | None, wanted: InstanceFilter, most: int
+) -> list[FleetRow]:
+    """Return the instances with these IDs, or those that a filter finds, oldest first.
+
+    Raises BadRequest for more than `most`, and for an instance that the caller can't read.
+    """
+    if ids is not None:
+        wanted = InstanceFilter(ids=ids)
     rows: list[FleetRow] = []
     after: str | None = None
-    while len(rows) <= limits.BULK_INSTANCES:
+    while len(rows) <= most:
         page = await page_of_instances(
             work, organization_id, wanted, Permission.READ, sort="created", after=after, count=_PAGE
         )
@@ -174,14 +186,12 @@ async def _choose(work: Work, organization_id: str, request: BulkRequest) -> lis
         if page.next_after is None:
             break
         after = page.next_after.to_text()
-    if len(rows) > limits.BULK_INSTANCES:
-        raise BadRequest(
-            f"More than {limits.BULK_INSTANCES} instances fit. Choose fewer with a narrower filter.", code="TooMany"
-        )
-    missing = sorted(set(request.ids or ()) - {row.id or "" for row in rows})
+    if len(rows) > most:
+        raise BadRequest(f"More than {most} instances fit. Choose fewer with a narrower filter.", code="TooMany")
+    missing = sorted(set(ids or ()) - {row.id or "" for row in rows})
     if missing:
         raise BadRequest(f"ids: there is no instance {missing[0][:40]!r} that you may read.", code="UnknownId")
-    return [ChosenInstance(row, _refusal(work, organization_id, request.act, row)) for row in rows]
+    return rows
 
 
 def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str | None:
@@ -247,7 +257,7 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
     """
     async with ctx.begin() as work:
         run = await work.lookup.bulk(bulk_id)
-        _require_control(work, run)
+        require_control(work, run, "the bulk run")
         before = await store.lock_status(work.connection, bulk_id=run.id)
         if before in {CANCELLED, STOPPED, "Finished", None}:
             raise Conflict(f"The bulk run has ended: it is {before}.", code="BulkEnded")
@@ -265,16 +275,28 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
         )
 
 
-def _require_control(work: Work, run: BulkRun) -> None:
+class Begun(Protocol):
+    """What somebody began, perhaps with an access token."""
+
+    @property
+    def organization_id(self) -> str: ...
+    @property
+    def owner_id(self) -> str: ...
+    @property
+    def token_id(self) -> str | None: ...
+
+
+def require_control(work: Work, run: Begun, what: str) -> None:
+    """Raise NotAllowed unless the caller began it, or may edit all instances."""
     if not may_control(work.lookup.grants(run.organization_id), work.actor, run):
         raise NotAllowed(
-            "Only who began the bulk run can do this, or who has EditInstance for all instances. An access token with "
+            f"Only who began {what} can do this, or who has EditInstance for all instances. An access token with "
             "a scope must have begun it, or have EditInstance for all instances in its scope.",
             "Ask an administrator of the organization.",
         )
 
 
-def may_control(grants: Grants, actor: Actor, run: BulkRun) -> bool:
+def may_control(grants: Grants, actor: Actor, run: Begun) -> bool:
     """Tell whether somebody may pause, continue and cancel a bulk run."""
     entries = [entry for _, entry in grants.entries_for(Permission.EDIT_INSTANCE)]
     is_whole = grants.scope is None or instance_patterns(grants.scope.entries, Permission.EDIT_INSTANCE) is None
@@ -374,11 +396,7 @@ class BulkRunner:
         """Keep what the act doesn't name."""
         async with ctx.read() as work:
             record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-            body: dict[str, Any] = {
-                "parameters": {**msgspec.json.decode(record.parameters), **act.parameters},
-                "submodules": await submodules_of(work, record),
-                "manifestVersion": act.version,
-            }
+            body = await same_configuration(work, record, version=act.version, parameters=act.parameters)
         return (await reconfigure(ctx, instance_id, body)).job_id
 
     async def _resume(self, ctx: Context, instance_id: str, parameters: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, LAUNCH, in_use
 from launchbay.store import instances
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
@@ -60,6 +61,7 @@ class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True):
     parameters: list[ParameterChange]
     link: str | None = None
     instance_id: str | None = msgspec.field(default=None, name="instanceId")
+    type: str | None = None
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -101,14 +103,19 @@ async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Pre
     """Return what `destroy` would do. Users are errors, with `force` warnings."""
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-        if record.status is InstanceStatus.DESTROYED:
-            return Preview(errors=[f"The instance {record.name!r} is destroyed."])
-        users = await describe_dependents(work, record)
-        messages = [in_use(record.name, users)] if users else []
-        if messages and not force:
-            return Preview(errors=messages)
-        components, workflows = await _below(work, Link(record.id, LinkKind.OWN), ())
-        return Preview(components=components, workflows=workflows, warnings=messages)
+        return await preview_end(work, record, force=force)
+
+
+async def preview_end(work: Work, record: InstanceRecord, *, force: bool) -> Preview:
+    """Return what the destruction of an instance would do."""
+    if record.status is InstanceStatus.DESTROYED:
+        return Preview(errors=[f"The instance {record.name!r} is destroyed."])
+    users = await describe_dependents(work, record)
+    messages = [in_use(record.name, users)] if users else []
+    if messages and not force:
+        return Preview(errors=messages)
+    components, workflows = await _below(work, Link(record.id, LinkKind.OWN), ())
+    return Preview(components=components, workflows=workflows, warnings=messages)
 
 
 async def preview_tree(work: Work, root: LaunchNode) -> Preview:
@@ -121,7 +128,7 @@ async def preview_tree(work: Work, root: LaunchNode) -> Preview:
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
-        components += [_component(node, before, change, redactor) for change in changes]
+        components += [_component(node, before, after, change, redactor) for change in changes]
         workflows += _workflows(node, before, after, changes)
         for change in changes:
             if change.change is Change.STOPS:
@@ -173,7 +180,12 @@ async def _below(
     ).manifest
     for path in reversed(manifest.order):
         components.append(
-            PreviewedComponent(path=".".join((*module_path, path)), change=Change.STOPS.value, parameters=[])
+            PreviewedComponent(
+                path=".".join((*module_path, path)),
+                change=Change.STOPS.value,
+                parameters=[],
+                type=manifest.components[path].type,
+            )
         )
         if DESTROY in manifest.components[path].workflows:
             workflows.append(".".join((*module_path, workflow_path(path, DESTROY))))
@@ -195,7 +207,9 @@ def _configured(
     return Configured(*scaled(manifest, configuration, quantity), links, frozenset(parameters))
 
 
-def _component(node: LaunchNode, before: Configured, change: ComponentChange, redactor: Redactor) -> PreviewedComponent:
+def _component(
+    node: LaunchNode, before: Configured, after: Configured, change: ComponentChange, redactor: Redactor
+) -> PreviewedComponent:
     parameters = [
         ParameterChange(
             name=pin.pin,
@@ -214,6 +228,7 @@ def _component(node: LaunchNode, before: Configured, change: ComponentChange, re
         parameters=parameters,
         link=None if link is None else link.kind.value,
         instance_id=None if link is None or is_new or not link.is_instance else link.instance_id,
+        type=(before if change.change is Change.STOPS else after).manifest.components[change.path].type,
     )
 
 

@@ -20,6 +20,7 @@ from launchbay.model.instance import Binding
 from launchbay.service_types.secrets import parameter_purpose, sign_in_purpose, stored_secret_purpose
 from launchbay.store import applications, keys, webhooks
 from launchbay.store import keys as store
+from launchbay.store.change_sets import act_purpose
 from launchbay.store.database import Database
 from launchbay.store.instances import document_purpose
 from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
@@ -90,6 +91,7 @@ SEALED: Mapping[EncryptedColumn[SealedRow], Callable[[str, str], str]] = {
     store.answers: answer_purpose,
     store.second_factors: lambda factor_id, _: second_factor_purpose(factor_id),
     store.step_documents: lambda document_id, _: document_purpose(document_id),
+    store.change_sets: lambda change_set_id, _: act_purpose(change_set_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }
 

@@ -47,6 +47,17 @@ async def submodules_of(work: Work, instance: InstanceRecord) -> dict[str, Any]:
     return await submodules_inside(work, instance.id, manifest, parameters, revisions, linked)
 
 
+async def same_configuration(
+    work: Work, instance: InstanceRecord, *, version: int | None, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a reconfiguration to another version or other parameters that keeps everything else."""
+    return {
+        "parameters": {**msgspec.json.decode(instance.parameters), **parameters},
+        "submodules": await submodules_of(work, instance),
+        "manifestVersion": version,
+    }
+
+
 async def submodules_inside(
     work: Work,
     instance_id: str,

@@ -152,3 +152,10 @@ WHERE id > %(id)s AND fed_signals LIKE '%%launchbay:sealed:%%' ORDER BY id LIMIT
 
 -- name: put_fed_signals
 UPDATE instances SET fed_signals = %(text)s WHERE id = %(id)s AND fed_signals = %(before)s;
+
+-- name: change_sets
+SELECT id, '' AS part, act AS sealed FROM change_sets
+WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_change_set
+UPDATE change_sets SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;

@@ -14,7 +14,9 @@ from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 routes = Routes("Webhooks", extension=True)
 
 _PERMISSION = "ManageUsers for all users of the organization"
-_EVENTS = Annotated[list[str], msgspec.Meta(description="Any of status, job, signal, approval, notification.")]
+_EVENTS = Annotated[
+    list[str], msgspec.Meta(description="Any of status, job, signal, approval, notification, changeSet, rollout.")
+]
 
 
 _FORMAT = Annotated[

@@ -1,0 +1,119 @@
+-- name: count_open
+SELECT count(*) FROM change_sets
+WHERE organization_id = %(organization_id)s AND (status = 'Applying' OR status IN ('Pending', 'Ready') AND expires_at > now());
+
+-- name: delete_old
+DELETE FROM change_sets
+WHERE organization_id = %(organization_id)s AND status <> 'Applying'
+  AND coalesce(finished_at, expires_at) < now() - %(days)s * interval '1 day';
+
+-- name: insert
+INSERT INTO change_sets (id, organization_id, owner_id, owner_email, token_id, act, kind, comment, on_failure, needed, role_ids, status,
+                         expires_at)
+VALUES (%(change_set_id)s, %(organization_id)s, %(owner_id)s, %(owner_email)s, %(token_id)s, %(act)s, %(kind)s, %(comment)s, %(on_failure)s,
+        %(needed)s, %(role_ids)s, %(status)s, now() + %(expires_in_ms)s::bigint * interval '1 millisecond');
+
+-- name: insert_instances
+INSERT INTO change_set_instances (change_set_id, place, instance_id, instance_name, application_id, environment_id, promise, facts)
+SELECT %(change_set_id)s, chosen.place, chosen.id, chosen.name, chosen.application_id, chosen.environment_id, chosen.promise, chosen.facts
+FROM unnest(%(ids)s::text[], %(names)s::text[], %(application_ids)s::text[], %(environment_ids)s::text[], %(promises)s::text[], %(facts)s::text[])
+     WITH ORDINALITY AS chosen (id, name, application_id, environment_id, promise, facts, place);
+
+-- name: list_by_organization
+-- Change sets of an organization, the newest first.
+SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids,
+       CASE WHEN status IN ('Pending', 'Ready') AND expires_at <= now() THEN 'Expired' ELSE status END AS status,
+       created_at, expires_at, applied_by, applied_at, finished_at,
+       (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances
+FROM change_sets
+WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+ORDER BY id DESC LIMIT %(count)s;
+
+-- name: list_instances
+SELECT place, instance_id, instance_name, application_id, environment_id, promise, facts, status, job_id, message, differences
+FROM change_set_instances WHERE change_set_id = %(change_set_id)s ORDER BY place;
+
+-- name: list_answers
+SELECT user_id, email, approves, comment, at FROM change_set_answers WHERE change_set_id = %(change_set_id)s ORDER BY at, user_id;
+
+-- name: insert_answer
+INSERT INTO change_set_answers (change_set_id, user_id, email, approves, comment)
+VALUES (%(change_set_id)s, %(user_id)s, %(email)s, %(approves)s, %(comment)s)
+ON CONFLICT (change_set_id, user_id) DO UPDATE
+SET approves = excluded.approves, comment = excluded.comment, email = excluded.email, at = excluded.at;
+
+-- name: lock
+-- The act of a change set and its status, while it is locked.
+SELECT act, CASE WHEN status IN ('Pending', 'Ready') AND expires_at <= now() THEN 'Expired' ELSE status END AS status
+FROM change_sets WHERE id = %(change_set_id)s FOR UPDATE;
+
+-- name: lacks_roles
+-- Whether somebody lacks one of the roles that approvers need.
+SELECT EXISTS (SELECT FROM unnest(%(role_ids)s::text[]) AS wanted
+               WHERE NOT EXISTS (SELECT FROM role_assignments WHERE role_id = wanted AND user_id = %(user_id)s));
+
+-- name: set_status
+UPDATE change_sets SET status = %(status)s WHERE id = %(change_set_id)s;
+
+-- name: begin
+UPDATE change_sets SET status = 'Applying', applied_by = %(user_id)s, applied_at = now() WHERE id = %(change_set_id)s;
+
+-- name: begin_instance
+UPDATE change_set_instances SET status = 'Running', instance_id = %(instance_id)s, job_id = %(job_id)s
+WHERE change_set_id = %(change_set_id)s AND place = %(place)s;
+
+-- name: post
+SELECT launchbay_post_change_set(%(change_set_id)s)::text;
+
+-- name: delete
+DELETE FROM change_sets WHERE id = %(change_set_id)s;
+
+-- name: list_applying
+SELECT id FROM change_sets WHERE status = 'Applying' ORDER BY id;
+
+-- name: take
+-- One that is being applied, for one transaction. No row: another process has locked it, or it has ended.
+SELECT id FROM change_sets WHERE id = %(change_set_id)s AND status = 'Applying' FOR UPDATE SKIP LOCKED;
+
+-- name: list_ended
+-- Instances whose jobs have ended, with how they ended and what they are like.
+SELECT change_set_instances.place, change_set_instances.application_id, change_set_instances.promise, change_set_instances.facts,
+       jobs.status AS job_status, jobs.error_message, instances.version, instances.parameters, instances.state,
+       coalesce((SELECT array_agg(DISTINCT split_part(path, '/', 1)) FROM steps WHERE steps.job_id = jobs.id), '{}') AS ran
+FROM change_set_instances LEFT JOIN jobs ON jobs.id = change_set_instances.job_id
+LEFT JOIN instances ON instances.id = change_set_instances.instance_id
+WHERE change_set_instances.change_set_id = %(change_set_id)s AND change_set_instances.status = 'Running'
+  AND jobs.status IS DISTINCT FROM 'Executing'
+ORDER BY change_set_instances.place LIMIT %(count)s;
+
+-- name: end_instance
+UPDATE change_set_instances SET status = %(status)s, message = %(message)s, differences = %(differences)s
+WHERE change_set_id = %(change_set_id)s AND place = %(place)s;
+
+-- name: finish
+-- The end, once no job is under way.
+UPDATE change_sets SET finished_at = now(), status = CASE WHEN EXISTS (
+    SELECT FROM change_set_instances WHERE change_set_id = change_sets.id AND status = 'Failed') THEN 'Failed' ELSE 'Succeeded' END
+WHERE id = %(change_set_id)s AND NOT EXISTS (
+    SELECT FROM change_set_instances WHERE change_set_id = change_sets.id AND status = 'Running');
+
+-- name: list_usual_durations
+-- The median time of each workflow in the newest launches, reconfigurations and destructions of an application.
+SELECT workflow, floor(percentile_cont(0.5) WITHIN GROUP (ORDER BY took_s) * 1000)::bigint AS usual_ms
+FROM (
+    SELECT steps.job_id, split_part(steps.path, '/', 1) AS workflow,
+           extract(epoch FROM max(steps.finished_at) - min(steps.started_at)) AS took_s
+    FROM (
+        SELECT job_id, name, status FROM fleet_jobs WHERE application_id = %(application_id)s ORDER BY created_at DESC, job_id DESC LIMIT 200
+    ) AS newest JOIN steps ON steps.job_id = newest.job_id
+    WHERE newest.status = 'Succeeded' AND newest.name IN ('launch', 'reconfigure', 'destroy')
+    GROUP BY steps.job_id, split_part(steps.path, '/', 1)
+) AS run
+WHERE took_s IS NOT NULL
+GROUP BY workflow;
+
+-- name: list_policies
+SELECT id, change_policy FROM environments WHERE id = ANY (%(environment_ids)s::text[]) AND change_policy IS NOT NULL ORDER BY id;
+
+-- name: set_policy
+UPDATE environments SET change_policy = %(policy)s WHERE id = %(environment_id)s;

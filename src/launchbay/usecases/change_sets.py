@@ -1,0 +1,711 @@
+"""Change sets: what changes would do, kept as shown, approved, and applied so.
+
+The plan of each instance is reduced to facts: versions, parameters as fingerprints, links, the environment. To apply a
+change set is one transaction. It plans again, and refuses if a fact has changed since (promise 15).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Permission, Resource
+from launchbay.errors import BadRequest, Conflict, NotAllowed, TooManyRequests
+from launchbay.ids import new_id
+from launchbay.manifest.configuration import Change
+from launchbay.manifest.graph import COMPUTE, CompiledManifest
+from launchbay.manifest.scaling import component_at
+from launchbay.model.environment import EnvironmentView
+from launchbay.model.instance import LinkKind
+from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, verdict_after
+from launchbay.planning import DESTROY, StartedJob
+from launchbay.store import change_sets as store
+from launchbay.store import instances
+from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, act_purpose
+from launchbay.store.database import Connection
+from launchbay.store.environments import Environment
+from launchbay.store.instances import InstanceRecord
+from launchbay.usecases.bulk import choose_instances, require_control
+from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
+from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.generations import FailurePolicy
+from launchbay.usecases.launch import launch, plan_launch_tree
+from launchbay.usecases.launch_tree import LaunchNode
+from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
+from launchbay.usecases.reconfigure import plan_configuration, reconfigure
+from launchbay.usecases.submodule_shapes import same_configuration
+from launchbay.usecases.workflows import run_workflow
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_SHOWN = 20  # sentences of one refusal
+_SETTLED = 50  # instances of one round
+ActKind = Literal["launch", "reconfigure", "version", "destroy"]
+_FIELDS: Mapping[str, frozenset[str]] = {
+    "launch": frozenset({"application_id", "launch"}),
+    "reconfigure": frozenset({"configuration"}),
+    "version": frozenset({"version", "parameters"}),
+    "destroy": frozenset({"force"}),
+}
+
+
+class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What to do.
+
+    `launch` and `configuration` are bodies of the requests; `parameters` go over the present ones.
+    """
+
+    act: ActKind
+    application_id: str | None = None
+    launch: dict[str, Any] | None = None
+    configuration: dict[str, Any] | None = None
+    version: int | None = None
+    parameters: dict[str, Any] | None = None
+    force: bool | None = None
+
+    def check(self) -> None:
+        """Raise BadRequest for a field that is missing or unused."""
+        given = {name for name in self.__struct_fields__ if name != "act" and getattr(self, name) is not None}
+        if unused := sorted(given - _FIELDS[self.act]):
+            raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
+        needed = {"launch": self.application_id, "version": self.version}.get(self.act, "")
+        if needed is None:
+            what = "an applicationId" if self.act == "launch" else "a version"
+            raise BadRequest(f"The act {self.act} needs {what}.", code="InvalidAct")
+
+
+_read_act = msgspec.json.Decoder(ChangeAct).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSetRequest:
+    """A change set to make. Without `ids`, the filter chooses the instances."""
+
+    act: ChangeAct
+    ids: list[str] | None
+    wanted: InstanceFilter | None
+    comment: str
+    expires_in_ms: int
+    on_failure: FailurePolicy
+
+
+class PromisedWorkflow(msgspec.Struct, frozen=True):
+    """A workflow that will run, and how long it usually takes, if known."""
+
+    name: str
+    usual_ms: int | None = msgspec.field(default=None, name="usualMs")
+
+
+class UsedPermission(msgspec.Struct, frozen=True):
+    """A permission that the change needs, and for what."""
+
+    permission: str
+    resource: str
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was shown of one instance. Secrets are masked."""
+
+    components: list[PreviewedComponent]
+    workflows: list[PromisedWorkflow]
+    machines_made: list[str]
+    machines_released: list[str]
+    permissions: list[UsedPermission]
+    warnings: list[str]
+    version: int | None
+    former_version: int | None
+
+
+read_promise = msgspec.json.Decoder(Promise).decode
+_read_facts = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How many approve change sets of an environment, and their role, if any."""
+
+    approvals: int = 0
+    role_id: str | None = None
+
+
+_read_policy = msgspec.json.Decoder(ChangePolicy).decode
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The plan of one instance. `body` is that of the request for it."""
+
+    instance_id: str | None
+    name: str
+    application_id: str
+    environment_id: str
+    body: Mapping[str, Any]
+    promise: Promise
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def resource(self) -> Resource:
+        if self.instance_id is None:
+            return permissions.application(self.application_id)
+        return permissions.instance(self.application_id, self.instance_id)
+
+
+async def create_change_set(ctx: Context, organization_id: str, request: ChangeSetRequest) -> str:
+    """Keep what a change would do, and return the ID of the change set.
+
+    Raises BadRequest for a change that would be refused, and TooManyRequests beyond what an organization keeps open.
+    """
+    request.act.check()
+    if len(request.comment) > limits.CHANGE_SET_COMMENT_CHARS:
+        raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        planned = await _plan_all(work, organization.id, request)
+        act = request.act
+        if act.act == "launch":
+            act = msgspec.structs.replace(act, launch=dict(planned[0].body))
+        if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.CHANGE_SETS_OPEN:
+            raise TooManyRequests(
+                f"The organization has {limits.CHANGE_SETS_OPEN} open change sets. Apply or delete one.",
+                retry_after_s=60,
+            )
+        await store.delete_old(work.connection, organization_id=organization.id, days=limits.CHANGE_SET_DAYS)
+        policies = await _policies(work, {each.environment_id for each in planned})
+        needed = max((policy.approvals for policy in policies.values()), default=0)
+        change_set_id, actor = new_id(), ctx.actor
+        await store.insert(
+            work.connection,
+            change_set_id=change_set_id,
+            organization_id=organization.id,
+            owner_id=actor.user_id,
+            owner_email=actor.email,
+            token_id=None if actor.token is None else actor.token.id,
+            act=work.app.secret_key.seal(msgspec.json.encode(act), act_purpose(change_set_id)),
+            kind=act.act,
+            comment=request.comment,
+            on_failure=request.on_failure,
+            needed=needed,
+            role_ids=sorted({policy.role_id for policy in policies.values() if policy.role_id and policy.approvals}),
+            status="Pending" if needed else "Ready",
+            expires_in_ms=request.expires_in_ms,
+        )
+        await store.insert_instances(
+            work.connection,
+            change_set_id=change_set_id,
+            ids=[each.instance_id for each in planned],
+            names=[each.name for each in planned],
+            application_ids=[each.application_id for each in planned],
+            environment_ids=[each.environment_id for each in planned],
+            promises=[msgspec.json.encode(each.promise).decode() for each in planned],
+            facts=[msgspec.json.encode(each.facts).decode() for each in planned],
+        )
+        await store.post(work.connection, change_set_id=change_set_id)
+        after = {"act": act.act, "instances": len(planned), "comment": request.comment, "approvals": needed}
+        await work.audit("create_change_set", organization, after=after, at=_at(organization.id, change_set_id))
+    return change_set_id
+
+
+async def list_change_sets(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[ChangeSet]:
+    """Return the change sets of an organization, the newest first."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return await store.list_by_organization(
+            work.connection, organization_id=organization.id, after=after, count=count
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSetView:
+    """A change set with its answers and the instances that the caller may read."""
+
+    change_set: ChangeSet
+    answers: list[store.AnswerRow]
+    instances: list[ChangeSetInstance]
+
+
+async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
+    async with ctx.read() as work:
+        found = await work.lookup.change_set(change_set_id)
+        rows = await store.list_instances(work.connection, change_set_id=found.id)
+        answers = await store.list_answers(work.connection, change_set_id=found.id)
+        visible = [
+            row
+            for row in rows
+            if work.lookup.allows(
+                found.organization_id,
+                Permission.READ,
+                _resource(row),
+                permissions.environment(row.environment_id),
+            )
+        ]
+    return ChangeSetView(found, answers, visible)
+
+
+async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
+    """Approve or reject a change set that waits for it.
+
+    Raises NotAllowed for its author and for who lacks a role or permission, and Conflict once it is decided.
+    """
+    if len(comment) > limits.CHANGE_SET_COMMENT_CHARS:
+        raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
+    async with ctx.begin() as work:
+        found = await work.lookup.change_set(change_set_id)
+        for row in await store.list_instances(work.connection, change_set_id=found.id):
+            work.lookup.require(
+                found.organization_id,
+                Permission.APPROVE_INSTANCE_WORKFLOW,
+                _resource(row),
+                permissions.environment(row.environment_id),
+            )
+        if found.owner_id == ctx.actor.user_id:
+            raise NotAllowed("You made this change set; somebody else has to decide.", code="ApprovalByRequester")
+        if await store.lacks_roles(work.connection, role_ids=found.role_ids, user_id=ctx.actor.user_id):
+            raise NotAllowed(
+                "The policy of the environment asks for people with another role.", "Ask one of them to decide."
+            )
+        locked = await store.lock(work.connection, change_set_id=found.id)
+        if locked is None or locked.status != "Pending":
+            status = "gone" if locked is None else locked.status
+            raise Conflict(f"Nobody is asked about the change set: it is {status}.", code="ChangeSetDecided")
+        await store.insert_answer(
+            work.connection,
+            change_set_id=found.id,
+            user_id=ctx.actor.user_id,
+            email=ctx.actor.email,
+            approves=approves,
+            comment=comment,
+        )
+        answers = await store.list_answers(work.connection, change_set_id=found.id)
+        verdict = verdict_after([each.approves for each in answers], found.needed)
+        status = {ApprovalStatus.APPROVED: "Ready", ApprovalStatus.REJECTED: "Rejected"}.get(verdict, "Pending")
+        if status != "Pending":
+            await store.set_status(work.connection, change_set_id=found.id, status=status)
+            await store.post(work.connection, change_set_id=found.id)
+        await work.audit(
+            "approve_change_set" if approves else "reject_change_set",
+            found.organization_id,
+            {"status": "Pending"},
+            {"status": status, "comment": comment},
+            at=_at(found.organization_id, found.id),
+        )
+
+
+async def apply_change_set(ctx: Context, change_set_id: str) -> None:
+    """Accept the jobs of all instances of a change set, in one transaction.
+
+    Raises Conflict if it isn't ready, if an instance is busy, and, naming what changed, if it is stale.
+    """
+    async with ctx.begin() as work:
+        instances.announce_new.later(work.connection)  # submodules may be new
+        found = await work.lookup.change_set(change_set_id)
+        locked = await store.lock(work.connection, change_set_id=found.id)
+        if locked is None or locked.status != "Ready":
+            raise _not_ready("deleted" if locked is None else locked.status)
+        act = _read_act(work.app.secret_key.open(bytes(locked.act), act_purpose(found.id)))
+        rows = await store.list_instances(work.connection, change_set_id=found.id)
+        planned = await _plan_again(work, act, rows)
+        inner = replace(ctx, audited=False, cause=Cause("change-set", found.id))
+        started: list[StartedJob] = []
+        with ctx.app.database.joined(work.connection):
+            for row, plan in zip(rows, planned, strict=True):
+                begun = await _carry_out(inner, act, plan)
+                started.append(begun)
+                await store.begin_instance(
+                    work.connection,
+                    change_set_id=found.id,
+                    place=row.place,
+                    instance_id=begun.instance_id,
+                    job_id=begun.job_id,
+                )
+        await store.begin(work.connection, change_set_id=found.id, user_id=ctx.actor.user_id)
+        await store.post(work.connection, change_set_id=found.id)
+        await work.audit(
+            "apply_change_set",
+            found.organization_id,
+            {"status": "Ready"},
+            {"status": "Applying", "instances": [each.instance_id for each in started]},
+            at=_at(found.organization_id, found.id),
+        )
+
+
+async def delete_change_set(ctx: Context, change_set_id: str) -> None:
+    """Delete a change set that isn't being applied. Raises Conflict, NotAllowed."""
+    async with ctx.begin() as work:
+        found = await work.lookup.change_set(change_set_id)
+        require_control(work, found, "the change set")
+        locked = await store.lock(work.connection, change_set_id=found.id)
+        if locked is not None and locked.status == "Applying":
+            raise Conflict("The change set is being applied; delete it when its jobs have ended.")
+        await store.delete(work.connection, change_set_id=found.id)
+        before = {"act": found.kind, "status": found.status, "comment": found.comment}
+        await work.audit("delete_change_set", found.organization_id, before, at=_at(found.organization_id, found.id))
+
+
+async def read_change_policy(ctx: Context, environment_id: str) -> ChangePolicy:
+    """Return who approves change sets of an environment."""
+    async with ctx.read() as work:
+        environment = await work.lookup.environment(environment_id, Permission.READ)
+        return (await _policies(work, {environment.id})).get(environment.id, ChangePolicy())
+
+
+async def set_change_policy(ctx: Context, environment_id: str, policy: ChangePolicy) -> None:
+    """Set who approves change sets of an environment that are made from now on."""
+    async with ctx.begin() as work:
+        environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
+        if policy.role_id is not None:
+            with as_invalid_id("roleId"):
+                role = await work.lookup.role(policy.role_id, Permission.READ)
+            if role.organization_id != environment.organization_id:
+                raise BadRequest("roleId: the role belongs to another organization.", code="UnknownId")
+        before = (await _policies(work, {environment.id})).get(environment.id, ChangePolicy())
+        await store.set_policy(
+            work.connection, environment_id=environment.id, policy=msgspec.json.encode(policy).decode()
+        )
+        await work.audit("set_change_policy", environment, msgspec.to_builtins(before), msgspec.to_builtins(policy))
+
+
+async def _policies(work: Work, environment_ids: Iterable[str]) -> dict[str, ChangePolicy]:
+    rows = await store.list_policies(work.connection, environment_ids=sorted(environment_ids))
+    return {row.id: _read_policy(row.change_policy) for row in rows}
+
+
+async def _plan_all(work: Work, organization_id: str, request: ChangeSetRequest) -> list[_Planned]:
+    """Return the plan of every instance. Raises BadRequest with each reason of a refusal."""
+    act = request.act
+    if act.act == "launch":
+        if request.ids is not None or request.wanted is not None:
+            raise BadRequest("A launch has no instances yet: leave ids and select out.", code="InvalidAct")
+        planned = await _plan_one(work, act, None)
+        if planned.facts["organization"] != organization_id:
+            raise BadRequest("The application belongs to another organization.", code="InvalidAct")
+        return [planned]
+    if (request.ids is None) == (request.wanted is None):
+        raise BadRequest("Give either ids or select.", code="InvalidAct")
+    rows = await choose_instances(
+        work, organization_id, request.ids, request.wanted or InstanceFilter(), limits.CHANGE_SET_INSTANCES
+    )
+    if not rows:
+        raise BadRequest("No instance fits, so there is nothing to do.", code="NothingChosen")
+    found: list[_Planned] = []
+    problems: list[str] = []
+    for row in rows:
+        try:
+            found.append(await _plan_one(work, act, row.id))
+        except BadRequest as error:
+            problems += [f"{row.name}: {message}" for message in error.messages]
+    if problems:
+        raise BadRequest(*problems[:_SHOWN], code="InvalidChangeSet")
+    return found
+
+
+async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None) -> _Planned:
+    """Return what the act does to one instance, or launches. Raises BadRequest, NotAllowed."""
+    if act.act == "launch":
+        planned = await plan_launch_tree(work, act.application_id or "", act.launch or {})
+        root, environment = planned.root, planned.environment
+        # What the request leaves open is decided now: a newer version doesn't change what was shown.
+        body = {**(act.launch or {}), "version": root.version, "environmentId": environment.id}
+        body["instanceName"] = root.name
+        promise = await _promise(work, root, await preview_tree(work, root), environment)
+        facts = _facts(work, root, environment, planned.view)
+        return _Planned(None, root.name, root.application_id, environment.id, body, promise, facts)
+    record = await work.lookup.instance(instance_id or "", Permission.EDIT_INSTANCE)
+    if act.act == "destroy":
+        return await _plan_end(work, act, record)
+    body = dict(act.configuration or {})
+    if act.act == "version":
+        body = await same_configuration(work, record, version=act.version, parameters=act.parameters or {})
+    configured = await plan_configuration(work, record.id, body)
+    root, environment = configured.root, configured.environment
+    promise = await _promise(work, root, await preview_tree(work, root), environment)
+    facts = _facts(work, root, environment, configured.view)
+    return _Planned(record.id, record.name, record.application_id, environment.id, body, promise, facts)
+
+
+async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord) -> _Planned:
+    preview = await preview_end(work, record, force=bool(act.force))
+    if preview.errors:
+        raise BadRequest(*preview.errors, code="CannotDestroy")
+    usual = await _usual(work, record.application_id)
+    promise = Promise(
+        components=preview.components,
+        workflows=[PromisedWorkflow(name, usual.get(name)) for name in preview.workflows],
+        machines_made=[],
+        machines_released=_machines(preview, {"stops"}),
+        permissions=[_used(Permission.EDIT_INSTANCE, permissions.instance(record.application_id, record.id))],
+        warnings=preview.warnings,
+        version=None,
+        former_version=record.version,
+    )
+    facts = {
+        "organization": record.organization_id,
+        "version": str(record.version),
+        **_parameter_facts(work, "parameter", msgspec.json.decode(record.parameters)),
+        "course of the change": _course(work, promise),
+    }
+    return _Planned(record.id, record.name, record.application_id, record.environment_id, {}, promise, facts)
+
+
+async def _promise(work: Work, root: LaunchNode, preview: Preview, environment: Environment) -> Promise:
+    usual: dict[str, dict[str, int]] = {}
+    nodes = {".".join(node.path): node for node in root.walk()}
+    workflows: list[PromisedWorkflow] = []
+    for name in preview.workflows:
+        path, _, workflow = name.partition("#")
+        parts = path.split(".")
+        # The longest way that leads to an instance; the rest is the component in it.
+        at = next(size for size in range(len(parts) - 1, -1, -1) if ".".join(parts[:size]) in nodes)
+        application_id = nodes[".".join(parts[:at])].application_id
+        if application_id not in usual:
+            usual[application_id] = await _usual(work, application_id)
+        local = f"{'.'.join(parts[at:])}#{workflow}"
+        workflows.append(PromisedWorkflow(name, usual[application_id].get(local)))
+    at_environment = permissions.environment(environment.id)
+    is_new = root.former is None
+    first = permissions.application(root.application_id)
+    used = [_used(Permission.CREATE_INSTANCE, first, at_environment)] if is_new else []
+    if not is_new:
+        used.append(_used(Permission.EDIT_INSTANCE, permissions.instance(root.application_id, root.instance_id)))
+    used += [
+        _used(Permission.CREATE_INSTANCE, permissions.application(node.application_id), at_environment)
+        for node in root.walk()
+        if node is not root
+    ]
+    return Promise(
+        components=preview.components,
+        workflows=workflows,
+        machines_made=_machines(preview, {"starts"}),
+        machines_released=_machines(preview, {"stops"}),
+        permissions=list(dict.fromkeys(used)),
+        warnings=preview.warnings,
+        version=root.version,
+        former_version=None if root.former is None else root.former.version,
+    )
+
+
+def _machines(preview: Preview, changes: set[str]) -> list[str]:
+    return [each.path for each in preview.components if each.type == COMPUTE and each.change in changes]
+
+
+def _used(permission: Permission, *touched: Resource) -> UsedPermission:
+    return UsedPermission(permission.value, " with ".join(map(str, touched)))
+
+
+async def _usual(work: Work, application_id: str) -> dict[str, int]:
+    rows = await store.list_usual_durations(work.connection, application_id=application_id)
+    return {row.workflow: row.usual_ms for row in rows}
+
+
+_FINGERPRINT = "#"  # begins facts whose values must not be shown
+
+
+def _facts(work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView) -> dict[str, str]:
+    """Return what the plan depends on and what it leads to, by phrases."""
+    facts = {
+        "organization": environment.organization_id,
+        "environment": environment.id,
+        "policies of the environment": _hidden(work, view.policies),
+        "markers of the environment": _hidden(work, view.markers),
+        "properties of the environment": _hidden(work, view.properties),
+    }
+    for node in root.walk():
+        where = f" of the submodule {'.'.join(node.path)}" if node.path else ""
+        facts[f"application{where}"] = node.application_id
+        facts[f"version{where}"] = str(node.version)
+        facts[f"revision{where}"] = node.revision_id or ""
+        facts |= _parameter_facts(work, f"new parameter{where}", node.parameters)
+        if node.former is not None:
+            facts[f"present version{where}"] = str(node.former.version)
+            facts |= _parameter_facts(work, f"present parameter{where}", node.former.parameters)
+        for component, link in node.links.items():
+            child = node.children.get(component)
+            is_new = link.kind is LinkKind.OWN and child is not None and child.former is None
+            target = "new" if is_new else link.instance_id
+            facts[f"target of the component {component}{where}"] = f"{link.kind} {target}"
+            if link.binding_text() is not None:
+                facts[f"service of the component {component}{where}"] = _hidden(work, link.binding_text())
+    return facts
+
+
+def _parameter_facts(work: Work, what: str, parameters: Mapping[str, Any]) -> dict[str, str]:
+    return {f"{what} {name}": _hidden(work, value) for name, value in parameters.items()}
+
+
+def _hidden(work: Work, value: Any) -> str:
+    return _FINGERPRINT + work.fingerprint(msgspec.to_builtins(value))
+
+
+def _course(work: Work, promise: Promise) -> str:
+    """Return what a plan does, without how long it usually takes."""
+    return _hidden(work, [promise.components, [each.name for each in promise.workflows]])
+
+
+async def _plan_again(work: Work, act: ChangeAct, rows: list[ChangeSetInstance]) -> list[_Planned]:
+    """Return the plans if they are those that were shown.
+
+    Raises Conflict that names what has changed.
+    """
+    found: list[_Planned] = []
+    changed: list[str] = []
+    for row in rows:
+        if row.instance_id is not None:
+            record = await work.lookup.instance(row.instance_id, Permission.EDIT_INSTANCE)
+            # No job begins or ends while this is held, so what is planned now holds until the commit.
+            is_locked = await instances.lock_at_once(work.connection, instance_id=record.id) is not None
+            if not is_locked or record.job_id is not None:
+                raise Conflict(f"A job is under way on {row.instance_name!r}; try again later.", code="InstanceBusy")
+        try:
+            planned = await _plan_one(work, act, row.instance_id)
+        except BadRequest as error:
+            changed += [f"{row.instance_name}: {message}" for message in error.messages]
+            continue
+        found.append(planned)
+        sentences = _changes(_read_facts(row.facts), planned.facts)
+        before = read_promise(row.promise)
+        if not sentences and _course(work, before) != _course(work, planned.promise):
+            sentences = ["What it would do has changed."]
+        changed += [f"{row.instance_name}: {sentence}" for sentence in sentences]
+    if changed:
+        raise Conflict(
+            "The change set isn't what it would do any more.",
+            *changed[:_SHOWN],
+            "Make a new one from the present state.",
+            code="StaleChangeSet",
+        )
+    return found
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each fact that isn't the same."""
+    found: list[str] = []
+    for name in dict.fromkeys((*before, *after)):
+        old, new = before.get(name), after.get(name)
+        if old == new:
+            continue
+        if old is None or new is None:
+            found.append(f"The {name} is {'new' if old is None else 'gone'}.")
+        elif old.startswith(_FINGERPRINT):
+            found.append(f"The {name} has changed.")
+        else:
+            found.append(f"The {name} has changed from {old or 'none'} to {new or 'none'}.")
+    return found
+
+
+async def _carry_out(ctx: Context, act: ChangeAct, planned: _Planned) -> StartedJob:
+    if act.act == "launch":
+        return await launch(ctx, planned.application_id, planned.body)
+    assert planned.instance_id is not None, "only a launch has no instance"
+    if act.act == "destroy":
+        return await run_workflow(ctx, planned.instance_id, DESTROY, {}, force=bool(act.force))
+    return await reconfigure(ctx, planned.instance_id, planned.body)
+
+
+def _not_ready(status: str) -> Conflict:
+    if status == "Pending":
+        return Conflict("The change set waits for approval.", code="ChangeSetPending")
+    return Conflict(f"The change set can't be applied: it is {status}.", code="ChangeSetEnded")
+
+
+def _resource(row: ChangeSetInstance) -> Resource:
+    if row.instance_id is None:
+        return permissions.application(row.application_id)
+    return permissions.instance(row.application_id, row.instance_id)
+
+
+def _at(organization_id: str, change_set_id: str) -> str:
+    return f"/organizations/{organization_id}/changeSets/{change_set_id}"
+
+
+class _Part(msgspec.Struct, frozen=True):
+    launched: bool = False
+
+
+_read_parts = msgspec.json.Decoder(dict[str, _Part]).decode
+
+
+class ChangeSetRunner:
+    """Notes how jobs of change sets end, and compares that with what was shown."""
+
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+
+    async def advance(self) -> bool:
+        """Look at each change set that is being applied.
+
+        Return True if there may be more to note.
+        """
+        async with self._app.database.connection() as connection:
+            applying = await store.list_applying(connection)
+        has_more = False
+        for change_set_id in applying:
+            async with self._app.database.transaction() as connection:
+                has_more |= await self._settle(connection, change_set_id)
+        return has_more
+
+    async def _settle(self, connection: Connection, change_set_id: str) -> bool:
+        if await store.take(connection, change_set_id=change_set_id) is None:
+            return False
+        ended = await store.list_ended(connection, change_set_id=change_set_id, count=_SETTLED)
+        for row in ended:
+            has_succeeded = row.job_status == JobStatus.SUCCEEDED
+            differences = await self._differences(connection, row)
+            await store.end_instance(
+                connection,
+                change_set_id=change_set_id,
+                place=row.place,
+                status="Succeeded" if has_succeeded else "Failed",
+                message="The job is gone." if row.job_status is None else row.error_message,
+                differences=msgspec.json.encode(differences).decode(),
+            )
+        if await store.finish(connection, change_set_id=change_set_id):
+            await store.post(connection, change_set_id=change_set_id)
+            log.info("change_set.ended", change_set=change_set_id)
+        return len(ended) == _SETTLED
+
+    async def _differences(self, connection: Connection, row: EndedRow) -> list[str]:
+        """Return a sentence for each way in which the result isn't what was shown."""
+        promise, found = read_promise(row.promise), list[str]()
+        if row.job_status != JobStatus.SUCCEEDED:
+            found.append("The job failed." if row.job_status else "The job is gone.")
+        promised = {each.name for each in promise.workflows}
+        found += [f"The workflow {name} ran, which wasn't shown." for name in sorted(set(row.ran) - promised)]
+        if promise.version is None or row.version is None or row.parameters is None or row.state is None:
+            return found
+        if row.version != promise.version:
+            found.append(f"The version is {row.version} instead of {promise.version}.")
+        facts = {
+            name.removeprefix("new parameter "): value
+            for name, value in _read_facts(row.facts).items()
+            if name.startswith("new parameter ") and " of the submodule " not in name
+        }
+        now = {
+            name: _FINGERPRINT + self._app.audit.fingerprint(value)
+            for name, value in msgspec.json.decode(row.parameters, type=dict[str, Any]).items()
+        }
+        found += [
+            f"The parameter {name} isn't as shown."
+            for name in sorted(facts.keys() | now.keys())
+            if facts.get(name) != now.get(name)
+        ]
+        parts = _read_parts(row.state)
+        manifest = await self._app.manifests.get(connection, row.application_id, row.version)
+        found += [
+            f"The component {component.path} isn't launched."
+            for component in promise.components
+            if component.path in manifest.components and component.change != Change.STOPS
+            if not parts.get(component.path, _Part()).launched
+        ]
+        if row.job_status == JobStatus.SUCCEEDED:
+            missing = [each.name for each in promise.workflows if each.name not in row.ran]
+            found += [f"The workflow {name} didn't run." for name in missing if _has_steps(manifest, name)]
+        return found
+
+
+def _has_steps(manifest: CompiledManifest, name: str) -> bool:
+    """Return whether a workflow of the instance itself leaves records when it runs."""
+    path, _, workflow = name.partition("#")
+    component = component_at(manifest, unescaped(path))
+    found = None if component is None else component.workflows.get(unescaped(workflow))
+    return found is not None and bool(found.steps)

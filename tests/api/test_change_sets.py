@@ -1,0 +1,241 @@
+"""Change sets: kept as shown, approved, applied exactly so or refused as stale, and compared with the result."""
+
+import asyncio
+from typing import Any
+
+from tests.support.applications import BAD_SIZE, picky
+from tests.support.service import Api, Caller, accepted, fresh_name, refused
+
+SECRET = "hunter2-and-more"
+
+
+async def made(api: Api, caller: Caller | None = None, **body: Any) -> Any:
+    return accepted(await (caller or api).post(f"organizations/{api.organization}/change-sets", body))
+
+
+async def ended(api: Api, change_set: str, timeout_s: float = 20.0) -> Any:
+    async with asyncio.timeout(timeout_s):
+        while (document := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
+            await asyncio.sleep(0.05)
+    return document
+
+
+async def pickies(api: Api, count: int) -> tuple[str, list[str]]:
+    """Return an application whose newest version is 3, and settled instances of version 2."""
+    application = await api.application(picky())
+    instances = [await api.launch(application, parameters={"input.size": 0}) for _ in range(count)]
+    for instance in instances:
+        await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", picky("second")))
+    return application, instances
+
+
+async def lab(api: Api, approvals: int, role: str | None = None) -> str:
+    """Return a new environment whose change sets need approval."""
+    made = await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("lab")})
+    environment = str(accepted(made)["id"])
+    policy = {"approvals": approvals, "roleId": role}
+    accepted(await api.put(f"environments/{environment}/changePolicy", policy))
+    assert accepted(await api.get(f"environments/{environment}/changePolicy")) == policy
+    return environment
+
+
+async def test_a_new_version_for_many_is_shown_and_applied_as_shown(api: Api) -> None:
+    _, instances = await pickies(api, 2)
+    shown = await made(
+        api, act="version", ids=instances, version=3, parameters={"input.size": 1}, comment="OPS-17", onFailure="keep"
+    )
+    assert (shown["status"], shown["comment"], shown["needed"], shown["instances"]) == ("Ready", "OPS-17", 0, 2)
+    for plan in shown["plan"]:
+        assert (plan["fromVersion"], plan["toVersion"], plan["status"]) == (2, 3, "Planned")
+        [worker] = plan["components"]
+        assert (worker["path"], worker["change"], worker["type"]) == ("worker", "changes", "workflow.Instance")
+        assert worker["parameters"] == [{"name": "input.size", "from": 0, "to": 1, "reset": False}]
+        assert [each["name"] for each in plan["workflows"]] == ["worker#resize"]
+        assert [each["permission"] for each in plan["permissions"]] == ["EditInstance"]
+    assert (await api.document(instances[0]))["version"] == 2
+    applied = accepted(await api.post(f"change-sets/{shown['id']}/apply"))
+    assert applied["status"] == "Applying"
+    document = await ended(api, shown["id"])
+    assert document["status"] == "Succeeded"
+    for plan in document["plan"]:
+        assert (plan["status"], plan["differences"]) == ("Succeeded", [])
+        instance = await api.document(plan["instanceId"])
+        assert (instance["version"], instance["returnValues"]["result.shown"]) == (3, "second at 1")
+        assert instance["workflowHistory"][0]["id"] == plan["jobId"]
+        newest = accepted(await api.get(f"instances/{plan['instanceId']}/generations"))[0]
+        assert newest["cause"] == {"kind": "change-set", "id": shown["id"]}
+    refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "ChangeSetEnded")
+    assert shown["id"] in [
+        each["id"] for each in accepted(await api.get(f"organizations/{api.organization}/change-sets"))
+    ]
+
+
+async def test_usual_durations_are_those_of_earlier_runs(api: Api) -> None:
+    _, instances = await pickies(api, 1)
+    accepted(await api.put(f"instances/{instances[0]}/configuration", {"parameters": {"input.size": 1}}))
+    await api.settled(instances[0])
+    shown = await made(api, act="version", ids=instances, version=3, parameters={"input.size": 0})
+    [workflow] = shown["plan"][0]["workflows"]
+    assert workflow["usualMs"] >= 1000
+
+
+async def test_a_stale_change_set_is_refused_and_names_what_changed(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="version", ids=[instance], version=3)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 1}}))
+    await api.settled(instance)
+    told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
+    assert "present parameter input.size has changed" in told
+    assert (await api.document(instance))["version"] == 2
+    assert accepted(await api.get(f"change-sets/{shown['id']}"))["status"] == "Ready"
+
+
+async def test_a_change_of_the_environment_makes_it_stale(api: Api) -> None:
+    environment = await lab(api, 0)
+    application = await api.application(picky())
+    shown = await made(api, act="launch", applicationId=application, launch={"environmentId": environment})
+    accepted(await api.put_yaml(f"environments/{environment}", "policies: {execrun.ignoreFail: true}\n"))
+    told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
+    assert "policies of the environment has changed" in told
+
+
+async def test_a_launch_keeps_the_version_that_was_shown(api: Api) -> None:
+    application = await api.application(picky())
+    body = {"parameters": {"input.size": 0}, "instanceName": fresh_name("shop")}
+    shown = await made(api, act="launch", applicationId=application, launch=body)
+    [plan] = shown["plan"]
+    assert (plan["instanceId"], plan["instanceName"], plan["toVersion"]) == (None, body["instanceName"], 2)
+    assert [each["permission"] for each in plan["permissions"]] == ["CreateInstance"]
+    accepted(await api.put_yaml(f"applications/{application}/manifest", picky("second")))
+    accepted(await api.post(f"change-sets/{shown['id']}/apply"))
+    [plan] = (await ended(api, shown["id"]))["plan"]
+    instance = await api.document(plan["instanceId"])
+    assert (instance["version"], instance["status"], plan["differences"]) == (2, "Running", [])
+
+
+async def test_a_destroy_is_shown_and_applied(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="destroy", ids=[instance])
+    [plan] = shown["plan"]
+    assert [(each["path"], each["change"]) for each in plan["components"]] == [("worker", "stops")]
+    accepted(await api.post(f"change-sets/{shown['id']}/apply"))
+    assert (await ended(api, shown["id"]))["status"] == "Succeeded"
+    assert (await api.document(instance))["status"] == "Destroyed"
+
+
+async def test_with_its_policy_a_change_set_whose_job_fails_goes_back(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(
+        api, act="version", ids=[instance], version=3, parameters={"input.size": BAD_SIZE}, onFailure="rollback"
+    )
+    accepted(await api.post(f"change-sets/{shown['id']}/apply"))
+    document = await ended(api, shown["id"])
+    [plan] = document["plan"]
+    assert (document["status"], plan["status"]) == ("Failed", "Failed")
+    assert "negative" in plan["message"]
+    assert "The job failed." in plan["differences"]
+    async with asyncio.timeout(20):
+        while (found := await api.settled(instance))["version"] != 2:
+            await asyncio.sleep(0.05)
+    assert (found["status"], found["parameters"]) == ("Running", {"input.size": 0})
+
+
+async def test_others_than_its_author_approve(api: Api) -> None:
+    environment = await lab(api, 2)
+    application = await api.application(picky())
+    shown = await made(api, act="launch", applicationId=application, launch={"environmentId": environment})
+    path = f"change-sets/{shown['id']}"
+    assert (shown["status"], shown["needed"]) == ("Pending", 2)
+    refused(await api.post(f"{path}/apply"), 409, "ChangeSetPending")
+    refused(await api.post(f"{path}/approve"), 403, "ApprovalByRequester")
+    reader = await api.member("Read: [/*]")
+    refused(await reader.post(f"{path}/approve"), 403)
+    for place in range(2):
+        approver = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+        document = accepted(await approver.post(f"{path}/approve", {"comment": f"number {place}"}))
+        assert document["status"] == ("Ready" if place else "Pending")
+    assert [each["comment"] for each in document["answers"]] == ["number 0", "number 1"]
+    refused(await approver.post(f"{path}/reject"), 409, "ChangeSetDecided")
+    accepted(await api.post(f"{path}/apply"))
+    assert (await ended(api, shown["id"]))["status"] == "Succeeded"
+
+
+async def test_one_rejection_ends_it_and_it_can_be_deleted(api: Api) -> None:
+    environment = await lab(api, 1)
+    application = await api.application(picky())
+    shown = await made(api, act="launch", applicationId=application, launch={"environmentId": environment})
+    path = f"change-sets/{shown['id']}"
+    approver = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    assert accepted(await approver.post(f"{path}/reject", {"comment": "no"}))["status"] == "Rejected"
+    refused(await api.post(f"{path}/apply"), 409, "ChangeSetEnded")
+    refused(await approver.delete(path), 403)
+    accepted(await api.delete(path))
+    refused(await api.get(path), 404)
+
+
+async def test_only_people_with_the_role_of_the_policy_approve(api: Api) -> None:
+    body = {"name": fresh_name("release"), "permissions": "- Read: [/*]\n- ApproveInstanceWorkflow: [/*]\n"}
+    role = accepted(await api.post(f"organizations/{api.organization}/roles", body))["id"]
+    environment = await lab(api, 1, role)
+    application = await api.application(picky())
+    shown = await made(api, act="launch", applicationId=application, launch={"environmentId": environment})
+    approver = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    refused(await approver.post(f"change-sets/{shown['id']}/approve"), 403, "NotAllowed")
+    assert shown["roleIds"] == [role]
+
+
+async def test_what_would_be_refused_is_refused_at_once_with_every_reason(api: Api) -> None:
+    _, instances = await pickies(api, 2)
+    path = f"organizations/{api.organization}/change-sets"
+    body = {"act": "version", "ids": instances, "version": 3, "parameters": {"input.colour": "red"}}
+    told = refused(await api.post(path, body), 400, "InvalidChangeSet")
+    assert told.count("Unknown parameter 'input.colour'") == 2
+    refused(await api.post(path, {"act": "version", "ids": instances}), 400, "InvalidAct")
+    refused(await api.post(path, {"act": "destroy", "ids": instances, "version": 3}), 400, "InvalidAct")
+    refused(await api.post(path, {"act": "launch", "ids": instances, "applicationId": "x"}), 400, "InvalidAct")
+
+
+async def test_an_expired_change_set_is_not_applied(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="version", ids=[instance], version=3, expiresIn=1)
+    await asyncio.sleep(0.01)
+    refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "ChangeSetEnded")
+    assert accepted(await api.get(f"change-sets/{shown['id']}"))["status"] == "Expired"
+
+
+async def test_it_is_all_or_none(api: Api) -> None:
+    _, instances = await pickies(api, 2)
+    shown = await made(api, act="version", ids=instances, version=3)
+    accepted(await api.put(f"instances/{instances[1]}/configuration", {"parameters": {"input.size": 5}}))
+    refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "InstanceBusy")
+    assert (await api.document(instances[0]))["version"] == 2
+
+
+async def test_a_repeated_request_applies_it_once(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="version", ids=[instance], version=3)
+    path, key = f"change-sets/{shown['id']}/apply", fresh_name("key")
+    first = await api.send("POST", path, **{"Idempotency-Key": key})
+    again = await api.send("POST", path, **{"Idempotency-Key": key})
+    assert accepted(first)["plan"][0]["jobId"] == accepted(again)["plan"][0]["jobId"]
+
+
+async def test_parameters_are_sealed_and_secrets_are_not_shown(api: Api) -> None:
+    application = await api.application(picky())
+    body = {"parameters": {"input.size": 0}, "labels": {"team": "web"}, "instanceName": SECRET}
+    shown = await made(api, act="launch", applicationId=application, launch=body)
+    async with api.database.connection() as connection:
+        cursor = await connection.execute("SELECT act FROM change_sets WHERE id = %s", [shown["id"]])
+        [[act]] = await cursor.fetchall()
+    assert act
+    assert SECRET.encode() not in bytes(act)
+
+
+async def test_who_may_not_read_an_instance_sees_nothing_of_its_plan(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="version", ids=[instance], version=3)
+    stranger = await api.member("ViewAudit: [/*]")
+    seen = accepted(await stranger.get(f"change-sets/{shown['id']}"))
+    assert (seen["instances"], seen["plan"]) == (1, [])
+    refused(await stranger.post(f"change-sets/{shown['id']}/apply"), 403)
