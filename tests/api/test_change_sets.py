@@ -216,8 +216,7 @@ async def test_a_repeated_request_applies_it_once(api: Api) -> None:
     _, [instance] = await pickies(api, 1)
     shown = await made(api, act="version", ids=[instance], version=3)
     path, key = f"change-sets/{shown['id']}/apply", fresh_name("key")
-    first = await api.send("POST", path, **{"Idempotency-Key": key})
-    again = await api.send("POST", path, **{"Idempotency-Key": key})
+    first, again = [await api.send("POST", path, b"", **{"Idempotency-Key": key}) for _ in range(2)]
     assert accepted(first)["plan"][0]["jobId"] == accepted(again)["plan"][0]["jobId"]
 
 

@@ -1204,7 +1204,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/change-sets/{changeSetId}"))
     def read_change_set(self, change_set_id: str) -> Call[types.ChangeSetDocument]:
-        """Show a change set with its plan and answers. Permission: Read for the plan of each instance."""
+        """Show a change set with its plan. Permission: Read on each instance shown."""
 
     @operation(OperationSpec("DELETE", "/api/1/change-sets/{changeSetId}"))
     def delete_change_set(self, change_set_id: str) -> Call[None]:
@@ -1212,15 +1212,11 @@ class Operations:
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/approve", media_type=JSON))
     def approve_change_set(self, change_set_id: str, *, comment: str | None = None) -> Call[types.ChangeSetDocument]:
-        """Approve a change set of somebody else. Permission: ApproveInstanceWorkflow on each instance; the role of
-        the policy.
-        """
+        """Approve a change set of somebody else. Permission: ApproveInstanceWorkflow."""
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/reject", media_type=JSON))
     def reject_change_set(self, change_set_id: str, *, comment: str | None = None) -> Call[types.ChangeSetDocument]:
-        """Reject a change set of somebody else. Permission: ApproveInstanceWorkflow on each instance; the role of
-        the policy.
-        """
+        """Reject a change set of somebody else. Permission: ApproveInstanceWorkflow."""
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/apply", keyed=True))
     def apply_change_set(

@@ -186,18 +186,18 @@ async def list_change_sets(request: Request[None, Paging]) -> Response:
 
 @routes.get(
     "/change-sets/{changeSetId}",
-    permission="Read for the plan of each instance",
+    permission="Read on each instance shown",
     returns=_SHOWN,
     statuses=(403,),
 )
 async def read_change_set(request: Request[None, None]) -> ChangeSetDocument:
-    """Show a change set with its plan and answers."""
+    """Show a change set with its plan."""
     return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
 
 
 @routes.post(
     "/change-sets/{changeSetId}/approve",
-    permission="ApproveInstanceWorkflow on each instance; the role of the policy",
+    permission="ApproveInstanceWorkflow",
     body=JsonBody(required=False, example={"comment": "Checked in the lab."}),
     returns=_SHOWN,
     statuses=(403, 409),
@@ -209,7 +209,7 @@ async def approve_change_set(request: Request[AnswerChangeSet, None]) -> ChangeS
 
 @routes.post(
     "/change-sets/{changeSetId}/reject",
-    permission="ApproveInstanceWorkflow on each instance; the role of the policy",
+    permission="ApproveInstanceWorkflow",
     body=JsonBody(required=False, example={"comment": "Not before the release."}),
     returns=_SHOWN,
     statuses=(403, 409),
