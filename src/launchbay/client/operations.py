@@ -1166,7 +1166,7 @@ class Operations:
     def cancel_bulk(self, bulk_id: str) -> Call[None]:
         """Cancel a bulk run. Permission: None for who began it, else EditInstance."""
 
-    # ChangeSets
+    # Changes
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/change-sets", media_type=JSON, keyed=True))
     def create_change_set(

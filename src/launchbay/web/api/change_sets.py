@@ -28,7 +28,7 @@ from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Paging, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
-routes = Routes("ChangeSets", extension=True)
+routes = Routes("Changes", extension=True)
 
 
 class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
