@@ -1207,3 +1207,4 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The state of this process."""
 
     status: str
+    dispatch: Any = None
