@@ -40,6 +40,7 @@ def program(name: str) -> ModuleType:
 def private_imports() -> set[str]:
     """Return the packages of which the source imports a module or name with an underscore."""
     found: set[str] = set()
+    packages = packages_distributions()
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = []
@@ -50,7 +51,7 @@ def private_imports() -> set[str]:
             for name in names:
                 root, *rest = name.split(".")
                 if root != "launchbay" and root not in sys.stdlib_module_names and any(p[0] == "_" for p in rest):
-                    found.update(normal(each) for each in packages_distributions()[root])
+                    found.update(normal(each) for each in packages[root])
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.auth.authentication import Authenticator, BasicAuthentication
-from launchbay.auth.passwords import PARAMETERS, Passwords
+from launchbay.auth.passwords import Passwords
 from launchbay.auth.permissions import Method
 from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.auth.throttle import SignInThrottle
@@ -17,6 +17,7 @@ from launchbay.store import users
 from launchbay.store.database import Database
 from launchbay.store.users import RedeemedTokenRow
 from tests.support.clock import HandClock
+from tests.support.service import QUICK_HASHES
 from tests.support.worlds import make_user
 
 HOME = "198.51.100.7"
@@ -36,9 +37,9 @@ async def world(database: Database, tmp_path: Path) -> World:
     keys = KeyRing(database, read_secret_key(tmp_path / "secret.key"), clock, 3600)
     sessions = SessionTokens(keys, clock, "launchbay", 3600)
     throttle = SignInThrottle(database, SecretKey(bytes(32)))
-    basic = BasicAuthentication(database, Passwords(), throttle, clock)
+    basic = BasicAuthentication(database, Passwords(QUICK_HASHES), throttle, clock)
     async with database.connection() as connection:
-        ann = await users.get(connection, id=await make_user(connection, password_hash=PARAMETERS.hash("pw")))
+        ann = await users.get(connection, id=await make_user(connection, password_hash=QUICK_HASHES.hash("pw")))
     assert ann is not None
     return World(
         Authenticator(basic, sessions, AccessTokens(database), throttle),

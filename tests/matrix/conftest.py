@@ -20,9 +20,9 @@ async def world(databases: Databases) -> AsyncIterator[World]:
 
 
 @pytest.fixture(scope="module")
-async def watch(world: World) -> AsyncIterator[Watch]:
+def watch(world: World) -> Iterator[Watch]:
     """Notices what changes in the database of the world."""
-    async with Watch.on(world.api.database) as watch:
+    with Watch.on(world.api.settings.database_url) as watch:
         yield watch
 
 

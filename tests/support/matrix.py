@@ -580,7 +580,7 @@ async def outcomes(world: World, watch: Watch, column: Column, problems: list[st
             continue  # one column is enough: credentials are looked at before the object, as the other callers show
         if sent is None:
             sent = await column.build(actor)
-            await watch.begin()
+            watch.begin()
         async with world.client(actor) as client:
             answer = await _answer(world, sent, client)
         found[actor.name] = f"{answer.status_code}{_coverage(answer, reference)}"
@@ -588,7 +588,7 @@ async def outcomes(world: World, watch: Watch, column: Column, problems: list[st
             sent = None
             continue
         where = f"{sent.method} {sent.path} by {actor.name}"
-        if changed := await watch.changed():
+        if changed := watch.changed():
             problems.append(f"{where}: {answer.status_code}, but these tables changed: {', '.join(changed)}")
         if answer.status_code != 200 and column.is_foreign_to(actor):
             problems.extend(f"{where} tells the id {told}" for told in _told(answer, sent))

@@ -245,8 +245,14 @@ def cutting_streams(app: ASGIApp) -> ASGIApp:
 
     async def cutting(scope: Scope, receive: Receive, send: Send) -> None:
         begun = asyncio.Event()
+        had_the_body = False
 
         async def receive_or_leave() -> Message:
+            nonlocal had_the_body
+            if not had_the_body:  # it is there already: nobody has to wait for it
+                message = await receive()
+                had_the_body = not message.get("more_body")
+                return message
             asked, leaving = asyncio.ensure_future(receive()), asyncio.ensure_future(begun.wait())
             await asyncio.wait({asked, leaving}, return_when=asyncio.FIRST_COMPLETED)
             leaving.cancel()
