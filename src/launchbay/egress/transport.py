@@ -7,6 +7,7 @@ request is checked.
 
 import asyncio
 import contextlib
+import functools
 import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
@@ -134,8 +135,12 @@ class _ResponseStream(httpx.AsyncByteStream):
             await close()
 
 
+@functools.cache
 def trusted_ssl_context() -> ssl.SSLContext:
-    """Return a context that trusts the public authorities and those of this machine."""
+    """Return the context of this process that trusts the public authorities and those of this machine.
+
+    Reading their certificates takes 30 ms, so it happens once: an authority that is added later needs a restart.
+    """
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context
