@@ -5,10 +5,13 @@ built-in objects. All share two rules: the server starts without a package that 
 name are an error, since the order of loading must not decide between them.
 """
 
+import functools
 import logging
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib import metadata
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any, Generic, TypeVar
 
 from launchbay.errors import CannotStart
@@ -25,6 +28,17 @@ class Packaged(Generic[T]):
 
     sources: tuple[tuple[str, T], ...]
     problems: tuple[str, ...]
+
+
+def entry_points(group: str) -> EntryPoints:
+    """Return what the installed packages offer as plug-ins of a kind."""
+    return _entry_points(group, tuple(sys.path))
+
+
+@functools.cache
+def _entry_points(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    # A look reads the metadata of all packages: 10 ms and more.
+    return metadata.entry_points(group=group)
 
 
 def packaged(group: str, noun: str, check: Callable[[Any], T]) -> Packaged[T]:

@@ -249,7 +249,7 @@ class Watch:
         """Return the tables that are not as they were at the last look."""
         if self._taken(self._now) == self._number:
             return []
-        before = dict(self._before.execute(self._content).fetchall())
+        before: dict[str, str] = dict(self._before.execute(self._content).fetchall())
         after = self._now.execute(self._content).fetchall()
         self.begin()
         return [name for name, content in after if before[name] != content]

@@ -1,5 +1,6 @@
 """The two clients: the same operations, at once or awaited, and waiting for an instance."""
 
+import functools
 import ssl
 import time
 from collections.abc import Collection, Mapping
@@ -88,6 +89,12 @@ def _failed(instance: InstanceDocument) -> InstanceFailed:
     return InstanceFailed(f"'{instance.name}' is {instance.status}{reason}", instance.status, instance.error_message)
 
 
+@functools.cache
+def _authorities() -> ssl.SSLContext:
+    # Shared by the clients of a process: reading the certificates takes longer than most calls.
+    return httpx.create_ssl_context()
+
+
 class _Methods(Operations):
     """The methods of both clients: every operation of the API, and routines of several operations."""
 
@@ -116,7 +123,7 @@ class Client(_Methods, SyncDriver):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
-        super().__init__(core, httpx.Client(verify=verify, transport=transport))
+        super().__init__(core, httpx.Client(verify=_authorities() if verify is True else verify, transport=transport))
 
     def start(self, call: Call[Any]) -> Job:
         """Make a call that begins a job: `client.start(Operations.launch_application.call(id))`.
@@ -159,7 +166,9 @@ class AsyncClient(_Methods, AsyncDriver):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
-        super().__init__(core, httpx.AsyncClient(verify=verify, transport=transport))
+        super().__init__(
+            core, httpx.AsyncClient(verify=_authorities() if verify is True else verify, transport=transport)
+        )
 
     async def start(self, call: Call[Any]) -> AsyncJob:
         """Make a call that begins a job, as `Client.start` does."""

@@ -137,7 +137,7 @@ class _ResponseStream(httpx.AsyncByteStream):
 
 @functools.cache
 def trusted_ssl_context() -> ssl.SSLContext:
-    """Return the context of this process that trusts the public authorities and those of this machine.
+    """Return the context that trusts the public authorities and those of this machine.
 
     Reading their certificates takes 30 ms, so it happens once: an authority that is added later needs a restart.
     """
