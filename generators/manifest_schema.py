@@ -174,6 +174,7 @@ def _step() -> Schema:
             },
             "phase": {"description": "The step's phase; its own name without it.", **_TEXT},
             "precedingPhases": {"description": "Phases that must be finished before the step starts.", **_NAMES},
+            **_control(),
             "parameters": {"type": ["object", "null"]},
             "retryCount": {"description": "How often a failed step is tried again.", **_NUMBER},
             "ignoreFail": {"description": "Whether a failed step counts as finished.", "type": ["boolean", "string"]},
@@ -183,6 +184,22 @@ def _step() -> Schema:
             },
         },
         "allOf": [_of_action(name) for name in sorted(Registry.load().names())],
+    }
+
+
+def _control() -> Schema:
+    condition = {"type": ["string", "boolean", "null"]}
+    duration = {"type": ["number", "string", "null"]}
+    return {
+        "when": {"description": "An expression; if it is false, the step is skipped.", **condition},
+        "each": {
+            "description": "A list, a map or an expression: the step runs once for each item.",
+            "type": ["array", "object", "string", "null"],
+        },
+        "parallel": {"description": "How many items run at a time; 1 without it.", "type": ["integer", "string", "null"]},
+        "until": {"description": "An expression; the step is repeated until it is true.", **condition},
+        "delay": {"description": "The pause before `until` repeats the step; 10 seconds without it.", **duration},
+        "timeout": {"description": "How long the step may take with all of its attempts.", **duration},
     }
 
 

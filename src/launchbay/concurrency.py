@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from launchbay.errors import ActionFailed, EgressFailed
 
@@ -34,3 +34,15 @@ async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]
         messages = dict.fromkeys(message for failure in failures for message in failure.messages)
         raise ActionFailed(*messages, retryable=all(failure.retryable for failure in failures))
     return results
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait for their end. Drops their errors: the caller raises the one that ended the run."""
+    ending = set(tasks)
+    for task in ending:
+        task.cancel()
+    if ending:
+        await asyncio.wait(ending)
+    for task in ending:
+        if not task.cancelled():
+            task.exception()

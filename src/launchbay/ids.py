@@ -34,6 +34,11 @@ def new_id() -> str:
     return f"{seconds & 0xFFFFFFFF:08x}{microseconds:05x}{secrets.randbits(44):011x}"
 
 
+def seconds_of(id_: str) -> int:
+    """Return when the ID was made, in seconds since the epoch; 0 for what isn't one of ours."""
+    return int(id_[:8], 16) if is_id(id_) else 0
+
+
 def is_id(text: str) -> bool:
     """Return whether the text has the form of an ID; anything else addresses no object (404)."""
     return _ID.fullmatch(text) is not None

@@ -116,6 +116,10 @@ JOBS_RETAINED = 100  # newest jobs of an instance, never deleted by age
 
 # Running workflows.
 STEP_RETRIES_MAX = 100
+EACH_ITEMS = 1_000  # of one loop, so that the journal stays readable
+EACH_PARALLEL_MAX = 100
+UNTIL_ROUNDS = 10_000
+UNTIL_DELAY_S = 10.0  # without a delay of its own
 STEP_OUTPUT_BYTES = 4 * MIB
 STEP_RETRY_FIRST_S = 1.0
 STEP_RETRY_LONGEST_S = 30.0

@@ -221,7 +221,7 @@ def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
         for path, name in runs
         if (component := component_at(manifest, path)) is not None and not (component.scaler and path == component.path)
         if name in component.workflows
-        for step in component.workflows[name].steps
+        for step in (*component.workflows[name].steps, *component.workflows[name].finally_)
     ]
 
 
@@ -341,9 +341,11 @@ def step_at(manifest: CompiledManifest, path: str) -> Step | None:
         workflow_name = workflow_name.partition(".")[2]
     found = None
     for each in names:
+        if found is not None and found.control.each is not None and found.name == unescaped(each.partition("~")[0]):
+            continue  # the step of one item
         workflow = None if component is None else component.workflows.get(workflow_name)
         wanted = unescaped(each.partition("~")[0])
-        found = None if workflow is None else next((step for step in workflow.steps if step.name == wanted), None)
+        found = None if workflow is None else next((step for step in workflow.all_steps if step.name == wanted), None)
         if found is None:
             return None
         workflow_name = found.action or ""

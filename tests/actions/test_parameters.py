@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
-from launchbay.actions.parameters import parse_duration_s
+from launchbay.model.durations import parse_duration_s
 
 
 @pytest.mark.parametrize(

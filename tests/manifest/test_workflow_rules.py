@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.actions.contract import ActionParameter
-from launchbay.actions.parameters import parse_duration_s
 from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check
 from launchbay.manifest.graph import Workflow
 from launchbay.manifest.paths import Scope
 from launchbay.manifest.workflow_rules import deadlocked_steps
+from launchbay.model.durations import parse_duration_s
 from tests.support.manifests import ACTIONS, compiled, errors, findings, message, warnings, workflow_component
 
 PINS = """

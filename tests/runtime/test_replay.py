@@ -125,6 +125,89 @@ LAUNCHES = {
               configuration: {configuration.workflows: {launch: {steps: [{s: {action: effect}}]}}}
           bindings: [[never, slow]]
     """),
+    "conditions": lambda: instance("""
+        launch:
+          steps:
+            - a: {action: effect, parameters: {value: 1}, output: {x: value}}
+            - yes: {action: effect, when: $.x == 1, precedingPhases: [a], output: {y: attempt}}
+            - no: {action: effect, when: $.x > 1, precedingPhases: [a], output: {z: attempt}}
+            - called: {action: .macro, when: $.y == 1, precedingPhases: [yes, no]}
+            - uncalled: {action: .macro, when: $.z == 1, precedingPhases: [called]}
+            - last: {action: effect, precedingPhases: [uncalled], parameters: {value: "{$= [$.y, $.z]}"}}
+          return: {v: {value: "{$.y}{$.z}"}}
+        .macro: {steps: [{one: {action: effect}}]}
+    """),
+    "loops": lambda: instance("""
+        launch:
+          steps:
+            - list:
+                action: effect
+                each: [a, b, c]
+                parallel: 2
+                parameters: {value: "{$.each.index + 1}{$.each.value}"}
+                output: {x: value}
+            - map:
+                action: .macro
+                each: "{$.hosts}"
+                precedingPhases: [list]
+                parameters: {value: "{$.each.key}-{$.each.value}"}
+                output: {y: value}
+            - last: {action: effect, precedingPhases: [map], parameters: {value: "{$= [$.x, $.y]}"}, output: {v: value}}
+          parameters: [hosts: {default: {one: 1, two: 2}}]
+          return: {v: {value: "{$.v}"}}
+        .macro:
+          steps: [{in: {action: effect, parameters: {value: "{$.value}"}, output: {value: value}}}]
+          return: {value: {value: "{$.value}"}}
+    """),
+    "a loop that fails": lambda: instance("""
+        launch:
+          steps:
+            - list: {action: .macro, each: [1, 2, 3], parameters: {value: "{$.each.value}"}}
+            - never: {action: effect, precedingPhases: [list]}
+          onFailure: [{clean: {action: effect, parameters: {value: "{$.error.message}"}}}]
+          finally: [{close: {action: effect}}]
+        .macro:
+          steps:
+            - one: {action: effect}
+            - two: {action: effect, precedingPhases: [one], parameters: {fail: "{$= $.value == 2 ? 1 : 0}"}}
+    """),
+    "polling": lambda: instance("""
+        launch:
+          steps:
+            - poll: {action: effect, until: $.x == 3, delay: 0, output: {x: attempt}}
+            - call: {action: .macro, until: $.output.v == 1, delay: 0, precedingPhases: [poll]}
+            - last: {action: effect, precedingPhases: [call], parameters: {value: "{$.x}"}}
+          return: {x: {value: "{$.x}"}}
+        .macro:
+          steps: [{one: {action: effect, parameters: {value: 1}, output: {v: value}}}]
+          return: {v: {value: "{$.v}"}}
+    """),
+    "steps after the end": lambda: instance("""
+        launch:
+          steps: [{a: {action: effect, output: {x: attempt}}}]
+          onFailure: [{never: {action: effect}}]
+          finally:
+            - one: {action: effect, parameters: {value: "{$.x}"}}
+            - two: {action: effect, precedingPhases: [one], parameters: {fail: 9}}
+    """),
+    "a step and a workflow out of time": lambda: instance("""
+        launch:
+          steps:
+            - quick: {action: effect}
+            - late:
+                action: pass
+                precedingPhases: [quick]
+                timeout: 20 ms
+                parameters: {gate: never, ignoreFail: true}
+            - called: {action: .slow, precedingPhases: [late], parameters: {ignoreFail: true}}
+            - last: {action: effect, precedingPhases: [called]}
+        .slow:
+          timeout: 300 ms
+          steps:
+            - first: {action: effect}
+            - never: {action: pass, precedingPhases: [first], parameters: {gate: never}}
+          onFailure: [{clean: {action: effect}}]
+    """),
     "parallel steps with one variable": lambda: instance("""
         launch:
           steps:

@@ -198,6 +198,10 @@ class MemoryJournal:
         kept = msgspec.json.decode(msgspec.json.encode(outputs))
         self._write(path, StepRecord(StepStatus.SUCCEEDED, known.attempt, known.started_at, kept, percent=100))
 
+    def skip(self, path: str, name: str) -> None:
+        self.log(path, "info", f"Step {name!r} skipped.")
+        self._write(path, StepRecord(StepStatus.SUCCEEDED, 0, datetime.now().astimezone(), {}, percent=100))
+
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         assert path in self._disk.steps, (error, retry_s)
 

@@ -16,12 +16,12 @@ from launchbay.actions.parameters import (
     optional_mapping,
     optional_text,
     optional_texts,
-    parse_duration_s,
     require_one,
     wrong_parameter,
 )
 from launchbay.egress.archives import download_and_unpack
 from launchbay.errors import ActionFailed
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.machine import SSH_PORT, Machine, SshAccess
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 

@@ -10,12 +10,12 @@ from launchbay.actions.parameters import (
     duration_s,
     flag,
     optional_text,
-    parse_duration_s,
     required_text,
     whole_number,
     wrong_parameter,
 )
 from launchbay.errors import ActionFailed
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.job import ApprovalStatus, Question, Verdict
 
 _TEXT = "the question for people"

@@ -17,7 +17,6 @@ from launchbay.actions.parameters import (
     optional_duration_s,
     optional_mapping,
     optional_text,
-    parse_duration_s,
     required,
     required_duration_s,
     required_text,
@@ -25,6 +24,7 @@ from launchbay.actions.parameters import (
     wrong_parameter,
 )
 from launchbay.errors import ActionFailed
+from launchbay.model.durations import parse_duration_s
 
 
 class CommandCall(ActionDefaults):

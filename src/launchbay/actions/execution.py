@@ -14,7 +14,6 @@ from launchbay.actions.parameters import (
     optional_text,
     optional_text_mapping,
     optional_texts,
-    parse_duration_s,
     refuse_null,
     required,
     required_text,
@@ -24,6 +23,7 @@ from launchbay.actions.parameters import (
 )
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, RemoteCommand, shell_line
 
 T = TypeVar("T")

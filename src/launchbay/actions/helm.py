@@ -21,13 +21,13 @@ from launchbay.actions.parameters import (
     one_of,
     optional_mapping,
     optional_text,
-    parse_duration_s,
     required,
     required_text,
     wrong_parameter,
 )
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.model.durations import parse_duration_s
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 
 _CHART = "the URL of a chart (tgz), or its name in 'repository'"

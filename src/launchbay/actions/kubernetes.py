@@ -13,13 +13,13 @@ from launchbay.actions.parameters import (
     duration_s,
     flag,
     optional_text,
-    parse_duration_s,
     require_one,
     required,
     wrong_parameter,
 )
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed
+from launchbay.model.durations import parse_duration_s
 
 _NOT_OBSERVED = "its controller has not processed it yet"
 

@@ -24,12 +24,12 @@ from launchbay.actions.parameters import (
     optional_mapping,
     optional_text,
     optional_text_mapping,
-    parse_duration_s,
     require_one,
     wrong_parameter,
 )
 from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.redaction import is_secret_name
 from launchbay.processes.run import Command, OnLine, ProcessResult, private_directory, run_program, write_private
 

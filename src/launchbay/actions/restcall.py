@@ -16,7 +16,6 @@ from launchbay.actions.parameters import (
     optional_mapping,
     optional_text,
     optional_text_mapping,
-    parse_duration_s,
     required_text,
     text_of,
     whole_number,
@@ -24,6 +23,7 @@ from launchbay.actions.parameters import (
 )
 from launchbay.egress.http import EgressResponse, basic_authorization
 from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.model.durations import parse_duration_s
 
 _SHOWN_BODY_CHARS = 500
 _LONG_JSON_CHARS = 65_536

@@ -22,7 +22,15 @@ from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff, Clock, to_ms
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
-from launchbay.model.job import StepStatus, StepWait, is_own_step, raise_percent, step_name, transition_step
+from launchbay.model.job import (
+    StepStatus,
+    StepWait,
+    is_decision,
+    is_own_step,
+    raise_percent,
+    step_name,
+    transition_step,
+)
 from launchbay.quotas import StoredBytes
 from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun, StepRecord
 from launchbay.runtime.secrets import Secrets
@@ -253,6 +261,17 @@ class PostgresJournal:
         self._put(path, row)
         self._write_within(OUTCOME_S)
 
+    def skip(self, path: str, name: str) -> None:
+        row = self._row(path, name)
+        row.is_record = True
+        row.attempt = 0
+        row.started_at = self._clock.now()
+        row.status = transition_step(row.status, StepStatus.EXECUTING)
+        self._finish(path, row, StepStatus.SUCCEEDED, "skipped")
+        row.outputs = "{}"
+        self._put(path, row)
+        self._write_within(OUTCOME_S)
+
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         """Record the failure of an attempt that will be repeated after a pause."""
         row = self._steps[path]
@@ -425,7 +444,7 @@ class PostgresJournal:
 
     def _tell(self, path: str, row: _StepRow, what: str) -> None:
         """Write into the log what becomes of a step."""
-        if "/" in path:  # anything else is the launch of a whole component
+        if "/" in path and not is_decision(path):  # anything else is the launch of a whole component
             of_attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
             self.log(path, "info", f"Step {row.name!r} {what}{of_attempt}.")
 
@@ -437,7 +456,7 @@ class PostgresJournal:
         if status is StepStatus.SUCCEEDED:
             row.percent = 100
         took = duration_text((row.finished_at - (row.started_at or row.finished_at)).total_seconds())
-        self._tell(path, row, f"{how or status.lower()} after {took}")
+        self._tell(path, row, f"{how or status.lower()} after {took}" if row.attempt else how)
 
     def _batch(self) -> _Batch:
         if self._next is None:

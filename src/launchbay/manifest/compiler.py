@@ -14,6 +14,7 @@ from launchbay.manifest.checker import ComponentChecker
 from launchbay.manifest.expressions import Templates
 from launchbay.manifest.graph import (
     BUILTIN,
+    NO_CONTROL,
     SUBMODULE,
     WORKFLOW_INSTANCE,
     ApplicationPin,
@@ -21,6 +22,7 @@ from launchbay.manifest.graph import (
     Component,
     ComponentType,
     ConfigurationPin,
+    Control,
     Step,
     Workflow,
     WorkflowParameter,
@@ -199,15 +201,21 @@ def read_document(document: Node, findings: Findings) -> ManifestSyntax | None:
 
 
 def _workflow(syntax: WorkflowSyntax, templates: Templates, findings: Findings) -> Workflow:
-    preceding = preceding_phases(syntax.steps)
     return Workflow(
         syntax.name,
         {name: _parameter(parameter) for name, parameter in syntax.parameters.items()},
-        tuple(
-            _step(step, phases, templates, findings.at(step.name))
-            for step, phases in zip(syntax.steps, preceding, strict=True)
-        ),
+        _steps(syntax.steps, templates, findings),
         {name: templates.of(entry.value, findings.at("return", name)) for name, entry in syntax.returns.items()},
+        _steps(syntax.on_failure, templates, findings),
+        _steps(syntax.finally_, templates, findings),
+        None if syntax.timeout is None else templates.of(syntax.timeout, findings),
+    )
+
+
+def _steps(syntax: Sequence[StepSyntax], templates: Templates, findings: Findings) -> tuple[Step, ...]:
+    preceding = preceding_phases(syntax)
+    return tuple(
+        _step(step, phases, templates, findings.at(step.name)) for step, phases in zip(syntax, preceding, strict=True)
     )
 
 
@@ -238,6 +246,19 @@ def _step(syntax: StepSyntax, preceding: tuple[str, ...], templates: Templates, 
         None if syntax.retry_count is None else templates.of(syntax.retry_count, findings),
         None if syntax.ignore_fail is None else templates.of(syntax.ignore_fail, findings),
         syntax.line,
+        _control(syntax.control, templates, findings) if syntax.control else NO_CONTROL,
+    )
+
+
+_CONDITIONS = frozenset({"when", "each", "until"})  # text without braces is an expression
+
+
+def _control(written: Mapping[str, Node], templates: Templates, findings: Findings) -> Control:
+    return Control(
+        **{
+            key: templates.of_condition(node, findings) if key in _CONDITIONS else templates.of(node, findings)
+            for key, node in written.items()
+        }
     )
 
 

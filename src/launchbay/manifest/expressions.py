@@ -10,18 +10,20 @@ broadcasting element of a list literal is **spliced** into it: `input: ["http://
 URLs, as the `serialize` step of public manifests needs it for one CSV row. An element that is a single expression stays
 one element.
 
-`{$.` that doesn't continue as a path is an error: neither shell nor JSON has it. `${` that doesn't continue as a name
-stays unchanged, as any other brace: it is shell, such as `${X:-1}`.
+`{$.` that doesn't continue as a path, or as a formula (`formulas.py`), is an error: neither shell nor JSON has it. `${`
+that doesn't continue as a name stays unchanged, as any other brace: it is shell, such as `${X:-1}`.
 """
 
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from launchbay import limits
 from launchbay.errors import ExpressionError
+from launchbay.manifest.formulas import Formula, parse_condition, parse_formula
 from launchbay.manifest.paths import (
     DOUBLED_ROOT,
     NOTHING,
@@ -36,7 +38,8 @@ from launchbay.manifest.paths import (
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode
 from launchbay.model.findings import Findings, Place
 
-_SPECIAL = re.compile(r"\$\$|\{\{|\}\}|\{\$(?=\.)|\$\{([\w-]++(?:\.[\w-]++)*+)\}")
+_SPECIAL = re.compile(r"\$\$|\{\{|\}\}|\{\$(?:=|(?=\.))|\$\{([\w-]++(?:\.[\w-]++)*+)\}")
+_EXPRESSION = (Path, Formula)
 _WARNINGS = 100  # shown of one evaluation
 
 
@@ -59,7 +62,7 @@ class Template:
     def expressions(self) -> Mapping[str, str]:
         """The entries of a map that are one expression each, as written."""
         children = self.node.children if isinstance(self.node, _Map) else ()
-        return {str(key): child.text for key, child in children if isinstance(child, Path)}
+        return {str(key): child.text for key, child in children if isinstance(child, _EXPRESSION)}
 
     def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
         """Return the tree with its expressions filled in, as new data, and warnings for the step's log.
@@ -78,9 +81,15 @@ def compile_template(value: Any, known: "dict[str, _Node] | None" = None) -> Tem
     `known` caches compiled strings: aliases repeat them. Raises `MalformedExpression`, which has the offset in its
     string, and `ExpressionError` beyond `MANIFEST_DEPTH`.
     """
-    paths: list[Path] = []
+    paths: list[_Expression] = []
     node = _compile(value, paths, {} if known is None else known, limits.MANIFEST_DEPTH)
-    return Template(node, frozenset(path.variable for path in paths if path.variable is not None))
+    return Template(node, frozenset().union(*(path.variables for path in paths)))
+
+
+def compile_condition(text: str) -> Template:
+    """Compile a string that is an expression without braces, such as `$.size > 3`. Raises `MalformedExpression`."""
+    formula = parse_condition(text)
+    return Template(formula, formula.variables)
 
 
 @dataclass(slots=True)
@@ -109,7 +118,7 @@ class _Static:
 class _Text:
     """A string with expressions in it."""
 
-    parts: tuple[str | Path, ...]
+    parts: "tuple[str | _Expression, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +131,11 @@ class _List:
     children: "tuple[_Node, ...]"
 
 
-_Node: TypeAlias = _Static | Path | _Text | _Map | _List
+_Expression: TypeAlias = Path | Formula
+_Node: TypeAlias = _Static | _Expression | _Text | _Map | _List
 
 
-def _compile(value: Any, paths: list[Path], known: dict[str, _Node], depth: int) -> _Node:
+def _compile(value: Any, paths: list[_Expression], known: dict[str, _Node], depth: int) -> _Node:
     if isinstance(value, str):
         return _compile_text(value, paths, known)
     if not isinstance(value, Mapping) and not is_list(value):
@@ -143,25 +153,25 @@ def _compile(value: Any, paths: list[Path], known: dict[str, _Node], depth: int)
     return _List(items)
 
 
-def _compile_text(text: str, paths: list[Path], known: dict[str, _Node]) -> _Node:
+def _compile_text(text: str, paths: list[_Expression], known: dict[str, _Node]) -> _Node:
     node = known.get(text)
     if node is None:
         parts = _parts(text)
-        if not any(isinstance(part, Path) for part in parts):
+        if not any(isinstance(part, _EXPRESSION) for part in parts):
             node = _Static("".join(part for part in parts if isinstance(part, str)))
         else:
-            node = parts[0] if len(parts) == 1 and isinstance(parts[0], Path) else _Text(parts)
+            node = parts[0] if len(parts) == 1 and isinstance(parts[0], _EXPRESSION) else _Text(parts)
         known[text] = node
-    if isinstance(node, Path):
+    if isinstance(node, _EXPRESSION):
         paths.append(node)
     elif isinstance(node, _Text):
-        paths.extend(part for part in node.parts if isinstance(part, Path))
+        paths.extend(part for part in node.parts if isinstance(part, _EXPRESSION))
     return node
 
 
-def _parts(text: str) -> tuple[str | Path, ...]:
+def _parts(text: str) -> tuple[str | _Expression, ...]:
     """Split a string into literal text and expressions; `$$`, `{{` and `}}` become one character each."""
-    parts: list[str | Path] = []
+    parts: list[str | _Expression] = []
     literal: list[str] = []
     at = 0
     while (special := _SPECIAL.search(text, at)) is not None:
@@ -173,11 +183,16 @@ def _parts(text: str) -> tuple[str | Path, ...]:
         if any(literal):
             parts.append("".join(literal))
         literal = []
-        if special[1] is None:
-            path, at = parse_path(text, special.start())
-        else:
-            path = named_variable(special[0], special[1])
-        parts.append(path)
+        if special[1] is not None:
+            parts.append(named_variable(special[0], special[1]))
+            continue
+        start = special.start()
+        expression: _Expression | None = None
+        if special[0] == "{$":
+            expression, at = parse_path(text, start)
+        if expression is None:
+            expression, at = parse_formula(text, start, special.end() if special[0] == "{$=" else start + 1)
+        parts.append(expression)
     literal.append(text[at:])
     if any(literal):
         parts.append("".join(literal))
@@ -187,7 +202,7 @@ def _parts(text: str) -> tuple[str | Path, ...]:
 def _evaluate(node: _Node, run: _Run, depth: int) -> Any:
     if isinstance(node, _Static):
         return _copied(node.value, run.work, depth)
-    if isinstance(node, Path):
+    if isinstance(node, _EXPRESSION):
         value = node.resolve(run.scope, run.work)
         if value is NOTHING:
             run.warnings[f"{_shown(node)} has no value, so null is used."] = None
@@ -251,7 +266,7 @@ def _broadcast(pieces: list[Any], node: _Text, run: _Run, depth: int) -> Any:
         run.work.chars(length)
         return "".join(pieces)
     _enter(depth)
-    paths = [part for part in node.parts if isinstance(part, Path)]
+    paths = [part for part in node.parts if isinstance(part, _EXPRESSION)]
     count = len(lists[0])
     if any(len(one) != count for one in lists):
         lengths = ", ".join(str(len(one)) for one in lists[:10])
@@ -272,11 +287,11 @@ def _broadcast(pieces: list[Any], node: _Text, run: _Run, depth: int) -> Any:
     ]
 
 
-def _nth(piece: Any, index: int, part: str | Path, run: _Run) -> Any:
-    return _piece(piece[index], part, run) if is_list(piece) and isinstance(part, Path) else piece
+def _nth(piece: Any, index: int, part: str | _Expression, run: _Run) -> Any:
+    return _piece(piece[index], part, run) if is_list(piece) and isinstance(part, _EXPRESSION) else piece
 
 
-def _piece(value: Any, path: Path, run: _Run) -> Any:
+def _piece(value: Any, path: _Expression, run: _Run) -> Any:
     """Return a value as a string; a list stays one, to be broadcast. Null is empty, with a warning."""
     if isinstance(value, str) or is_list(value):
         return value
@@ -294,7 +309,7 @@ def _enter(depth: int) -> None:
         raise ExpressionError(f"A value with expressions has more than {limits.JSON_DEPTH} levels.")
 
 
-def _shown(path: Path) -> str:
+def _shown(path: _Expression) -> str:
     return path.text if len(path.text) <= 100 else f"{path.text[:100]}…"
 
 
@@ -315,6 +330,17 @@ class Templates:
     def of(self, node: Node, findings: Findings) -> Template:
         """Return the template of a node; a malformed expression is an error, and the template is empty."""
         return self._compiled(self._data(node), (node,), findings)
+
+    def of_condition(self, node: Node, findings: Findings) -> Template:
+        """Return the template of a node whose text is an expression even without braces."""
+        if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or _SPECIAL.search(node.value):
+            return self.of(node, findings)
+        self._marks += 1
+        try:
+            return compile_condition(node.value)
+        except MalformedExpression as error:
+            findings.error("MalformedExpression", str(error), node)
+            return _EMPTY
 
     def of_map(self, nodes: Mapping[str, Node], findings: Findings) -> Template:
         """Return the template of a map of nodes, as `of` does of one."""
@@ -351,7 +377,7 @@ class Templates:
             return _EMPTY
         for scalar in doubled:
             for part in _parts(scalar.text):
-                if isinstance(part, Path) and part.text.startswith(DOUBLED_ROOT):
+                if isinstance(part, _EXPRESSION) and part.text.startswith(DOUBLED_ROOT):
                     meant = part.text.replace("$.", "", 1)
                     message = f"{_shown(part)} has the root twice. Launchbay reads it as {meant}; write that instead."
                     findings.warning("DoubledRoot", message, scalar)
@@ -362,9 +388,17 @@ def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mappin
     """Return the first place of each wanted variable in the nodes, which name them all."""
     places: dict[str, Place] = {}
     for scalar in _texts(nodes):
-        for variable in sorted(compile_template(scalar.value).variables.intersection(wanted)):
+        for variable in sorted(_variables(str(scalar.value)).intersection(wanted)):
             places.setdefault(variable, scalar)
     return places
+
+
+def _variables(text: str) -> frozenset[str]:
+    if _SPECIAL.search(text):
+        return compile_template(text).variables
+    with suppress(MalformedExpression):  # a condition is an expression even without braces
+        return compile_condition(text).variables
+    return frozenset()
 
 
 def _texts(nodes: Iterable[Node]) -> Iterator[ScalarNode]:

@@ -42,6 +42,34 @@ class WorkflowParameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Control:
+    """When, how often and how long a step runs (manifest.md, "Conditions and loops"); None is not written."""
+
+    when: Template | None = None
+    each: Template | None = None
+    parallel: Template | None = None
+    until: Template | None = None
+    delay: Template | None = None
+    timeout: Template | None = None
+
+    @property
+    def templates(self) -> Mapping[str, Template]:
+        """Return what is written, by key."""
+        written = {
+            "when": self.when,
+            "each": self.each,
+            "parallel": self.parallel,
+            "until": self.until,
+            "delay": self.delay,
+            "timeout": self.timeout,
+        }
+        return {key: template for key, template in written.items() if template is not None}
+
+
+NO_CONTROL = Control()
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a workflow (manifest-language §5, "Steps").
 
@@ -58,16 +86,28 @@ class Step:
     retry_count: Template | None
     ignore_fail: Template | None
     line: int
+    control: Control = NO_CONTROL
 
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow, command or macro of one component. A macro's name starts with a dot."""
+    """A workflow, command or macro of one component. A macro's name starts with a dot.
+
+    After `steps`, `on_failure` runs if one of them has failed, then `finally_` in any case.
+    """
 
     name: str
     parameters: Mapping[str, WorkflowParameter]
     steps: tuple[Step, ...]
     returns: Mapping[str, Template]
+    on_failure: tuple[Step, ...] = ()
+    finally_: tuple[Step, ...] = ()
+    timeout: Template | None = None
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """Return the steps of all three lists."""
+        return (*self.steps, *self.on_failure, *self.finally_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,9 @@ from launchbay.model.types import PRIMITIVES, Type, TypeSyntaxError, parse_pin_t
 _APPLICATION = "application"  # its label in findings
 COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
 _PIN_KEYS = ("type", "name", "suggestions", "arguments", "results", "description")
-_WORKFLOW_KEYS = ("parameters", "steps", "return", "description", "name")
-_STEP_KEYS = ("action", "phase", "precedingPhases", "parameters", "output", "description", "name")
+_WORKFLOW_KEYS = ("parameters", "steps", "onFailure", "finally", "timeout", "return", "description", "name")
+_CONTROL_KEYS = ("when", "each", "parallel", "until", "delay", "timeout")
+_STEP_KEYS = ("action", "phase", "precedingPhases", *_CONTROL_KEYS, "parameters", "output", "description", "name")
 _PARAMETER_KEYS = ("type", "default", "description", "name", "suggestions", "enum")
 _RETURN_KEYS = ("value", "description")
 _BARE_TYPES = ("map", "list")  # of parameters in public manifests; they say nothing that can be checked
@@ -241,14 +242,18 @@ def read_workflow(name: str, place: Place, node: Node, findings: Findings) -> Wo
     """Return one workflow; a null one has no steps. `findings` are of its component."""
     own = findings.at(name)
     parts = children_of(node, "A workflow", own, _WORKFLOW_KEYS)
+    names: set[str] = set()
     return WorkflowSyntax(
         name,
         place,
         _read_parameters(parts.get("parameters"), own),
-        _read_steps(parts.get("steps"), own),
+        _read_steps(parts.get("steps"), "steps", names, own),
         _read_returns(parts.get("return"), own),
         node.line,
         node.column,
+        _read_steps(parts.get("onFailure"), "onFailure", names, own),
+        _read_steps(parts.get("finally"), "finally", names, own),
+        parts.get("timeout"),
     )
 
 
@@ -287,14 +292,16 @@ def _parameter_type(node: Node | None, findings: Findings) -> Type | None:
         return None
 
 
-def _read_steps(node: Node | None, findings: Findings) -> tuple[StepSyntax, ...]:
-    steps: dict[str, StepSyntax] = {}
-    for name, child, place in entries_of(node, "'steps'", findings):
-        if name in steps:
+def _read_steps(node: Node | None, key: str, names: set[str], findings: Findings) -> tuple[StepSyntax, ...]:
+    """Return a list of steps, and add their names to those of the workflow."""
+    steps: list[StepSyntax] = []
+    for name, child, place in entries_of(node, f"'{key}'", findings):
+        if name in names:
             findings.error("DuplicateStep", f"Two steps have the name '{name}'. Rename one.", place)
-        elif is_name(name, "'steps'", place, findings):
-            steps[name] = _read_step(name, child, place, findings.at(name))
-    return tuple(steps.values())
+        elif is_name(name, f"'{key}'", place, findings):
+            names.add(name)
+            steps.append(_read_step(name, child, place, findings.at(name)))
+    return tuple(steps)
 
 
 def _read_step(name: str, node: Node, place: Place, findings: Findings) -> StepSyntax:
@@ -319,6 +326,8 @@ def _read_step(name: str, node: Node, place: Place, findings: Findings) -> StepS
         place.line,
         place.column,
         parameter_places,
+        {key: parts[key] for key in _CONTROL_KEYS if not is_null(parts.get(key))},
+        node.keys if isinstance(node, MappingNode) else {},
     )
 
 

@@ -25,10 +25,11 @@ from launchbay.errors import ExpressionError
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What expressions see: variables by name, and by step the variables inside the macro that the step called."""
+    """What expressions see: variables by name, by step the variables inside the macro that it called, and a time."""
 
     variables: Mapping[str, Any]
     inner: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    now_s: int = 0  # since the epoch: what now() gives
 
 
 class MalformedExpression(ExpressionError):
@@ -94,6 +95,7 @@ _KEY = re.compile(r"[\w-]++")
 _INDEX = re.compile(r"\[\s*(-?[0-9]{1,9})\s*\]")
 _WILDCARD = re.compile(r"""\[\s*(?:\*|'\*'|"\*")\s*\]|\.\*""")
 _QUOTED = re.compile(r"""\[\s*(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)")\s*\]""", re.DOTALL)
+_BRACKET = re.compile(r"""\[\s*(?:-?[0-9]{1,9}\s*\]|'|"|\*)""")  # of a path; any other one takes an item of a value
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -105,6 +107,11 @@ class Path:
     steps: tuple[_Step, ...]
     macro_step: str | None = None
     exact: str | None = None
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Return the variable that the path starts at, if it is a single one."""
+        return frozenset() if self.variable is None else frozenset({self.variable})
 
     @property
     def variable(self) -> str | None:
@@ -136,23 +143,43 @@ def named_variable(text: str, name: str) -> Path:
     return Path(text, tuple(_Key(part) for part in name.split(".")), exact=name)
 
 
-def parse_path(text: str, start: int) -> tuple[Path, int]:
-    """Return the expression `{$.path}` at this offset and the offset after it. Raises `MalformedExpression`."""
-    steps: list[_Step] = []
-    macro_step = None
+def parse_path(text: str, start: int) -> tuple[Path | None, int]:
+    """Return the expression `{$.path}` at this offset and the offset after it.
+
+    The path is None if operators follow it. Raises `MalformedExpression`.
+    """
     at = start + 2
     if text.startswith((f"{DOUBLED_ROOT}.", f"{DOUBLED_ROOT}["), start):
         at += 2
-    while not text.startswith("}", at):
-        first = steps[0] if len(steps) == 1 else None
-        if text.startswith("~", at) and macro_step is None and isinstance(first, _Key):
+    steps, macro_step, at = _steps(text, start, at)
+    if not text.startswith("}", at):
+        return None, at
+    return Path(text[start : at + 1], tuple(steps), macro_step), at + 1
+
+
+def parse_path_at(text: str, start: int, at: int) -> tuple[Path, int]:
+    """Return the path at this offset, after the root, and the offset after it.
+
+    `start` is where its expression begins. Raises `MalformedExpression`.
+    """
+    steps, macro_step, end = _steps(text, start, at)
+    return Path(f"${text[at:end]}", tuple(steps), macro_step), end
+
+
+def _steps(text: str, start: int, at: int) -> tuple[list[_Step], str | None, int]:
+    steps: list[_Step] = []
+    macro_step = None
+    while True:
+        next_one = text[at : at + 1]
+        if next_one == "~" and macro_step is None and len(steps) == 1 and isinstance(first := steps[0], _Key):
             macro_step = first.name
             key = _key(text, at + 1, start)
             steps, at = [_Key(key)], at + 1 + len(key)
-        else:
+        elif not steps or next_one == "." or (next_one == "[" and _BRACKET.match(text, at)):
             step, at = _step(text, at, start)
             steps.append(step)
-    return Path(text[start : at + 1], tuple(steps), macro_step), at + 1
+        else:
+            return steps, macro_step, at
 
 
 def _step(text: str, at: int, start: int) -> tuple[_Step, int]:
@@ -171,15 +198,16 @@ def _step(text: str, at: int, start: int) -> tuple[_Step, int]:
     if match := _QUOTED.match(text, at):
         return _Key(_ESCAPED.sub(r"\1", match[1] if match[2] is None else match[2])), match.end()
     problem = "expected n], *] or 'key'] after [" if text.startswith("[", at) else "expected }"
-    return _fail(problem, text, at, start)
+    return malformed(problem, text, at, start)
 
 
 def _key(text: str, at: int, start: int) -> str:
     match = _KEY.match(text, at)
-    return match[0] if match else _fail("expected a key", text, at, start)
+    return match[0] if match else malformed("expected a key", text, at, start)
 
 
-def _fail(problem: str, text: str, at: int, start: int) -> NoReturn:
+def malformed(problem: str, text: str, at: int, start: int) -> NoReturn:
+    """Refuse the expression that begins at `start`, for its character at `at`. Raises `MalformedExpression`."""
     end = text.find("}", at) + 1 or len(text)
     shown = text[start:end] if end - start <= _SHOWN_CHARS else f"{text[start : start + _SHOWN_CHARS]}…"
     message = f"Invalid expression {shown!r}: {problem} at its character {at - start + 1}."

@@ -142,7 +142,8 @@ class ParameterSyntax(msgspec.Struct, frozen=True):
 class StepSyntax(msgspec.Struct, frozen=True):
     """One step. `phase` is None if the author set none; `parameters` excludes `phase`, `retryCount`, `ignoreFail`.
 
-    `parameter_places` has the places of the parameters' names.
+    `parameter_places` has the places of the parameters' names. `control` has the values of `when`, `each`, `parallel`,
+    `until`, `delay` and `timeout`, and `control_places` the places of these keys.
     """
 
     name: str
@@ -156,6 +157,8 @@ class StepSyntax(msgspec.Struct, frozen=True):
     line: int
     column: int
     parameter_places: Mapping[str, Place]
+    control: Mapping[str, Node] = {}
+    control_places: Mapping[str, Place] = {}
 
 
 class ReturnSyntax(msgspec.Struct, frozen=True):
@@ -168,7 +171,10 @@ class ReturnSyntax(msgspec.Struct, frozen=True):
 
 
 class WorkflowSyntax(msgspec.Struct, frozen=True):
-    """A workflow, command or macro; `name_place` is the place of its name."""
+    """A workflow, command or macro; `name_place` is the place of its name.
+
+    `on_failure` and `finally_` are steps that run after `steps`.
+    """
 
     name: str
     name_place: Place
@@ -177,6 +183,14 @@ class WorkflowSyntax(msgspec.Struct, frozen=True):
     returns: Mapping[str, ReturnSyntax]
     line: int
     column: int
+    on_failure: tuple[StepSyntax, ...] = ()
+    finally_: tuple[StepSyntax, ...] = ()
+    timeout: Node | None = None
+
+    @property
+    def all_steps(self) -> tuple[StepSyntax, ...]:
+        """Return the steps of all three lists."""
+        return (*self.steps, *self.on_failure, *self.finally_)
 
 
 class WorkflowsSyntax(msgspec.Struct, frozen=True):

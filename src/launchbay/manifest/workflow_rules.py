@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
-from launchbay.limits import STEP_RETRIES_MAX
+from launchbay.limits import EACH_PARALLEL_MAX, STEP_RETRIES_MAX
 from launchbay.manifest.expressions import variables_by_place
 from launchbay.manifest.graph import ConfigurationPin, Pin, Workflow
 from launchbay.manifest.layout import Leaf
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.findings import Findings, Place
 from launchbay.model.schedule import due_times
 from launchbay.model.types import ListType, PinKind, parse_type
@@ -114,7 +115,7 @@ class ActionRules:
         self._own = leaf.syntax.workflows.workflows
         self._roles: set[str] | None = set(leaf.syntax.interfaces)  # None if they can't be known
         for workflow in self._own.values():
-            for step in workflow.steps:
+            for step in workflow.all_steps:
                 self._add_role(step)
 
     def check(self, workflow: WorkflowSyntax, step: StepSyntax) -> None:
@@ -225,7 +226,10 @@ class WorkflowRules:
         for pin in leaf.pins.values():
             self._classify(pin)
         self._called = {
-            step.action.text for workflow in self._syntax.workflows.values() for step in workflow.steps if step.action
+            step.action.text
+            for workflow in self._syntax.workflows.values()
+            for step in workflow.all_steps
+            if step.action
         }
 
     def _classify(self, pin: Pin) -> None:
@@ -246,9 +250,11 @@ class WorkflowRules:
         `exposed` are (component path, `interface.pin`) of the signals that the application shows.
         """
         for workflow in self._syntax.workflows.values():
-            for step in workflow.steps:
+            for step in workflow.all_steps:
                 self._check_step(workflow, step)
-            self._check_phases(workflow)
+            for steps in (workflow.steps, workflow.on_failure, workflow.finally_):
+                self._check_phases(workflow, steps)
+            check_literal("timeout", workflow.timeout, self._findings.at(workflow.name))
             self._check_returns(workflow)
         self._check_commands()
         self._check_names()
@@ -271,14 +277,20 @@ class WorkflowRules:
             self._actions.check(workflow, step)
         _check_retry_count(step.retry_count, findings)
         _check_ignore_fail(step.ignore_fail, findings)
+        for key, node in step.control.items():
+            check_literal(key, node, findings)
+        for key, needed in (("parallel", "each"), ("delay", "until")):
+            if key in step.control and needed not in step.control:
+                message = f"'{key}' has no effect without '{needed}'. Add '{needed}', or remove '{key}'."
+                findings.warning("IgnoredValue", message, step.control_places[key])
 
     def _is_known_action(self, name: str) -> bool:
         return name in self._known_actions or name in self._syntax.workflows or name in self._commands
 
-    def _check_phases(self, workflow: WorkflowSyntax) -> None:
-        declared = {name for step in workflow.steps for name in (step.phase, step.name) if name is not None}
+    def _check_phases(self, workflow: WorkflowSyntax, steps: Sequence[StepSyntax]) -> None:
+        declared = {name for step in steps for name in (step.phase, step.name) if name is not None}
         findings = self._findings.at(workflow.name)
-        for step in workflow.steps:
+        for step in steps:
             unknown = [
                 phase for phase in step.preceding_phases if phase.text not in declared and phase.text != IMPLICIT_PHASE
             ]
@@ -287,12 +299,9 @@ class WorkflowRules:
                 hint = self._findings.hints.nearest(unknown[0].text, declared)
                 message = f"No step has the phase or name {names}. Launchbay treats it as finished.{hint}"
                 findings.at(step.name).warning("UnknownPhase", message, unknown[0])
-        preceding = preceding_phases(workflow.steps)
+        preceding = preceding_phases(steps)
         stuck = deadlocked_steps(
-            [
-                (step.name, step.phase or step.name, phases)
-                for step, phases in zip(workflow.steps, preceding, strict=True)
-            ]
+            [(step.name, step.phase or step.name, phases) for step, phases in zip(steps, preceding, strict=True)]
         )
         if stuck:
             names = ", ".join(f"'{name}'" for name in stuck[:10])
@@ -426,10 +435,34 @@ def _check_ignore_fail(node: Node | None, findings: Findings) -> None:
         findings.error("MalformedIgnoreFail", f"'ignoreFail' must be true or false, not {kind_of(node)}.", node)
 
 
+def check_literal(key: str, node: Node | None, findings: Findings) -> None:
+    """Report a value of a control key that is wrong as it is written; an expression is checked when the step runs."""
+    if node is None or is_null(node) or _has_expression(node):
+        return
+    value = plain(node)
+    problem = None
+    if key in {"timeout", "delay"}:
+        try:
+            parse_duration_s(value)
+        except ValueError as error:
+            problem = str(error).rstrip(".")
+    elif key == "parallel":
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= EACH_PARALLEL_MAX:
+            problem = f"expected a number from 1 to {EACH_PARALLEL_MAX}"
+    elif key == "each":
+        if not isinstance(value, list | dict):
+            problem = "expected a list, a map or an expression, such as $.hosts"
+    elif not isinstance(value, bool | str):
+        problem = f"expected true, false or an expression, such as $.size > 3, not {kind_of(node)}"
+    if problem is not None:
+        findings.error("MalformedControl", f"'{key}': {problem}.", node)
+
+
 def _is_expression(node: Node) -> bool:
     return isinstance(node, ScalarNode) and isinstance(node.value, str) and ("{$" in node.value or "${" in node.value)
 
 
+EACH, OUTPUT, ERROR = "each", "output", "error"  # variables of loops, of `until`, and after a failure
 INNER = "~"  # `{$.step~variable}` is a variable inside the workflow that the step called
 
 
@@ -475,7 +508,7 @@ class ScopeRules:
             if called in self._own:
                 self._own[called].update(arguments)
         self._calls = {
-            name: {step.name: step.action for step in workflow.steps if step.action in workflows}
+            name: {step.name: step.action for step in workflow.all_steps if step.action in workflows}
             for name, workflow in workflows.items()
         }
 
@@ -493,8 +526,14 @@ class ScopeRules:
 
     def _variables_of(self, workflow: Workflow) -> set[str]:
         own = set(workflow.parameters)
-        for step in workflow.steps:
+        for step in workflow.all_steps:
             own.update(step.outputs)
+            if step.control.each is not None:
+                own.add(EACH)
+            if step.control.until is not None:
+                own.add(OUTPUT)
+        if workflow.on_failure or workflow.finally_:
+            own.add(ERROR)
         return own
 
     def _arguments(self) -> Iterator[tuple[str, Iterable[str]]]:
@@ -503,7 +542,7 @@ class ScopeRules:
             if pin.type.kind is PinKind.RECEIVE_COMMAND and pin.type.signature is not None:
                 yield pin.name, pin.type.signature.arguments
         for workflow in self._leaf.syntax.workflows.workflows.values():
-            for step in workflow.steps:
+            for step in workflow.all_steps:
                 if step.action is not None:
                     yield step.action.text, step.parameters
 
@@ -527,12 +566,16 @@ class ScopeRules:
 
 def _uses(syntax: WorkflowSyntax, workflow: Workflow) -> Iterator[tuple[Iterable[Node], Iterable[str]]]:
     """Yield nodes that contain expressions, with the variables that these name."""
-    steps = {step.name: step for step in syntax.steps}
-    for step in workflow.steps:
+    steps = {step.name: step for step in syntax.all_steps}
+    if syntax.timeout is not None and workflow.timeout is not None:
+        yield (syntax.timeout,), workflow.timeout.variables
+    for step in workflow.all_steps:
         written = steps[step.name]
         yield written.parameters.values(), step.parameters.variables
         for node, template in ((written.retry_count, step.retry_count), (written.ignore_fail, step.ignore_fail)):
             if node is not None and template is not None:
                 yield (node,), template.variables
+        for key, template in step.control.templates.items():
+            yield (written.control[key],), template.variables
     for name, template in workflow.returns.items():
         yield (syntax.returns[name].value,), template.variables

@@ -6,7 +6,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from launchbay.actions.parameters import parse_duration_s
 from launchbay.machines.dry_run import Answers, read_answers
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import (
@@ -20,6 +19,7 @@ from launchbay.manifest.tree import (
     report_kind,
     text_of,
 )
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.findings import Findings
 from launchbay.model.instance import InstanceStatus

@@ -302,6 +302,10 @@ _version_decoder = msgspec.json.Decoder(_Versioned)
 #
 # Different steps have different paths for any names in a manifest: these separators are escaped in names.
 
+#     web#launch/deploy~[2]/deploy            the third item of the loop `deploy`
+#     web#launch/deploy~each                  the items of the loop, as they were when it began
+
+_DECISIONS = frozenset({"each", "began", "expired"})
 PATH_CHARS = 600  # with four bytes each, less than the limit of an index key
 _HEAD_CHARS = 120
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
@@ -337,6 +341,21 @@ def passed_path(call: str, path: str) -> str:
 def attempt_path(step: str, attempt: int) -> str:
     """Return the prefix of a step's calls in one of its attempts, starting at 1."""
     return step if attempt == 1 else _bounded(f"{step}~{attempt}")
+
+
+def item_path(step: str, number: int) -> str:
+    """Return the prefix of the step of one item of a loop, counted from 0."""
+    return _bounded(f"{step}~[{number}]")
+
+
+def decision_path(place: str, what: str) -> str:
+    """Return the path of a record that keeps what the runtime has decided about a step or workflow."""
+    return _bounded(f"{place}~{what}")
+
+
+def is_decision(path: str) -> bool:
+    """Return whether a record keeps a decision and is no step."""
+    return path.rpartition("~")[2] in _DECISIONS
 
 
 def component_of(path: str) -> str:

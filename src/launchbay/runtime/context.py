@@ -17,13 +17,14 @@ from launchbay.actions.contract import (
     SignalsView,
     idempotency_key,
 )
-from launchbay.actions.parameters import parse_duration_s, refuse_lost
+from launchbay.actions.parameters import refuse_lost
 from launchbay.clock import to_ms
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Workflow
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.job import Question, StepWait, Verdict, attempt_path
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
@@ -63,6 +64,9 @@ class WorkflowContext(Protocol):
 
     def nested(self, workflow: Workflow, path: str) -> "WorkflowContext":
         """Return a run of another workflow of the same component, called from this one."""
+
+    def item(self, path: str, variables: Mapping[str, Any]) -> "WorkflowContext":
+        """Return this run as one item of a loop sees it: at a path and with variables of its own."""
 
     def replay(self) -> "WorkflowContext":
         """Return this run as a replay, to repeat a step's past attempt."""

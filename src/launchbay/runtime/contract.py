@@ -69,6 +69,9 @@ class Journal(Protocol):
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         """Record success and outputs; durable before the next `start` returns and before the job ends."""
 
+    def skip(self, path: str, name: str) -> None:
+        """Record that the condition of a step is false: a success without outputs, in attempt 0."""
+
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         """Record the failure of an attempt that will be repeated after a pause."""
 
@@ -107,6 +110,9 @@ class NullJournal:
         """Do nothing."""
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def skip(self, path: str, name: str) -> None:
         """Do nothing."""
 
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:

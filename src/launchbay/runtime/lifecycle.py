@@ -11,6 +11,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, SupportsTeardown
+from launchbay.concurrency import cancel_all
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import Component, Workflow
@@ -26,7 +27,7 @@ from launchbay.runtime.machines import release_all, release_component
 from launchbay.runtime.signals import missing_for_launch, refresh_linked_signals, required_components
 from launchbay.runtime.state import Graph
 from launchbay.runtime.step import run_recorded
-from launchbay.runtime.workflow import WorkflowRun, cancel_all, run_triggered
+from launchbay.runtime.workflow import WorkflowRun, run_triggered
 
 _TEARDOWN = "take-down"
 _NOTHING = Workflow(name=_TEARDOWN, parameters={}, steps=(), returns={})

@@ -290,6 +290,7 @@ class WorkflowScope:
         returned_before: Mapping[str, Any],
         arguments: Mapping[str, Any],
         always_configured: Collection[str] = (),
+        now_s: int = 0,
     ) -> None:
         variables: dict[str, Any] = {
             name: parameter.default for name, parameter in workflow.parameters.items() if parameter.has_default
@@ -301,7 +302,16 @@ class WorkflowScope:
         variables.update(arguments)
         self.variables = variables
         self._inner: dict[str, Mapping[str, Any]] = {}
-        self.values = Scope(variables, self._inner)  # what templates evaluate against
+        self.values = Scope(variables, self._inner, now_s)  # what templates evaluate against
+
+    def within(self, variables: Mapping[str, Any]) -> "WorkflowScope":
+        """Return a scope inside this one, with further variables of its own."""
+        inner = copy.copy(self)
+        inner.variables = {**self.variables, **variables}
+        steps = dict(self._inner)
+        inner._inner = steps  # noqa: SLF001 - of the same class
+        inner.values = Scope(inner.variables, steps, self.values.now_s)
+        return inner
 
     def set_inner(self, step: str, variables: Mapping[str, Any]) -> None:
         """Make the variables of a step's macro available as `{$.step~variable}` (§6)."""

@@ -1,24 +1,42 @@
 """One step of a workflow: its parameters, attempts and outcome (manifest-language §5, "Steps")."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 from structlog.contextvars import bound_contextvars
 
 from launchbay import limits
+from launchbay.concurrency import cancel_all
 from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.manifest.expressions import Template
+from launchbay.manifest.formulas import kind
 from launchbay.manifest.graph import Step
-from launchbay.model.job import StepStatus, attempt_path, step_path
+from launchbay.manifest.workflow_rules import EACH, OUTPUT
+from launchbay.model.durations import parse_duration_s
+from launchbay.model.job import StepStatus, attempt_path, decision_path, item_path, step_path
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce
-from launchbay.runtime.context import StepRun, WorkflowContext, call_commands, call_workflow, describe, split_command
+from launchbay.runtime.commands import cancel_abandoned
+from launchbay.runtime.context import (
+    StepRun,
+    WorkflowContext,
+    call_commands,
+    call_workflow,
+    describe,
+    report_percent,
+    split_command,
+)
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.slot import uninterruptible
+from launchbay.runtime.slot import staying, uninterruptible
 from launchbay.telemetry.tracing import Attributes, tracing
 
+_FAILURES_SHOWN = 10
+LATE_S = 1.0  # after a crash, what has begun may end in this time; a repetition of recorded steps takes less
 _OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
 
 
@@ -62,7 +80,10 @@ class _Execution:
         self.step = step
         self.path = step_path(workflow.path, step.name)
         self.action = self.job.deps.actions.find(step.action)
-        self.has_effect = self.action is not None and not self.action.pure
+        self.control = step.control
+        self.has_effect = self.action is not None and not self.action.pure and self.control.each is None
+        # What the first start has decided must hold after a crash.
+        self.is_decided = self.control.when is not None or self.control.timeout is not None
         self.earlier = self.job.journal.find(self.path)
         self.step_run = StepRun(
             workflow,
@@ -74,16 +95,23 @@ class _Execution:
     async def run(self) -> Mapping[str, Any]:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
-            return self._replayed(earlier.outputs)
+            return self._replayed(earlier.outputs) if earlier.attempt else {}  # none: it was skipped
         ignored = False
         try:
             self.job.budget.take()
+            if self.control.when is not None and earlier is None:
+                scope = self.workflow.scope.values
+                if not _condition("when", self.control.when.evaluate(scope)[0]):
+                    self.job.journal.skip(self.path, self.step.name)
+                    return {}
+            if self.control.each is not None:
+                return await self._run_loop(self.control.each)
             policies = self.job.environment.step_policies(self.step.action)
             retries = _retry_count(self._setting("retryCount", self.step.retry_count, policies))
             ignored = _ignore_fail(self._setting("ignoreFail", self.step.ignore_fail, policies))
             parameters = self._parameters(policies)
             async with uninterruptible() if self.has_effect else nullcontext():
-                outputs = await self._attempts(parameters, retries)
+                outputs = await self._in_time(parameters, retries)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
             message = str(error) or f"The action {self.step.action!r} failed without a message."
             if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
@@ -118,6 +146,114 @@ class _Execution:
         parameters.update({name: policy for name, policy in policies.items() if name not in _OF_THE_RUNTIME})
         return parameters
 
+    async def _in_time(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
+        """Run the attempts within the time limit of the step, which counts from its first start."""
+        if self.control.timeout is None or self.workflow.is_replay:
+            return await self._attempts(parameters, retries)
+        limit_s = required_seconds("timeout", self.control.timeout.evaluate(self.workflow.scope.values)[0])
+        passed_s = (self.job.deps.clock.now() - self.step_run.started_at).total_seconds()
+        try:
+            with staying():  # the limit counts in this process
+                async with asyncio.timeout(limit_s if self.earlier is None else max(LATE_S, limit_s - passed_s)):
+                    return await self._attempts(parameters, retries)
+        except TimeoutError:
+            await cancel_abandoned(self.job)
+            raise ActionFailed(f"The step exceeded its timeout of {limit_s:g} s.", retryable=False) from None
+
+    async def _run_loop(self, each: Template) -> Mapping[str, Any]:
+        """Run the step once for each item, and return its outputs as lists, or as maps by the keys of a map."""
+        workflow = self.workflow
+        has_failed = self.earlier is not None and self.earlier.status is StepStatus.FAILED
+        if has_failed:
+            workflow = workflow.replay()
+        else:
+            await self._begin(1)
+        path = decision_path(self.path, "each")
+        loop = await run_recorded(self.job, path, "each", partial(self._items, each), is_replay=workflow.is_replay)
+        keys, values = loop["keys"] or range(len(loop["values"])), loop["values"]
+        body = replace(self.step, control=replace(self.control, when=None, each=None, parallel=None))
+        items = [
+            workflow.item(item_path(self.path, number), {EACH: {"key": key, "value": value, "index": number}})
+            for number, (key, value) in enumerate(zip(keys, values, strict=True))
+        ]
+        results, failures = await self._run_items(items, body)
+        if has_failed:
+            assert self.earlier is not None
+            raise ActionFailed(self.earlier.error or "The loop failed.", retryable=False)
+        if failures:
+            shown = [f"item {keys[number]!r}: {text}" for number, text in sorted(failures.items())[:_FAILURES_SHOWN]]
+            more = f" and {len(failures) - _FAILURES_SHOWN} more" if len(failures) > _FAILURES_SHOWN else ""
+            raise WorkflowFailed(f"{len(failures)} of {len(items)} failed: {' '.join(shown)}{more}")
+        self._succeed({})
+        outputs = dict.fromkeys(self.step.outputs.values())
+        if loop["keys"] is None:
+            return {output: [result.get(output) for result in results] for output in outputs}
+        return {output: dict(zip(keys, (each.get(output) for each in results), strict=True)) for output in outputs}
+
+    async def _items(self, each: Template) -> Mapping[str, Any]:
+        """Return the items of the loop, to be recorded."""
+        found = each.evaluate(self.workflow.scope.values)[0]
+        if not isinstance(found, list | dict):
+            raise ActionFailed(f"each: expected a list or a map, not {kind(found)}.", retryable=False)
+        if len(found) > limits.EACH_ITEMS:
+            raise ActionFailed(f"each: {len(found)} items (limit: {limits.EACH_ITEMS}).", retryable=False)
+        return (
+            {"keys": list(found), "values": list(found.values())}
+            if isinstance(found, dict)
+            else {
+                "keys": None,
+                "values": found,
+            }
+        )
+
+    async def _run_items(
+        self, items: Sequence[WorkflowContext], body: Step
+    ) -> tuple[list[Mapping[str, Any]], dict[int, str]]:
+        """Run the items in their order, some at a time; after a failure no new one starts.
+
+        Returns the outputs of each, and the failures by number. After a crash, items with a record come first, as steps
+        do in `runtime/workflow.py`.
+        """
+        parallel = 1 if self.control.parallel is None else self._parallel(self.control.parallel)
+        records = [self.job.journal.find(step_path(item.path, body.name)) for item in items]
+        begun = {number for number, record in enumerate(records) if record is not None}
+        failed_before = {n for n, record in enumerate(records) if record and record.status is StepStatus.FAILED}
+        results: list[Mapping[str, Any]] = [{} for _ in items]
+        failures: dict[int, str] = {}
+        waiting, running = list(range(len(items))), dict[asyncio.Task[Mapping[str, Any]], int]()
+        try:
+            while waiting or running:
+                starts_new = not failures and not failed_before and not items[0].is_replay
+                for number in list(waiting):
+                    if number in begun or (starts_new and len(running) < parallel):
+                        waiting.remove(number)
+                        running[asyncio.create_task(_run_item(items[number], body))] = number
+                if not running:
+                    break
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    number = running.pop(task)
+                    failed_before.discard(number)
+                    try:
+                        results[number] = task.result()
+                    except StepFailed as failure:
+                        if not failure.ignored:
+                            failures[number] = str(failure)
+                report_percent.get()((len(items) - len(waiting) - len(running)) * 100 // len(items))
+        finally:
+            await cancel_all(running)
+        if waiting and not failures:
+            failures[waiting[0]] = "it was interrupted."
+        return results, failures
+
+    def _parallel(self, template: Template) -> int:
+        count = template.evaluate(self.workflow.scope.values)[0]
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= limits.EACH_PARALLEL_MAX:
+            raise ActionFailed(
+                f"parallel: expected a number from 1 to {limits.EACH_PARALLEL_MAX}, not {kind(count)}.", retryable=False
+            )
+        return count
+
     async def _attempts(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.FAILED:
@@ -126,6 +262,7 @@ class _Execution:
         # After a crash the step repeats the interrupted attempt: a crash doesn't count as a failed attempt.
         attempt = 1 if earlier is None else earlier.attempt
         await self._replay_failed_attempts(parameters, attempt - 1)
+        failures = 0 if self.control.until is not None else attempt - 1
         while True:
             self.step_run.attempt = attempt
             await self._begin(attempt)
@@ -133,14 +270,37 @@ class _Execution:
                 with bound_contextvars(step=self.path), self._span(attempt):
                     outputs = await self._run_attempt(self.workflow, self.step_run, parameters)
             except (ActionFailed, WorkflowFailed) as error:
-                is_final = attempt > retries or (isinstance(error, ActionFailed) and not error.retryable)
+                failures += 1
+                is_final = failures > retries or (isinstance(error, ActionFailed) and not error.retryable)
                 if is_final or self.workflow.is_replay:
                     raise
-                await self._pause(attempt, retries, error)
+                await self._pause(failures, retries, error)
+                attempt += 1
+                continue
+            if self.control.until is not None and not self._is_reached(self.control.until, outputs):
+                await self._pause_round(attempt)
                 attempt += 1
                 continue
             self._succeed(outputs)
             return outputs
+
+    def _is_reached(self, until: Template, outputs: Mapping[str, Any]) -> bool:
+        variables = {variable: outputs.get(output) for variable, output in self.step.outputs.items()}
+        scope = self.workflow.scope.within({**variables, OUTPUT: dict(outputs)})
+        return _condition("until", until.evaluate(scope.values)[0])
+
+    async def _pause_round(self, attempt: int) -> None:
+        if self.workflow.is_replay:
+            raise WorkflowFailed(f"step {self.step.name!r} was interrupted.")
+        if attempt >= limits.UNTIL_ROUNDS:
+            raise ActionFailed(f"The condition of 'until' isn't true after {attempt} attempts.", retryable=False)
+        delay_s = limits.UNTIL_DELAY_S
+        if self.control.delay is not None:
+            delay_s = required_seconds("delay", self.control.delay.evaluate(self.workflow.scope.values)[0])
+        self.job.journal.log(
+            self.path, "info", f"The condition of 'until' isn't true yet. Next attempt in {delay_s:g} s."
+        )
+        await self.step_run.sleep(delay_s)
 
     def _span(self, attempt: int) -> AbstractContextManager[Any]:
         if self.step.action is None or not tracing.is_on:
@@ -169,18 +329,18 @@ class _Execution:
         if self.workflow.is_replay:
             if self.has_effect:
                 raise WorkflowFailed(f"step {self.step.name!r} was interrupted.")
-        elif self.has_effect or attempt > 1:
+        elif self.has_effect or attempt > 1 or self.is_decided:
             # The success of a call isn't recorded, but its attempts are: the calls of earlier attempts have ended.
             # The start of a wait is as good as its record: if a crash takes that, it starts again at most LAZY_S later.
-            durable = attempt > 1 or not getattr(self.action, "starts_unnoticed", False)
+            durable = attempt > 1 or self.is_decided or not getattr(self.action, "starts_unnoticed", False)
             await self.job.journal.start(self.path, self.step.name, attempt, self.step_run.started_at, durable=durable)
         else:
             self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
 
-    async def _pause(self, attempt: int, retries: int, error: Exception) -> None:
-        delay_s = self.job.deps.retry_backoff.delay_s(attempt)
+    async def _pause(self, failures: int, retries: int, error: Exception) -> None:
+        delay_s = self.job.deps.retry_backoff.delay_s(failures)
         self.job.journal.attempt_failed(self.path, str(error), delay_s)
-        text = f"Attempt {attempt} of {retries + 1} failed: {error} Retrying in {delay_s:g} s."
+        text = f"Attempt {failures} of {retries + 1} failed: {error} Retrying in {delay_s:g} s."
         self.job.journal.log(self.path, "warning", text)
         await self.step_run.sleep(delay_s)
 
@@ -212,6 +372,26 @@ class _Execution:
             "or correct the name.",
             retryable=False,
         )
+
+
+async def _run_item(item: WorkflowContext, body: Step) -> Mapping[str, Any]:
+    report_percent.set(lambda _: None)  # in this task only: the loop counts its items
+    return await run_step(item, body)
+
+
+def _condition(key: str, value: Any) -> bool:
+    try:
+        return bool(coerce(BOOL, value))
+    except CoercionError as error:
+        raise ActionFailed(f"{key}: {error}", retryable=False) from error
+
+
+def required_seconds(key: str, value: Any) -> float:
+    """Return the duration that a control key of a step or workflow gives. Raises ActionFailed."""
+    try:
+        return parse_duration_s(value)
+    except ValueError as error:
+        raise ActionFailed(f"{key}: {error}", retryable=False) from error
 
 
 def _retry_count(value: Any) -> int:

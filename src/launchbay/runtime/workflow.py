@@ -10,21 +10,27 @@ each step that had failed has failed again, and after a failure the siblings tha
 
 import asyncio
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from launchbay import limits
-from launchbay.errors import ExpressionError, WorkflowFailed
+from launchbay.concurrency import cancel_all
+from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
+from launchbay.ids import seconds_of
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
-from launchbay.model.job import StepStatus, step_path, workflow_path
+from launchbay.manifest.workflow_rules import ERROR
+from launchbay.model.job import StepStatus, decision_path, step_path, workflow_path
 from launchbay.model.types import PinKind
+from launchbay.runtime.commands import cancel_abandoned
 from launchbay.runtime.context import report_percent
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.signals import ConsumedSignals, coerce_or_warn, mark_seen, signal_triggers
+from launchbay.runtime.slot import staying
 from launchbay.runtime.state import WorkflowScope
-from launchbay.runtime.step import StepFailed, run_step
+from launchbay.runtime.step import LATE_S, StepFailed, required_seconds, run_recorded, run_step
 
 _UNFINISHED = 99  # percent, of what still runs
 
@@ -56,18 +62,6 @@ def rounds(steps: Iterable[Step]) -> dict[str, int]:
         waiting = [step for step in waiting if step.name not in found]
         number += 1
     return found
-
-
-async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for their end. Drops their errors: the caller raises the one that ended the run."""
-    ending = set(tasks)
-    for task in ending:
-        task.cancel()
-    if ending:
-        await asyncio.wait(ending)
-    for task in ending:
-        if not task.cancelled():
-            task.exception()
 
 
 @dataclass(slots=True)
@@ -106,12 +100,78 @@ class WorkflowRun:
             self.job.state.component(self.component.path).variables,
             arguments,
             self.component.always_configured,
+            seconds_of(self.job.job_id),
         )
-        await _Steps(self).run()
+        await self._run_steps()
         returned = self._return_values()
         if not self.workflow.name.startswith("."):
             self._publish(returned)
         return returned
+
+    async def _run_steps(self) -> None:
+        """Run the steps, then those of `onFailure` and `finally`. Raises WorkflowFailed if any list has failed.
+
+        A cancelled job runs neither of them.
+        """
+        workflow, failed = self.workflow, None
+        try:
+            await self._run_in_time()
+        except WorkflowFailed as failure:
+            failed = failure
+        if not workflow.on_failure and not workflow.finally_:
+            if failed is not None:
+                raise failed
+            return
+        self.scope.variables[ERROR] = None if failed is None else {"message": str(failed)}
+        afterwards = {"onFailure": workflow.on_failure if failed is not None else (), "finally": workflow.finally_}
+        for key, steps in afterwards.items():
+            try:
+                await _Steps(self, steps).run()
+            except WorkflowFailed as failure:
+                failed = _both(failed, key, failure)
+        if failed is not None:
+            raise failed
+
+    async def _run_in_time(self) -> None:
+        """Run the steps within the time limit of the workflow, which counts from its first start."""
+        steps = self.workflow.steps
+        if self.workflow.timeout is None:
+            await _Steps(self, steps).run()
+            return
+        name, journal = self.workflow.name, self.job.journal
+        try:
+            limit_s = required_seconds("timeout", self.workflow.timeout.evaluate(self.scope.values)[0])
+        except (ActionFailed, ExpressionError) as error:
+            raise WorkflowFailed(f"workflow {name!r}: {error}") from error
+        began, now = journal.find(decision_path(self.path, "began")), self.job.deps.clock.now()
+        passed_s = 0.0 if began is None else (now - began.started_at).total_seconds()
+        await self._decide("began")
+        expired = decision_path(self.path, "expired")
+        late = f"workflow {name!r} exceeded its timeout of {limit_s:g} s."
+        if journal.find(expired) is not None:
+            await self._decide("expired")
+            with suppress(WorkflowFailed):
+                await _Steps(self.replay(), steps).run()
+            raise WorkflowFailed(late)
+        try:
+            with staying():  # the limit counts in this process
+                async with asyncio.timeout(limit_s if began is None else max(LATE_S, limit_s - passed_s)):
+                    await _Steps(self, steps).run()
+        except TimeoutError:
+            await cancel_abandoned(self.job)
+            await self._decide("expired")
+            raise WorkflowFailed(late) from None
+
+    async def _decide(self, what: str) -> None:
+        """Record that something has happened to the workflow."""
+        await run_recorded(self.job, decision_path(self.path, what), what, _nothing, is_replay=self.is_replay)
+
+    def item(self, path: str, variables: Mapping[str, Any]) -> "WorkflowRun":
+        """Return this run as one item of a loop sees it."""
+        run = copy.copy(self)
+        run.path = path
+        run.scope = self.scope.within(variables)
+        return run
 
     def nested(self, workflow: Workflow, path: str) -> "WorkflowRun":
         return WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_replay)
@@ -146,12 +206,22 @@ class WorkflowRun:
             self.job.journal.log(self.path, "warning", text)
 
 
-class _Steps:
-    """The waiting, running and failed steps of one run."""
+def _both(failed: WorkflowFailed | None, key: str, failure: WorkflowFailed) -> WorkflowFailed:
+    if failed is None:
+        return failure
+    return WorkflowFailed(f"{failed} Then '{key}' failed: {failure}", propagates=failed.propagates)
 
-    def __init__(self, run: WorkflowRun) -> None:
+
+async def _nothing() -> Mapping[str, Any]:
+    return {}
+
+
+class _Steps:
+    """The waiting, running and failed steps of one list of a run."""
+
+    def __init__(self, run: WorkflowRun, steps: Sequence[Step]) -> None:
         self._run = run
-        self._steps = run.workflow.steps
+        self._steps = steps
         self._place = {step.name: number for number, step in enumerate(self._steps)}
         self._waiting = {step.name: step for step in self._steps}
         self._running: dict[asyncio.Task[Mapping[str, Any]], Step] = {}

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from launchbay.model.job import is_decision
 from launchbay.store.statements import load
 
 _sql = load("jobs")
@@ -245,7 +246,7 @@ class JobView(NamedTuple):
 
     def recorded(self) -> list[StepView]:
         """Return the recorded steps, in the order in which they started."""
-        return _recorded.decode(self.journal)
+        return [step for step in _recorded.decode(self.journal) if not is_decision(step.path)]
 
 
 read_links = msgspec.json.Decoder(list[JobLink]).decode

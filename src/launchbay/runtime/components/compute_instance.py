@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from launchbay.actions.output import LiveLog
-from launchbay.actions.parameters import parse_duration_s, without_value
+from launchbay.actions.parameters import without_value
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component
+from launchbay.model.durations import parse_duration_s
 from launchbay.model.job import step_path, workflow_path
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from launchbay.model.types import PinKind

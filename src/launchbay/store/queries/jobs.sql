@@ -261,12 +261,12 @@ SELECT id, name, state FROM below WHERE status <> 'Destroyed';
 SELECT error_message FROM jobs WHERE id = %(job_id)s AND cancel_requested;
 
 -- name: take_over
--- Gives a new job the recorded successes of an earlier one. A call that failed in a later attempt is taken over as under way, so that
+-- Gives a new job the recorded successes of an earlier one, without skipped steps: their conditions may be true now. A call that failed in a later attempt is taken over as under way, so that
 -- what this attempt has done inside counts. The fence above 0 makes the first claim read all that.
 WITH taken AS (
     INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at)
     SELECT %(job_id)s, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at
-    FROM steps WHERE job_id = %(earlier_id)s AND is_record AND status = 'Succeeded'
+    FROM steps WHERE job_id = %(earlier_id)s AND is_record AND status = 'Succeeded' AND attempt > 0
     UNION ALL
     SELECT %(job_id)s, path, name, 'Executing', percent, is_record, attempt, NULL, started_at, NULL
     FROM steps AS outer_step

@@ -47,8 +47,8 @@ class StepDetail(msgspec.Struct, kw_only=True):
     """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch.
 
     `component` has the workflow of the step; `phase` and `action` are null if the manifest no longer has the step.
-    `children` are the steps inside it. `notRun` is true if the job ended before the step began. `outputsOmitted` is
-    true if the outputs are too large to show.
+    `children` are the steps inside it. `notRun` is true if the job ended before the step began, `skipped` if its
+    condition was false. `outputsOmitted` is true if the outputs are too large to show.
     """
 
     path: str
@@ -68,6 +68,7 @@ class StepDetail(msgspec.Struct, kw_only=True):
     attempts: list[AttemptDetail] = []
     children: int = 0
     notRun: bool = False
+    skipped: bool = False
 
 
 class JobReference(msgspec.Struct):
@@ -277,7 +278,8 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
     attempts = [
         AttemptDetail(number, began, ended, redactor.text(text)) for number, (began, ended, text) in failed.items()
     ]
-    if view.attempt not in failed:
+    is_skipped = view.attempt == 0 and view.status == StepStatus.SUCCEEDED
+    if view.attempt not in failed and not is_skipped:
         last_ended = max((ended for _, ended, _ in failed.values()), default=None)
         attempts.append(AttemptDetail(view.attempt, last_ended or view.started_at_ms, view.finished_at_ms, error))
     return StepDetail(
@@ -293,6 +295,7 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
         errorMessage=error,
         durationMs=_between(view.started_at_ms, view.finished_at_ms),
         attempts=attempts,
+        skipped=is_skipped,
     )
 
 

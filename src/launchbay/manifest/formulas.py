@@ -1,0 +1,733 @@
+"""Operators and functions in expressions: `{$.port + 1}`, `{$= length($.hosts) > 3}` (manifest.md, "Operators").
+
+A recursive-descent parser makes a tree; each node evaluates itself. Nothing here loops over a program: the work grows
+with the expression and its values, and `EvaluationBudget` bounds both. Functions are pure, so that a repetition after
+a crash gives the same result; `now()` is when the job was accepted. Regular expressions run in RE2, in linear time.
+
+Types are strict: `"80" == 80` is false, and `"80" + 1` an error that names `number()`.
+"""
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, NoReturn
+
+import re2
+import yaml
+
+from launchbay import limits
+from launchbay.errors import ExpressionError, InvalidManifest
+from launchbay.manifest.paths import (
+    NOTHING,
+    EvaluationBudget,
+    Path,
+    Scope,
+    is_list,
+    malformed,
+    parse_path_at,
+)
+from launchbay.manifest.reader import read
+from launchbay.manifest.tree import plain
+
+_SPACE = re.compile(r"\s*")
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
+_STRING = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_OPERATOR = re.compile(r"\|\||&&|==|!=|<=|>=|<|>|\+|-|\*|/|%|\?|!|in\b")
+_COMPARISONS = ("==", "!=", "<=", ">=", "<", ">", "in")
+_CONSTANTS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+_DEPTH = 50
+_VALUES = 300  # in one expression, so that its evaluation doesn't nest too deep
+_INTEGER_MAX = 2**63 - 1
+_REGEX_CHARS = 1_000
+_REGEX_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class _Run:
+    """One evaluation."""
+
+    scope: Scope
+    budget: EvaluationBudget
+
+    def text(self, value: str) -> str:
+        """Count a string that was made."""
+        if len(value) > limits.EXPRESSION_TEXT_CHARS:
+            raise ExpressionError(f"An expression makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
+        self.budget.chars(len(value))
+        return value
+
+    def items(self, value: list[Any]) -> list[Any]:
+        """Count a list that was made."""
+        if len(value) > limits.EXPRESSION_RESULT_ITEMS:
+            raise ExpressionError(f"An expression makes more than {limits.EXPRESSION_RESULT_ITEMS} items.")
+        self.budget.items(len(value))
+        return value
+
+
+_Evaluate = Callable[[_Run], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Formula:
+    """An expression with operators or functions. `text` is the expression as written.
+
+    `variables` are those that its paths start at.
+    """
+
+    text: str
+    variables: frozenset[str]
+    _evaluate: _Evaluate
+
+    def resolve(self, scope: Scope, budget: EvaluationBudget) -> Any:
+        """Return the value, which may share data with the scope. Raises `ExpressionError`."""
+        try:
+            return self._evaluate(_Run(scope, budget))
+        except ExpressionError as error:
+            shown = self.text if len(self.text) <= 100 else f"{self.text[:100]}…"
+            raise ExpressionError(f"{shown}: {error}") from error
+        except RecursionError:
+            raise ExpressionError(f"A value in an expression has more than {limits.JSON_DEPTH} levels.") from None
+
+
+def parse_formula(text: str, start: int, at: int, end: str = "}") -> tuple[Formula, int]:
+    """Return the formula whose text begins at `at`, and the offset after its `end`.
+
+    `start` is where the expression begins in the text. Raises `MalformedExpression`.
+    """
+    parser = _Parser(text, start, at)
+    evaluate = parser.expression()
+    parser.expect(end)
+    return Formula(text[start : parser.at], frozenset(parser.variables), evaluate), parser.at
+
+
+def parse_condition(text: str) -> Formula:
+    """Return the formula that a whole string is, without braces. Raises `MalformedExpression`."""
+    parser = _Parser(text, 0, 0)
+    evaluate = parser.expression()
+    parser.expect("")
+    return Formula(text.strip(), frozenset(parser.variables), evaluate)
+
+
+class _Parser:
+    def __init__(self, text: str, start: int, at: int) -> None:
+        self.text = text
+        self.start = start
+        self.at = at
+        self.variables: set[str] = set()
+        self._depth = 0
+        self._values = 0
+
+    def expect(self, end: str) -> None:
+        """Pass over the end of the expression."""
+        self._skip()
+        if (self.at < len(self.text)) if not end else not self.text.startswith(end, self.at):
+            self._fail(f"expected an operator or {end}" if end else "expected an operator or the end")
+        self.at += len(end)
+
+    def expression(self) -> _Evaluate:
+        """Parse an expression, the `? :` first."""
+        self._depth += 1
+        if self._depth > _DEPTH:
+            self._fail(f"expected at most {_DEPTH} levels")
+        condition = self._any()
+        if self._take("?"):
+            chosen = self.expression()
+            self._need(":")
+            other = self.expression()
+            condition = _choice(condition, chosen, other)
+        self._depth -= 1
+        return condition
+
+    def _any(self) -> _Evaluate:
+        parts = [self._all()]
+        while self._take("||"):
+            parts.append(self._all())
+        return parts[0] if len(parts) == 1 else lambda run: any(_flag(part(run), "||") for part in parts)
+
+    def _all(self) -> _Evaluate:
+        parts = [self._comparison()]
+        while self._take("&&"):
+            parts.append(self._comparison())
+        return parts[0] if len(parts) == 1 else lambda run: all(_flag(part(run), "&&") for part in parts)
+
+    def _comparison(self) -> _Evaluate:
+        left = self._sum()
+        operator = self._take(*_COMPARISONS)
+        if operator is None:
+            return left
+        right = self._sum()
+        compare = _COMPARE[operator]
+        return lambda run: compare(left(run), right(run), run)
+
+    def _sum(self) -> _Evaluate:
+        left = self._product()
+        while (operator := self._take("+", "-")) is not None:
+            left = _applied(_ARITHMETIC[operator], left, self._product())
+        return left
+
+    def _product(self) -> _Evaluate:
+        left = self._unary()
+        while (operator := self._take("*", "/", "%")) is not None:
+            left = _applied(_ARITHMETIC[operator], left, self._unary())
+        return left
+
+    def _unary(self) -> _Evaluate:
+        self._depth += 1
+        if self._depth > _DEPTH:
+            self._fail(f"expected at most {_DEPTH} levels")
+        try:
+            if self._take("!"):
+                inner = self._unary()
+                return lambda run: not _flag(inner(run), "!")
+            if self._take("-"):
+                negated = self._unary()
+                return lambda run: _number(-_numeric(negated(run), "-"))
+            return self._postfix()
+        finally:
+            self._depth -= 1
+
+    def _postfix(self) -> _Evaluate:
+        value = self._primary()
+        while True:
+            if self._take_text("["):
+                value = _item(value, self.expression())
+                self._need("]")
+            elif self.text.startswith(".", self.at) and (name := _NAME.match(self.text, self.at + 1)):
+                self.at = name.end()
+                value = _entry(value, name[0])
+            else:
+                return value
+
+    def _primary(self) -> _Evaluate:
+        self._skip()
+        self._values += 1
+        if self._values > _VALUES:
+            self._fail(f"expected at most {_VALUES} values in one expression")
+        if self.text.startswith("$", self.at):
+            path, self.at = parse_path_at(self.text, self.start, self.at + 1)
+            self.variables |= path.variables
+            return _path(path)
+        return self._group() or self._literal() or self._call()
+
+    def _group(self) -> _Evaluate | None:
+        if self._take_text("("):
+            inner = self.expression()
+            self._need(")")
+            return inner
+        if self._take_text("["):
+            items = self._list("]")
+            return lambda run: run.items([item(run) for item in items])
+        return None
+
+    def _literal(self) -> _Evaluate | None:
+        if number := _NUMBER.match(self.text, self.at):
+            return self._constant(number, self._read_number(number))
+        if string := _STRING.match(self.text, self.at):
+            written = string[1] if string[2] is None else string[2]
+            return self._constant(string, _ESCAPE.sub(lambda each: _ESCAPES.get(each[1], each[1]), written))
+        return None
+
+    def _constant(self, match: re.Match[str], value: Any) -> _Evaluate:
+        self.at = match.end()
+        return lambda _: value
+
+    def _read_number(self, match: re.Match[str]) -> Any:
+        try:
+            return _number(json.loads(match[0]))
+        except ExpressionError as error:
+            return self._fail(str(error))
+
+    def _call(self) -> _Evaluate:
+        name = _NAME.match(self.text, self.at)
+        if name is None:
+            self._fail("expected a value, such as $.name, 'text', 1 or length($.list)")
+        if name[0] in _CONSTANTS:
+            return self._constant(name, _CONSTANTS[name[0]])
+        function = FUNCTIONS.get(name[0])
+        if function is None:
+            self._fail(f"unknown function {name[0][:50]!r}; variables start with $., functions are {_NAMES}")
+        self.at = name.end()
+        self._need("(")
+        arguments = self._list(")")
+        if not function.least <= len(arguments) <= function.most:
+            count = str(function.least) if function.least == function.most else f"{function.least} to {function.most}"
+            self._fail(f"expected {count} arguments of {name[0]}, found {len(arguments)}")
+        return _called(name[0], function, arguments)
+
+    def _list(self, end: str) -> list[_Evaluate]:
+        items: list[_Evaluate] = []
+        if self._take_text(end):
+            return items
+        while True:
+            items.append(self.expression())
+            if self._take_text(end):
+                return items
+            self._need(",")
+
+    def _need(self, text: str) -> None:
+        if not self._take_text(text):
+            self._fail(f"expected {text}")
+
+    def _take_text(self, text: str) -> bool:
+        self._skip()
+        if not self.text.startswith(text, self.at):
+            return False
+        self.at += len(text)
+        return True
+
+    def _take(self, *wanted: str) -> str | None:
+        self._skip()
+        operator = _OPERATOR.match(self.text, self.at)
+        if operator is None or operator[0] not in wanted:
+            return None
+        self.at = operator.end()
+        return operator[0]
+
+    def _skip(self) -> None:
+        space = _SPACE.match(self.text, self.at)
+        assert space is not None
+        self.at = space.end()
+
+    def _fail(self, problem: str) -> NoReturn:
+        malformed(problem, self.text, self.at, self.start)
+
+
+def _path(path: Path) -> _Evaluate:
+    def evaluate(run: _Run) -> Any:
+        found = path.resolve(run.scope, run.budget)
+        return None if found is NOTHING else found
+
+    return evaluate
+
+
+def _choice(condition: _Evaluate, chosen: _Evaluate, other: _Evaluate) -> _Evaluate:
+    return lambda run: chosen(run) if _flag(condition(run), "?") else other(run)
+
+
+def _applied(operation: Callable[[Any, Any, _Run], Any], left: _Evaluate, right: _Evaluate) -> _Evaluate:
+    return lambda run: operation(left(run), right(run), run)
+
+
+def _entry(value: _Evaluate, name: str) -> _Evaluate:
+    def evaluate(run: _Run) -> Any:
+        found = value(run)
+        return found.get(name) if isinstance(found, Mapping) else None
+
+    return evaluate
+
+
+def _item(value: _Evaluate, index: _Evaluate) -> _Evaluate:
+    def evaluate(run: _Run) -> Any:
+        found, at = value(run), index(run)
+        if isinstance(found, Mapping) and isinstance(at, str):
+            return found.get(at)
+        if is_list(found) and isinstance(at, int) and not isinstance(at, bool):
+            return found[at] if -len(found) <= at < len(found) else None
+        raise ExpressionError(f"can't take item {kind(at)} of {kind(found)}; use a number in a list, a key in a map.")
+
+    return evaluate
+
+
+def _called(name: str, function: "_Function", arguments: Sequence[_Evaluate]) -> _Evaluate:
+    def evaluate(run: _Run) -> Any:
+        run.budget.items(1)
+        try:
+            return function.call(run, *(argument(run) for argument in arguments))
+        except _WrongArgument as error:
+            raise ExpressionError(f"{name}() needs {error.wanted}, not {kind(error.value)}.") from None
+
+    return evaluate
+
+
+def kind(value: Any) -> str:
+    """Return what a value is, for messages; never the value itself, which may be a secret."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "text"
+    return "a list" if is_list(value) else "a map"
+
+
+def _flag(value: Any, operator: str) -> bool:
+    if not isinstance(value, bool):
+        raise ExpressionError(f"{operator} needs true or false, not {kind(value)}. Compare it, or use default().")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numeric(value: Any, operator: str) -> Any:
+    if not _is_number(value):
+        raise ExpressionError(f"{operator} needs numbers, not {kind(value)}. Convert text with number().")
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ExpressionError("The number is too large.")
+    if isinstance(value, int) and abs(value) > _INTEGER_MAX:
+        raise ExpressionError("The whole number is too large. Use at most 64 bits.")
+    return value
+
+
+def _add(left: Any, right: Any, run: _Run) -> Any:
+    if isinstance(left, str) and isinstance(right, str):
+        return run.text(left + right)
+    if is_list(left) and is_list(right):
+        return run.items([*left, *right])
+    if _is_number(left) and _is_number(right):
+        return _number(left + right)
+    raise ExpressionError(
+        f"+ can't add {kind(left)} and {kind(right)}. Convert with text() or number(), or give both the same type."
+    )
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if right == 0:
+        raise ExpressionError("Division by zero.")
+    if isinstance(left, int) and isinstance(right, int) and left % right == 0:
+        return left // right
+    return left / right
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if right == 0:
+        raise ExpressionError("Division by zero.")
+    return left % right
+
+
+def _on_numbers(operator: str, operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any, _Run], Any]:
+    def apply(left: Any, right: Any, run: _Run) -> Any:  # noqa: ARG001 - other operators make text, and count it
+        try:
+            return _number(operation(_numeric(left, operator), _numeric(right, operator)))
+        except OverflowError:
+            raise ExpressionError("The number is too large.") from None
+
+    return apply
+
+
+_ARITHMETIC: Mapping[str, Callable[[Any, Any, _Run], Any]] = {
+    "+": _add,
+    "-": _on_numbers("-", lambda left, right: left - right),
+    "*": _on_numbers("*", lambda left, right: left * right),
+    "/": _on_numbers("/", _divide),
+    "%": _on_numbers("%", _remainder),
+}
+
+
+def equal(left: Any, right: Any, budget: EvaluationBudget) -> bool:
+    """Return whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    budget.items(1)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(equal(left[key], right[key], budget) for key in left)
+    if is_list(left) and is_list(right):
+        return len(left) == len(right) and all(
+            equal(one, other, budget) for one, other in zip(left, right, strict=True)
+        )
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    return bool(left == right)
+
+
+def _contains(item: Any, whole: Any, run: _Run) -> bool:
+    if isinstance(whole, Mapping):
+        return isinstance(item, str) and item in whole
+    if is_list(whole):
+        return any(equal(item, each, run.budget) for each in whole)
+    if isinstance(whole, str) and isinstance(item, str):
+        run.budget.items(1 + len(whole) // 100)
+        return item in whole
+    raise ExpressionError(f"in can't look for {kind(item)} in {kind(whole)}; use a list, a map or text.")
+
+
+def _ordered(operator: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, _Run], bool]:
+    def apply(left: Any, right: Any, run: _Run) -> bool:  # noqa: ARG001 - the other comparisons count their work
+        if (isinstance(left, str) and isinstance(right, str)) or (_is_number(left) and _is_number(right)):
+            return compare(left, right)
+        raise ExpressionError(f"{operator} can't compare {kind(left)} with {kind(right)}. Convert text with number().")
+
+    return apply
+
+
+_COMPARE: Mapping[str, Callable[[Any, Any, _Run], bool]] = {
+    "==": lambda left, right, run: equal(left, right, run.budget),
+    "!=": lambda left, right, run: not equal(left, right, run.budget),
+    "<": _ordered("<", lambda left, right: left < right),
+    "<=": _ordered("<=", lambda left, right: left <= right),
+    ">": _ordered(">", lambda left, right: left > right),
+    ">=": _ordered(">=", lambda left, right: left >= right),
+    "in": _contains,
+}
+
+
+class _WrongArgument(Exception):
+    def __init__(self, wanted: str, value: Any) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+        self.value = value
+
+
+def _as_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _WrongArgument("text", value)
+    return value
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    if not is_list(value):
+        raise _WrongArgument("a list", value)
+    found: Sequence[Any] = value
+    return found
+
+
+def _as_map(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _WrongArgument("a map", value)
+    return value
+
+
+def _length(run: _Run, value: Any) -> int:  # noqa: ARG001 - see _Function
+    if isinstance(value, str | Mapping) or is_list(value):
+        return len(value)
+    raise _WrongArgument("a list, a map or text", value)
+
+
+def _text(run: _Run, value: Any) -> str:
+    return value if isinstance(value, str) else run.text("" if value is None else _encoded(run, value))
+
+
+def _encoded(run: _Run, value: Any) -> str:
+    run.items([None] * _size(value))
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return 1 + sum(map(_size, value.values()))
+    return 1 + sum(map(_size, value)) if is_list(value) else 1
+
+
+def _to_number(run: _Run, value: Any) -> Any:  # noqa: ARG001 - see _Function
+    if _is_number(value):
+        return value
+    text = _as_text(value).strip()
+    if _NUMBER.fullmatch(text.removeprefix("-")):
+        return _number(json.loads(text))
+    raise ExpressionError("number() needs text with a number, such as '80' or '-1.5'.")
+
+
+def _join(run: _Run, items: Any, separator: Any = ",") -> str:
+    return run.text(_as_text(separator).join([_text(run, item) for item in _as_list(items)]))
+
+
+def _split(run: _Run, value: Any, separator: Any = ",") -> list[Any]:
+    if not _as_text(separator):
+        raise ExpressionError("split() needs a separator that isn't empty.")
+    return run.items(list(_as_text(value).split(separator)))
+
+
+def _replace(run: _Run, value: Any, old: Any, new: Any) -> str:
+    if not _as_text(old):
+        raise ExpressionError("replace() needs a text to replace that isn't empty.")
+    count = _as_text(value).count(old)
+    if len(value) + count * (len(_as_text(new)) - len(old)) > limits.EXPRESSION_TEXT_CHARS:
+        raise ExpressionError(f"replace() makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
+    return run.text(value.replace(old, new))
+
+
+def _default(run: _Run, value: Any, other: Any) -> Any:  # noqa: ARG001 - see _Function
+    return other if value is None else value
+
+
+def _parsed_json(run: _Run, value: Any) -> Any:
+    text = _as_text(value)
+    run.items([None] * (text.count(",") + text.count("[") + text.count("{")))
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ExpressionError(f"parseJson(): the text isn't JSON: {_reason(error)}.") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} isn't JSON")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} in line {error.lineno}, column {error.colno}"
+    return "it has too many levels" if isinstance(error, RecursionError) else str(error)
+
+
+def _yaml(run: _Run, value: Any) -> str:
+    run.items([None] * _size(value))
+    return run.text(yaml.safe_dump(_unshared(value), allow_unicode=True, sort_keys=False))
+
+
+def _unshared(value: Any) -> Any:
+    """Return a copy in which nothing occurs twice: PyYAML would write aliases."""
+    if isinstance(value, Mapping):
+        return {key: _unshared(child) for key, child in value.items()}
+    return [_unshared(child) for child in value] if is_list(value) else value
+
+
+def _parsed_yaml(run: _Run, value: Any) -> Any:
+    text = _as_text(value)
+    run.items([None] * (text.count("\n") + text.count(",")))
+    try:
+        return plain(read(text.encode()))
+    except InvalidManifest as error:
+        raise ExpressionError(f"parseYaml(): {error}") from None
+
+
+def _base64(run: _Run, value: Any) -> str:
+    return run.text(base64.b64encode(_as_text(value).encode()).decode())
+
+
+def _decoded_base64(run: _Run, value: Any) -> str:
+    try:
+        return run.text(base64.b64decode(_as_text(value), validate=True).decode())
+    except (binascii.Error, ValueError):
+        raise ExpressionError("decodeBase64() needs base64 of UTF-8 text.") from None
+
+
+def _regex(pattern: str) -> Any:
+    if len(pattern) > _REGEX_CHARS:
+        raise ExpressionError(f"A regular expression has more than {_REGEX_CHARS} characters.")
+    options = re2.Options()
+    options.max_mem = _REGEX_BYTES
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0]
+        shown = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise ExpressionError(f"Invalid regular expression: {shown}.") from None
+
+
+def _matches(run: _Run, value: Any, pattern: Any) -> bool:
+    run.budget.items(1 + len(_as_text(value)) // 100)
+    return _regex(_as_text(pattern)).search(value) is not None
+
+
+def _match(run: _Run, value: Any, pattern: Any) -> list[Any] | None:
+    run.budget.items(1 + len(_as_text(value)) // 100)
+    found = _regex(_as_text(pattern)).search(value)
+    return None if found is None else run.items([found[0], *found.groups()])
+
+
+def _now(run: _Run) -> int:
+    return run.scope.now_s * 1000
+
+
+def _time(run: _Run, value: Any) -> int:  # noqa: ARG001 - see _Function
+    try:
+        moment = datetime.fromisoformat(_as_text(value).strip())
+    except ValueError:
+        raise ExpressionError("time() needs a time such as '2026-05-01T12:00:00Z'.") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _format_time(run: _Run, value: Any, pattern: Any = "%Y-%m-%dT%H:%M:%SZ") -> str:
+    if not _is_number(value):
+        raise _WrongArgument("milliseconds since 1970", value)
+    if len(_as_text(pattern)) > limits.NAME_CHARS:
+        raise ExpressionError(f"formatTime() takes a format of at most {limits.NAME_CHARS} characters.")
+    try:
+        return run.text(datetime.fromtimestamp(value / 1000, UTC).strftime(pattern))
+    except (ValueError, OverflowError, OSError):
+        raise ExpressionError("formatTime() needs milliseconds since 1970 of a year up to 9999.") from None
+
+
+def _range(run: _Run, count: Any) -> list[Any]:
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= limits.EXPRESSION_RESULT_ITEMS:
+        raise ExpressionError(f"range() needs a number from 0 to {limits.EXPRESSION_RESULT_ITEMS}.")
+    return run.items(list(range(count)))
+
+
+def _sorted(run: _Run, items: Any) -> list[Any]:
+    found = _as_list(items)
+    if not (all(isinstance(item, str) for item in found) or all(map(_is_number, found))):
+        raise ExpressionError("sort() needs a list of texts or a list of numbers.")
+    return run.items(sorted(found))
+
+
+def _extreme(name: str, choose: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+    def apply(run: _Run, items: Any) -> Any:
+        found = _as_list(items)
+        run.budget.items(len(found))
+        if not (all(isinstance(item, str) for item in found) or all(map(_is_number, found))):
+            raise ExpressionError(f"{name}() needs a list of texts or a list of numbers.")
+        return choose(found) if found else None
+
+    return apply
+
+
+def _total(run: _Run, items: Any) -> Any:
+    found = _as_list(items)
+    run.budget.items(len(found))
+    if not all(map(_is_number, found)):
+        raise ExpressionError("sum() needs a list of numbers.")
+    return _number(sum(found))
+
+
+def _keys(run: _Run, value: Any) -> list[Any]:
+    return run.items(list(_as_map(value)))
+
+
+def _values(run: _Run, value: Any) -> list[Any]:
+    return run.items(list(_as_map(value).values()))
+
+
+class _Function(NamedTuple):
+    """A function: its first argument is the evaluation, which counts its work; then `least` to `most` values."""
+
+    call: Callable[..., Any]
+    least: int
+    most: int
+
+
+FUNCTIONS: Mapping[str, _Function] = {
+    "length": _Function(_length, 1, 1),
+    "default": _Function(_default, 2, 2),
+    "text": _Function(_text, 1, 1),
+    "number": _Function(_to_number, 1, 1),
+    "join": _Function(_join, 1, 2),
+    "split": _Function(_split, 1, 2),
+    "lower": _Function(lambda run, value: run.text(_as_text(value).lower()), 1, 1),
+    "upper": _Function(lambda run, value: run.text(_as_text(value).upper()), 1, 1),
+    "trim": _Function(lambda run, value: run.text(_as_text(value).strip()), 1, 1),
+    "replace": _Function(_replace, 3, 3),
+    "matches": _Function(_matches, 2, 2),
+    "match": _Function(_match, 2, 2),
+    "keys": _Function(_keys, 1, 1),
+    "values": _Function(_values, 1, 1),
+    "range": _Function(_range, 1, 1),
+    "sort": _Function(_sorted, 1, 1),
+    "min": _Function(_extreme("min", min), 1, 1),
+    "max": _Function(_extreme("max", max), 1, 1),
+    "sum": _Function(_total, 1, 1),
+    "json": _Function(lambda run, value: run.text(_encoded(run, value)), 1, 1),
+    "parseJson": _Function(_parsed_json, 1, 1),
+    "yaml": _Function(_yaml, 1, 1),
+    "parseYaml": _Function(_parsed_yaml, 1, 1),
+    "base64": _Function(_base64, 1, 1),
+    "decodeBase64": _Function(_decoded_base64, 1, 1),
+    "now": _Function(_now, 0, 0),
+    "time": _Function(_time, 1, 1),
+    "formatTime": _Function(_format_time, 1, 2),
+}
+_NAMES = ", ".join(FUNCTIONS)
