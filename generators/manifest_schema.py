@@ -142,6 +142,9 @@ def _workflow() -> Schema:
         "properties": {
             "parameters": {"$ref": "#/$defs/parameters"},
             "steps": {"$ref": "#/$defs/steps"},
+            "onFailure": {"$ref": "#/$defs/steps"},
+            "finally": {"$ref": "#/$defs/steps"},
+            "timeout": {"description": "How long `steps` may take.", "type": ["number", "string", "null"]},
             "return": {"$ref": "#/$defs/return"},
         },
     }

@@ -26,7 +26,7 @@ _NAMED = re.compile(r"The application `(\w+)`:$")
 
 
 def _name(example: Example) -> str:
-    return f"line-{example.line}"
+    return f"{example.page}-{example.line}"
 
 
 def _findings(example: Example) -> list[Finding]:

@@ -59,14 +59,16 @@ def table_codes(page: Path) -> list[str]:
 
 
 PAGE = DOCS / "reference" / "manifest.md"
+GUIDE = DOCS / "howto" / "conditions-and-loops.md"
 _REFUSED = re.compile(r"Refused with\s`(\w+)`:$")
 _AFTER = re.compile(r"After `([^`]+)` with `(\{.*\})`(?:, a moment later)?:$")
 
 
 @dataclass
 class Example:
-    """A manifest of the page, with what the page says about it."""
+    """A manifest of a page, with what the page says about it."""
 
+    page: str
     line: int
     text: str
     before: str
@@ -78,14 +80,14 @@ class Example:
         return None if match is None else match[1]
 
 
-def examples() -> Iterator[Example]:
-    """Yield the manifests of the page with the values that follow them."""
+def examples(page: Path) -> Iterator[Example]:
+    """Yield the manifests of a page with the values that follow them."""
     example: Example | None = None
-    for block in blocks(PAGE):
+    for block in blocks(page):
         if block.language == "yaml":
             if example is not None:
                 yield example
-            example = Example(block.line, block.text, block.before)
+            example = Example(page.stem, block.line, block.text, block.before)
             continue
         assert block.language == "json", f"line {block.line}: a block of this page is YAML or JSON"
         assert example is not None
@@ -99,7 +101,7 @@ def examples() -> Iterator[Example]:
         yield example
 
 
-EXAMPLES = list(examples())
+EXAMPLES = [*examples(PAGE), *examples(GUIDE)]
 LAUNCHED = [example for example in EXAMPLES if example.found(_REFUSED) is None]
 
 _FUNCTION = re.compile(r"^ *(?:async )?def (\w+)", re.MULTILINE)

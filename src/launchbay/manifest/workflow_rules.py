@@ -450,7 +450,7 @@ def check_literal(key: str, node: Node | None, findings: Findings) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= EACH_PARALLEL_MAX:
             problem = f"expected a number from 1 to {EACH_PARALLEL_MAX}"
     elif key == "each":
-        if not isinstance(value, list | dict):
+        if not isinstance(value, list | dict | str):
             problem = "expected a list, a map or an expression, such as $.hosts"
     elif not isinstance(value, bool | str):
         problem = f"expected true, false or an expression, such as $.size > 3, not {kind_of(node)}"
