@@ -199,7 +199,10 @@ def _control() -> Schema:
             "description": "A list, a map or an expression: the step runs once for each item.",
             "type": ["array", "object", "string", "null"],
         },
-        "parallel": {"description": "How many items run at a time; 1 without it.", "type": ["integer", "string", "null"]},
+        "parallel": {
+            "description": "How many items run at a time; 1 without it.",
+            "type": ["integer", "string", "null"],
+        },
         "until": {"description": "An expression; the step is repeated until it is true.", **condition},
         "delay": {"description": "The pause before `until` repeats the step; 10 seconds without it.", **duration},
         "timeout": {"description": "How long the step may take with all of its attempts.", **duration},

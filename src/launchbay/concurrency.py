@@ -37,7 +37,10 @@ async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for their end. Drops their errors: the caller raises the one that ended the run."""
+    """Cancel tasks and wait for their end.
+
+    Drops their errors: the caller raises the one that ended the run.
+    """
     ending = set(tasks)
     for task in ending:
         task.cancel()

@@ -35,7 +35,7 @@ def new_id() -> str:
 
 
 def seconds_of(id_: str) -> int:
-    """Return when the ID was made, in seconds since the epoch; 0 for what isn't one of ours."""
+    """Return when an ID was made, in seconds since the epoch; 0 for other texts."""
     return int(id_[:8], 16) if is_id(id_) else 0
 
 

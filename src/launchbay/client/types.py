@@ -688,8 +688,8 @@ class AttemptDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch. `component` has the
     workflow of the step; `phase` and `action` are null if the manifest no longer has the step. `children` are the
-    steps inside it. `notRun` is true if the job ended before the step began. `outputsOmitted` is true if the outputs
-    are too large to show.
+    steps inside it. `notRun` is true if the job ended before the step began, `skipped` if its condition was false.
+    `outputsOmitted` is true if the outputs are too large to show.
     """
 
     path: str
@@ -709,6 +709,7 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     attempts: list[AttemptDetail] = []
     children: int = 0
     not_run: bool = False
+    skipped: bool = False
 
 
 class WaitDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

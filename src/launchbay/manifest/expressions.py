@@ -87,7 +87,10 @@ def compile_template(value: Any, known: "dict[str, _Node] | None" = None) -> Tem
 
 
 def compile_condition(text: str) -> Template:
-    """Compile a string that is an expression without braces, such as `$.size > 3`. Raises `MalformedExpression`."""
+    """Compile an expression without braces, such as `$.size > 3`.
+
+    Raises `MalformedExpression`.
+    """
     formula = parse_condition(text)
     return Template(formula, formula.variables)
 

@@ -348,7 +348,7 @@ def _called(name: str, function: "_Function", arguments: Sequence[_Evaluate]) ->
 
 
 def kind(value: Any) -> str:
-    """Return what a value is, for messages; never the value itself, which may be a secret."""
+    """Return what a value is, for messages: the value itself may be a secret."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -430,7 +430,7 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any, _Run], Any]] = {
 
 
 def equal(left: Any, right: Any, budget: EvaluationBudget) -> bool:
-    """Return whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    """Compare two JSON values: 1 and 1.0 are equal, 1 and true are not."""
     budget.items(1)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(equal(left[key], right[key], budget) for key in left)
@@ -542,7 +542,7 @@ def _split(run: _Run, value: Any, separator: Any = ",") -> list[Any]:
 
 def _replace(run: _Run, value: Any, old: Any, new: Any) -> str:
     if not _as_text(old):
-        raise ExpressionError("replace() needs a text to replace that isn't empty.")
+        raise ExpressionError("replace() needs a string to replace that isn't empty.")
     count = _as_text(value).count(old)
     if len(value) + count * (len(_as_text(new)) - len(old)) > limits.EXPRESSION_TEXT_CHARS:
         raise ExpressionError(f"replace() makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
@@ -693,7 +693,7 @@ def _values(run: _Run, value: Any) -> list[Any]:
 
 
 class _Function(NamedTuple):
-    """A function: its first argument is the evaluation, which counts its work; then `least` to `most` values."""
+    """A function: it gets the evaluation, which counts work, and `least` to `most` values."""
 
     call: Callable[..., Any]
     least: int

@@ -43,7 +43,7 @@ class WorkflowParameter:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """When, how often and how long a step runs (manifest.md, "Conditions and loops"); None is not written."""
+    """When, how often and how long a step runs (manifest.md, "Conditions and loops")."""
 
     when: Template | None = None
     each: Template | None = None

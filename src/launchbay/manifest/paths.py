@@ -25,7 +25,7 @@ from launchbay.errors import ExpressionError
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What expressions see: variables by name, by step the variables inside the macro that it called, and a time."""
+    """What expressions see: variables by name, and by step those inside the macro that it called."""
 
     variables: Mapping[str, Any]
     inner: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -436,7 +436,7 @@ def _check_ignore_fail(node: Node | None, findings: Findings) -> None:
 
 
 def check_literal(key: str, node: Node | None, findings: Findings) -> None:
-    """Report a value of a control key that is wrong as it is written; an expression is checked when the step runs."""
+    """Report a wrong literal of a control key; expressions are checked when the step runs."""
     if node is None or is_null(node) or _has_expression(node):
         return
     value = plain(node)

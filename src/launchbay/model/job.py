@@ -344,17 +344,17 @@ def attempt_path(step: str, attempt: int) -> str:
 
 
 def item_path(step: str, number: int) -> str:
-    """Return the prefix of the step of one item of a loop, counted from 0."""
+    """Return the prefix of one item of a loop, counted from 0."""
     return _bounded(f"{step}~[{number}]")
 
 
 def decision_path(place: str, what: str) -> str:
-    """Return the path of a record that keeps what the runtime has decided about a step or workflow."""
+    """Return the path of a record of what the runtime has decided."""
     return _bounded(f"{place}~{what}")
 
 
 def is_decision(path: str) -> bool:
-    """Return whether a record keeps a decision and is no step."""
+    """Return whether a record keeps a decision instead of a step."""
     return path.rpartition("~")[2] in _DECISIONS
 
 

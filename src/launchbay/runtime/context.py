@@ -66,7 +66,7 @@ class WorkflowContext(Protocol):
         """Return a run of another workflow of the same component, called from this one."""
 
     def item(self, path: str, variables: Mapping[str, Any]) -> "WorkflowContext":
-        """Return this run as one item of a loop sees it: at a path and with variables of its own."""
+        """Return this run as one item of a loop sees it."""
 
     def replay(self) -> "WorkflowContext":
         """Return this run as a replay, to repeat a step's past attempt."""

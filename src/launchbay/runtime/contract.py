@@ -70,7 +70,7 @@ class Journal(Protocol):
         """Record success and outputs; durable before the next `start` returns and before the job ends."""
 
     def skip(self, path: str, name: str) -> None:
-        """Record that the condition of a step is false: a success without outputs, in attempt 0."""
+        """Record that a step's condition is false, as a success in attempt 0."""
 
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         """Record the failure of an attempt that will be repeated after a pause."""

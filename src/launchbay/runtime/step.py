@@ -147,7 +147,7 @@ class _Execution:
         return parameters
 
     async def _in_time(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
-        """Run the attempts within the time limit of the step, which counts from its first start."""
+        """Run the attempts within the step's time limit, counted from its first start."""
         if self.control.timeout is None or self.workflow.is_replay:
             return await self._attempts(parameters, retries)
         limit_s = required_seconds("timeout", self.control.timeout.evaluate(self.workflow.scope.values)[0])
@@ -161,7 +161,10 @@ class _Execution:
             raise ActionFailed(f"The step exceeded its timeout of {limit_s:g} s.", retryable=False) from None
 
     async def _run_loop(self, each: Template) -> Mapping[str, Any]:
-        """Run the step once for each item, and return its outputs as lists, or as maps by the keys of a map."""
+        """Run the step once for each item.
+
+        Returns each output as a list, or as a map by the keys of a map.
+        """
         workflow = self.workflow
         has_failed = self.earlier is not None and self.earlier.status is StepStatus.FAILED
         if has_failed:
@@ -209,7 +212,7 @@ class _Execution:
     async def _run_items(
         self, items: Sequence[WorkflowContext], body: Step
     ) -> tuple[list[Mapping[str, Any]], dict[int, str]]:
-        """Run the items in their order, some at a time; after a failure no new one starts.
+        """Run the items in their order, until one fails.
 
         Returns the outputs of each, and the failures by number. After a crash, items with a record come first, as steps
         do in `runtime/workflow.py`.
@@ -387,7 +390,7 @@ def _condition(key: str, value: Any) -> bool:
 
 
 def required_seconds(key: str, value: Any) -> float:
-    """Return the duration that a control key of a step or workflow gives. Raises ActionFailed."""
+    """Return the duration that a control key gives. Raises ActionFailed."""
     try:
         return parse_duration_s(value)
     except ValueError as error:

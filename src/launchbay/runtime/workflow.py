@@ -109,9 +109,9 @@ class WorkflowRun:
         return returned
 
     async def _run_steps(self) -> None:
-        """Run the steps, then those of `onFailure` and `finally`. Raises WorkflowFailed if any list has failed.
+        """Run the steps, then those of `onFailure` and `finally`.
 
-        A cancelled job runs neither of them.
+        Raises WorkflowFailed if any list has failed. A cancelled job runs neither of them.
         """
         workflow, failed = self.workflow, None
         try:
@@ -133,7 +133,7 @@ class WorkflowRun:
             raise failed
 
     async def _run_in_time(self) -> None:
-        """Run the steps within the time limit of the workflow, which counts from its first start."""
+        """Run the steps within the workflow's time limit, counted from its first start."""
         steps = self.workflow.steps
         if self.workflow.timeout is None:
             await _Steps(self, steps).run()

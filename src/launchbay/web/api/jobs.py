@@ -93,8 +93,8 @@ class Beginning(msgspec.Struct):
 class WaitDetail(msgspec.Struct):
     """One thing that a job waits for, since when, and what ends it.
 
-    `kind` is `worker`, `approval`, `job`, `instance`, `resource`, `machine`, `peers`, `retry` or `time`. `position` is the
-    job's place in the queue for a worker or a resource; `jobId` and `instanceId` are the job to wait for.
+    `kind` is `worker`, `approval`, `job`, `instance`, `resource`, `machine`, `peers`, `retry` or `time`. `position` is
+    the job's place in the queue for a worker or a resource; `jobId` and `instanceId` are the job to wait for.
     """
 
     kind: str
