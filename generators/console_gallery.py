@@ -127,10 +127,16 @@ GALLERY = (
         "Change when an instance expires, destroy it, or delete its records.",
     ),
     Shown(
+        "schedules",
+        "/console/organizations/{id}/schedules",
+        "Schedules",
+        "What runs by schedule and what expires, as a month or a list.",
+    ),
+    Shown(
         "approvals",
         "/console/organizations/{id}/approvals",
         "Approvals",
-        "Workflow steps that wait for people to approve them.",
+        "Questions for you, asked by you, all open ones, and the decided ones.",
     ),
     Shown(
         "environments",

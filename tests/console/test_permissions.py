@@ -49,6 +49,8 @@ SENT: dict[str, dict[str, str]] = {
     "/console/instances/{id}/lifetime": {"lifetime": "-1"},
     "/console/instances/{id}/configuration": {"do": "preview"},
     "/console/instances/{id}/end": {"do": "destroy"},
+    "/console/organizations/{id}/views": {"name": "{fresh}", "do": "save", "q": "status:failed"},
+    "/console/instances/{id}/schedules/{schedule}": {"do": "cancel"},
     "/console/organizations/{id}/bulk": {"act": "label", "id": "{instance}", "labels": "a=b", "do": "begin"},
     "/console/organizations/{id}/bulk/{bulk}": {"do": "pause"},
     "/console/organizations/{id}/environments": {"name": "{fresh}"},

@@ -515,6 +515,12 @@ async def put_instance_labels(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.launched()}/labels", {"team": "web"})
 
 
+async def replace_views(stage: Stage) -> Call:
+    return partial(
+        stage.api.put, f"{stage.organization}/views", {"views": [{"name": "Mine", "query": "status:failed"}]}
+    )
+
+
 async def put_application_labels(stage: Stage) -> Call:
     return partial(stage.api.put, f"applications/{await stage.api.application(MANIFEST)}/labels", {"team": "web"})
 
@@ -607,7 +613,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
         set_change_policy,
-        put_instance_labels, put_application_labels, put_environment_labels,
+        put_instance_labels, put_application_labels, put_environment_labels, replace_views,
         create_webhook, update_webhook, delete_webhook, forget_host_key,
     )
 }  # fmt: skip

@@ -1076,6 +1076,25 @@ class Operations:
     def read_summary(self, organization_id: str) -> Call[types.FleetSummary]:
         """Summarize the instances of an organization. Permission: Read on each instance counted."""
 
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/schedules"))
+    def list_organization_schedules(
+        self, organization_id: str, *, since: int | None = None, until: int | None = None, limit: int | None = None
+    ) -> Call[list[types.FleetSchedule]]:
+        """List what is scheduled on the instances of an organization. Permission: Read on each instance returned.
+
+        `since`: Only schedules from this time on; by default, from now on.
+        `until`: Only schedules before this time; by default, within 31 days.
+        `limit`: Maximum number of items.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/views"))
+    def read_views(self, organization_id: str) -> Call[types.SavedViews]:
+        """Show your own saved views of lists. Permission: None: every member."""
+
+    @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/views", media_type=JSON))
+    def replace_views(self, organization_id: str, *, views: Sequence[types.SavedView]) -> Call[None]:
+        """Replace your own saved views of lists. Permission: None: every member."""
+
     # Labels
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/labels"))
@@ -1228,12 +1247,14 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/approvals"))
     def list_approvals(
-        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None, status: Any = None
     ) -> Call[list[types.Approval]]:
-        """List the pending approvals of an organization. Permission: Read on the instance of each approval.
+        """List the pending or the decided approvals of an organization. Permission: Read on the instance of each
+        approval.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
+        `status`: `decided`: approved, rejected, expired or withdrawn ones, newest first.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/approvals"))

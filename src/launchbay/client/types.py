@@ -853,6 +853,39 @@ class FleetSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     environments: list[SummaryPart]
 
 
+class FleetSchedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A scheduled workflow. `component` is set for a schedule of the manifest, which recurs. A cancelled one would
+    have run at `dueAt`.
+    """
+
+    id: str
+    instance_id: str
+    instance_name: str
+    application_id: str
+    environment_id: str
+    workflow: str
+    due_at: int
+    owner_id: str
+    component: str | None
+    cancelled_at: int | None
+    cancelled_by: str | None
+
+
+class SavedView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A query of a list that a person keeps under a name."""
+
+    name: str
+    query: str
+    of: Any = "instances"
+    sort: str = ""
+
+
+class SavedViews(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Queries of lists that a person keeps; `of` names the list."""
+
+    views: list[SavedView]
+
+
 class BulkCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many instances have each status."""
 

@@ -14,6 +14,7 @@ from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.bulk import BulkRun
 from launchbay.store.instances import InstancePageRow, InstanceRecord
+from launchbay.store.schedules import FleetScheduleRow
 from launchbay.store.users import Role
 from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.bulk import may_control
@@ -79,6 +80,15 @@ class UiPermissions:
         if workflow == DESTROY:
             return self.edit_instance(instance)
         return self._on(instance, Permission.SCHEDULE_INSTANCE_WORKFLOW, workflow)
+
+    def schedule_row(self, row: FleetScheduleRow) -> bool:
+        """Move and cancel a schedule of the organization's list."""
+        environment = permissions.environment(row.environment_id)
+        if row.workflow == DESTROY:
+            instance = permissions.instance(row.application_id, row.instance_id)
+            return self._permitted.allows(Permission.EDIT_INSTANCE, instance, environment)
+        workflow = permissions.workflow(row.application_id, row.instance_id, row.workflow)
+        return self._permitted.allows(Permission.SCHEDULE_INSTANCE_WORKFLOW, workflow, environment)
 
     def offer(self, instance: InstanceRef, environment_id: str) -> bool:
         """Offer an instance in an environment, or withdraw it."""

@@ -53,7 +53,14 @@ class Group(NamedTuple):
 
 NAVIGATION = (
     Group("", (Entry("", "Overview", "home", "o"), Entry("approvals", "Approvals", "check", "a"))),
-    Group("Operate", (Entry("instances", "Instances", "inst", "i"), Entry("runs", "Runs", "runs", "r"))),
+    Group(
+        "Operate",
+        (
+            Entry("instances", "Instances", "inst", "i"),
+            Entry("runs", "Runs", "runs", "r"),
+            Entry("schedules", "Schedules", "clock", "s"),
+        ),
+    ),
     Group(
         "Build",
         (

@@ -118,6 +118,8 @@ list_old_jobs = _sql.value("list_old_jobs", int)
 summarize = _sql.rows("summarize", GroupRow, is_prepared=False)
 count_work = _sql.rows("count_work", WorkRow, is_prepared=False)
 count_running = _sql.value("count_running", int)
+get_views = _sql.value("get_views", str)
+put_views = _sql.change("put_views")
 search = _sql.column("search", str)
 list_labeled = _sql.column("list_labeled", str)
 

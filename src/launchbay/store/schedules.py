@@ -68,6 +68,22 @@ class ScheduleRow(NamedTuple):
         return self.component != ""
 
 
+class FleetScheduleRow(NamedTuple):
+    """A schedule of an organization, as `ScheduleRow`, with its instance."""
+
+    id: str
+    workflow: str
+    due_at: datetime
+    component: str
+    cancelled_at: datetime | None
+    cancelled_by: str | None
+    owner_id: str
+    instance_id: str
+    instance: str
+    application_id: str
+    environment_id: str
+
+
 take_due = _sql.rows("take_due", DueRow)
 get_next_turn = _sql.row("get_next_turn", DueRow)
 lock_target = _sql.row("lock_target", TargetRow)
@@ -78,6 +94,7 @@ unblock = _sql.change("unblock")
 unblock_forgotten = _sql.change("unblock_forgotten")
 delete = _sql.change("delete")
 insert = _sql.change("insert")
+list_by_organization = _sql.rows("list_by_organization", FleetScheduleRow, is_prepared=False)
 list_by_instance = _sql.rows("list_by_instance", ScheduleRow)
 reschedule = _sql.value("reschedule", str)
 cancel = _sql.value("cancel", str)

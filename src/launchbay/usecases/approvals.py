@@ -44,6 +44,24 @@ async def list_pending_approvals(
     return shown[:count]
 
 
+async def list_decided_approvals(
+    ctx: Context, organization_id: str, *, before: str | None, count: int
+) -> list[ApprovalRow]:
+    """Return decided, expired and withdrawn approvals, the newest first, of instances that the caller may read."""
+    shown: list[ApprovalRow] = []
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
+        while len(shown) < count:
+            rows = await store.list_decided_by_organization(
+                work.connection, organization_id=organization_id, before=before, count=limits.PAGE_ROWS_MAX
+            )
+            shown += [row for row in rows if _may_read(work.lookup, row)]
+            if len(rows) < limits.PAGE_ROWS_MAX:
+                break
+            before = rows[-1].id
+    return shown[:count]
+
+
 async def list_own_approvals(ctx: Context, organization_id: str) -> list[ApprovalRow]:
     """Return pending approvals that the caller may answer, the oldest first."""
     async with ctx.read() as work:

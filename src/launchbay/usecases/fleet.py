@@ -5,7 +5,7 @@ import binascii
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -13,14 +13,23 @@ from launchbay.auth.gate import Entry, Grants, InstancePatterns, instance_patter
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id
-from launchbay.limits import COUNTED_JOBS, COUNTED_RUNNING_JOBS, SEARCH_WORDS
+from launchbay.limits import (
+    COUNTED_JOBS,
+    COUNTED_RUNNING_JOBS,
+    SAVED_VIEWS,
+    SEARCH_WORDS,
+    VIEW_NAME_CHARS,
+    VIEW_QUERY_CHARS,
+)
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
 from launchbay.quotas import Quota
 from launchbay.store import fleet as store
+from launchbay.store import schedules
 from launchbay.store.database import Database
 from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow, TimeRow, WorkRow
+from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases.context import Context, Work
 
 JobSort = Literal["created", "-created"]
@@ -387,6 +396,58 @@ async def summarize(ctx: Context, organization_id: str) -> Summary:
         groups = await store.summarize(work.connection, organization_id=organization.id, **seen)
         [found] = await store.count_work(work.connection, organization_id=organization.id, **seen)
     return Summary(groups, found)
+
+
+async def list_schedules(
+    ctx: Context, organization_id: str, *, since: datetime, until: datetime, count: int
+) -> list[FleetScheduleRow]:
+    """Return what is scheduled in a time, on instances that the caller may read, the next one first."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return await schedules.list_by_organization(
+            work.connection,
+            organization_id=organization.id,
+            since=since,
+            until=until,
+            **visible(work.lookup.grants(organization.id), Permission.READ),
+            count=count,
+        )
+
+
+class SavedView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query of a list that a person keeps under a name."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=VIEW_NAME_CHARS)]
+    query: Annotated[str, msgspec.Meta(max_length=VIEW_QUERY_CHARS)]
+    of: Literal["instances", "runs"] = "instances"
+    sort: Annotated[str, msgspec.Meta(max_length=VIEW_NAME_CHARS)] = ""
+
+
+async def read_views(ctx: Context, organization_id: str) -> list[SavedView]:
+    """Return the caller's own views in an organization."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        text = await store.get_views(work.connection, user_id=ctx.actor.user_id, organization_id=organization.id)
+    return _read_views(text or "[]")
+
+
+async def replace_views(ctx: Context, organization_id: str, views: Sequence[SavedView]) -> None:
+    """Replace the caller's own views in an organization. Raises BadRequest for a name that occurs twice."""
+    if len(views) > SAVED_VIEWS:
+        raise BadRequest(f"You can keep at most {SAVED_VIEWS} views. Remove one.", code="TooMany")
+    if len({(view.of, view.name) for view in views}) < len(views):
+        raise BadRequest("Two views have the same name. Rename one.")
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        own = {"user_id": ctx.actor.user_id, "organization_id": organization.id}
+        before = _read_views(await store.get_views(work.connection, **own) or "[]")
+        await store.put_views(work.connection, **own, views=msgspec.json.encode(views).decode())
+        await work.audit(
+            "replace_views", organization, {"views": msgspec.to_builtins(before)}, {"views": msgspec.to_builtins(views)}
+        )
+
+
+_read_views = msgspec.json.Decoder(list[SavedView]).decode
 
 
 async def read_groups(ctx: Context, organization_id: str) -> list[GroupRow]:

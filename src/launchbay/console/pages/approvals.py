@@ -23,20 +23,39 @@ class ApprovalItem(NamedTuple):
 
 routes = Routes()
 
+VIEWS = ("mine", "asked", "open", "decided")
+_MOST = 2_000  # pending ones that the page looks at
+
 
 @routes.get("/console/organizations/{id}/approvals")
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
-    """Show the pending approvals of an organization, oldest first. The form of an answer names the organization."""
+    """Show approvals: those for the user, asked by the user, all open ones, or the decided ones.
+
+    The form of an answer names the organization.
+    """
     organization_id = request.form.text("organization", request.path("id"))
-    rows = await approvals.list_pending_approvals(
-        request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
-    )
+    view = request.query("view")
+    view = view if view in VIEWS else "mine"
+    pending = await approvals.list_pending_approvals(request.ctx, organization_id, after=None, count=_MOST)
+    permissions = await request.permissions(organization_id)
+    user_id = request.actor.user_id
+    mine = [row for row in pending if permissions.answer(row, user_id)]
+    asked = [row for row in pending if user_id in row.requesters]
+    after = request.query("after")
+    rows = {"mine": mine, "asked": asked, "open": pending}.get(view, [])
+    rows = [row for row in rows if after is None or row.id > after]
+    if view == "decided":
+        rows = await approvals.list_decided_approvals(
+            request.ctx, organization_id, before=after, count=CONSOLE_PAGE_ROWS + 1
+        )
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "approvals.html",
         section="approvals",
         organization_id=organization_id,
         problem=problem,
+        shown=view,
+        numbers={"mine": len(mine), "asked": len(asked), "open": len(pending)},
         rows=[approval_item(row) for row in shown],
         people=await user_names(request, organization_id),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,

@@ -280,7 +280,7 @@ def read_label_lines(text: str) -> dict[str, str | None]:
         name, _, value = line.partition("=")
         found[name.removeprefix("-").strip()] = None if line.startswith("-") else value.strip()
     if not found:
-        raise BadRequest("Labels: enter one per line, such as team=web, or -team to remove it.", code="InvalidLabels")
+        raise BadRequest("Labels: enter one per line, such as team=web, or -team to remove it.", code="InvalidLabel")
     return found
 
 

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, NamedTuple, get_args
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
@@ -25,7 +26,7 @@ from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, live_event, redact
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
-from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.limits import CONSOLE_PAGE_ROWS, VIEW_NAME_CHARS, VIEW_QUERY_CHARS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.schedule import due_times
@@ -40,7 +41,7 @@ from launchbay.usecases.browsing import (
 )
 from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
-from launchbay.usecases.fleet import Sort
+from launchbay.usecases.fleet import SavedView, Sort
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
@@ -88,17 +89,21 @@ SORTS: dict[str, Sort] = {each: each for each in get_args(Sort)}
 
 
 @routes.get("/console/organizations/{id}/instances")
-async def list_all(request: PageRequest) -> Response:
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the instances that fit a query. Links of earlier versions name one object for each field."""
     ctx, organization_id = request.ctx, request.path("id")
     applications = {row.id: row.name for row in await list_applications(ctx, organization_id)}
     environment_names = {row.id: row.name for row in await list_environments(ctx, organization_id)}
     asked = "q" in request.http.query_params
-    text = request.query("q") or _earlier_query(request, applications, environment_names) or ("" if asked else STANDARD)
+    text = (
+        request.query("q")
+        or request.form.text("q")
+        or _earlier_query(request, applications, environment_names)
+        or ("" if asked else STANDARD)
+    )
     query = read_instance_query(text, applications, environment_names, request.now())
     sort = SORTS.get(request.query("sort") or "", "-created")
     after = request.query("after")
-    problem: BadRequest | None = None
     try:
         found = await fleet.list_instances(
             ctx, organization_id, query.wanted, sort=sort, after=after, count=CONSOLE_PAGE_ROWS, counts=True
@@ -119,6 +124,7 @@ async def list_all(request: PageRequest) -> Response:
         sort=sort,
         is_first=after is None,
         acts=ACTS,
+        views=[view for view in await fleet.read_views(ctx, organization_id) if view.of == "instances"],
         facets=[
             (
                 "Status",
@@ -133,6 +139,28 @@ async def list_all(request: PageRequest) -> Response:
             ("Expires", [("Within 24 hours", "expires:<24h"), ("Within 7 days", "expires:<7d")]),
         ],
     )
+
+
+@routes.post("/console/organizations/{id}/views", again=list_all)
+async def change_views(request: PageRequest) -> Response:
+    """Save the query under a name, or remove the view of this name."""
+    form, organization_id = request.form, request.path("id")
+    name = form.text("name")
+    saves = form.text("do") == "save"
+    if saves and not 0 < len(name) <= VIEW_NAME_CHARS:
+        raise BadRequest(f"The name of a view has 1 to {VIEW_NAME_CHARS} characters.")
+    views = [
+        view
+        for view in await fleet.read_views(request.ctx, organization_id)
+        if (view.of, view.name) != ("instances", name)
+    ]
+    if saves:
+        sort = SORTS.get(form.text("sort"), "")
+        views.append(SavedView(name, form.text("q")[:VIEW_QUERY_CHARS], "instances", sort))
+    await fleet.replace_views(request.ctx, organization_id, views)
+    query = urlencode({"q": form.text("q"), "sort": form.text("sort")})
+    target = f"{HOME}/organizations/{organization_id}/instances?{query}"
+    return request.redirect(target, f"View {name} {'saved' if saves else 'removed'}.")
 
 
 def _earlier_query(request: PageRequest, applications: Mapping[str, str], environments: Mapping[str, str]) -> str:

@@ -249,6 +249,13 @@ SELECT count(*) FROM (
     LIMIT %(most)s
 ) AS running;
 
+-- name: get_views
+SELECT views::text FROM saved_views WHERE user_id = %(user_id)s AND organization_id = %(organization_id)s;
+
+-- name: put_views
+INSERT INTO saved_views (user_id, organization_id, views) VALUES (%(user_id)s, %(organization_id)s, %(views)s::jsonb)
+ON CONFLICT (user_id, organization_id) DO UPDATE SET views = excluded.views;
+
 -- name: search
 -- Instances with a word of at least three characters in their names, in values of their labels, or at the start of their IDs.
 SELECT launchbay_search(%(organization_id)s, %(word)s, %(most)s);

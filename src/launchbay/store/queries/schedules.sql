@@ -63,6 +63,27 @@ SELECT id, workflow, coalesce(was_due_at, due_at) AS due_at, CASE WHEN kind = 'c
        cancelled_at, cancelled_by
 FROM schedules WHERE instance_id = %(instance_id)s AND kind IN ('workflow', 'cron') ORDER BY schedules.due_at, id;
 
+-- name: list_by_organization
+-- What is scheduled in a time, the next one first. A cancelled one of the manifest has the time at which it would have run.
+SELECT id, workflow, due_at, component, cancelled_at, cancelled_by, owner_id, instance_id, instance, application_id, environment_id
+FROM (
+    SELECT schedules.id, schedules.workflow, coalesce(was_due_at, due_at) AS due_at,
+           CASE WHEN kind = 'cron' THEN component ELSE '' END AS component, cancelled_at, cancelled_by, schedules.owner_id,
+           instances.id AS instance_id, instances.name AS instance, instances.application_id, instances.environment_id
+    FROM instances JOIN schedules ON schedules.instance_id = instances.id
+    WHERE instances.organization_id = %(organization_id)s AND schedules.kind IN ('workflow', 'cron')
+) AS scheduled
+WHERE due_at >= %(since)s AND due_at < %(until)s
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+ORDER BY due_at, id LIMIT %(count)s;
+
 -- name: reschedule
 UPDATE schedules
 SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = coalesce(%(parameters)s, parameters),

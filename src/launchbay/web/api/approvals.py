@@ -62,14 +62,28 @@ class Approval(msgspec.Struct, kw_only=True):
     decidedAt: int | None
 
 
+class ApprovalsQuery(Paging, frozen=True):
+    """Paging, and which approvals."""
+
+    status: Annotated[
+        Literal["pending", "decided"],
+        msgspec.Meta(description="`decided`: approved, rejected, expired or withdrawn ones, newest first."),
+    ] = "pending"
+
+
 @routes.get(
     "/organizations/{orgId}/approvals",
     permission="Read on the instance of each approval",
     returns=Returns("The pending approvals, oldest first; at most 10,000.", type=list[Approval]),
 )
-async def list_approvals(request: Request[None, Paging]) -> Response:
-    """List the pending approvals of an organization."""
+async def list_approvals(request: Request[None, ApprovalsQuery]) -> Response:
+    """List the pending or the decided approvals of an organization."""
     limit, after = request.query.limit_or_max(), request.query.after
+    if request.query.status == "decided":
+        decided = await approvals.list_decided_approvals(
+            request.ctx, request.path["orgId"], before=after, count=limit + 1
+        )
+        return page(request, [_approval(row) for row in decided], limit)
     rows = await approvals.list_pending_approvals(request.ctx, request.path["orgId"], after=after, count=limit + 1)
     return page(request, [_approval(row) for row in rows], limit)
 

@@ -5,15 +5,16 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 
-from launchbay.clock import from_ms
+from launchbay.clock import from_ms, to_ms
 from launchbay.errors import BadRequest
 from launchbay.ids import is_id
 from launchbay.limits import FILTER_VALUES, PAGE_ROWS, PAGE_ROWS_MAX
 from launchbay.model.instance import InstanceStatus, health_of
 from launchbay.model.job import JobStatus
 from launchbay.store.fleet import FleetJobRow, FleetRow
+from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet
-from launchbay.usecases.fleet import InstanceFilter, JobFilter, JobSort, Sort
+from launchbay.usecases.fleet import InstanceFilter, JobFilter, JobSort, SavedView, Sort
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Headers, JSONResponse, MomentMs, Response, next_link, optional_ms
 from launchbay.web.routing import Returns, Routes
@@ -23,6 +24,7 @@ labels_routes = Routes("Labels", extension=True)
 
 T = TypeVar("T")
 TOTAL = "Launchbay-Total-Count"
+_SCHEDULED = timedelta(days=31)
 
 
 def _about(text: str) -> msgspec.Meta:
@@ -398,6 +400,95 @@ async def read_summary(request: Request[None, None]) -> FleetSummary:
 
 def _part(part_id: str, name: str) -> SummaryPart:
     return SummaryPart(id=part_id, name=name, total=0, byStatus={}, byLastStatus={})
+
+
+class FleetSchedulesQuery(msgspec.Struct, frozen=True):
+    """The time to look at, in milliseconds since the Unix epoch, and the most schedules to return."""
+
+    since: Annotated[MomentMs | None, _about("Only schedules from this time on; by default, from now on.")] = None
+    until: Annotated[MomentMs | None, _about("Only schedules before this time; by default, within 31 days.")] = None
+    limit: _Limit = PAGE_ROWS_MAX
+
+
+class FleetSchedule(msgspec.Struct, kw_only=True):
+    """A scheduled workflow. `component` is set for a schedule of the manifest, which recurs.
+
+    A cancelled one would have run at `dueAt`.
+    """
+
+    id: str
+    instanceId: str
+    instanceName: str
+    applicationId: str
+    environmentId: str
+    workflow: str
+    dueAt: int
+    ownerId: str
+    component: str | None
+    cancelledAt: int | None
+    cancelledBy: str | None
+
+
+@routes.get(
+    "/organizations/{orgId}/schedules",
+    permission="Read on each instance returned",
+    returns=Returns("The schedules, next one first.", type=list[FleetSchedule]),
+    statuses=(403,),
+)
+async def list_organization_schedules(request: Request[None, FleetSchedulesQuery]) -> Response:
+    """List what is scheduled on the instances of an organization."""
+    query = request.query
+    since = request.ctx.app.clock.now() if query.since is None else from_ms(query.since)
+    until = since + _SCHEDULED if query.until is None else from_ms(query.until)
+    rows = await fleet.list_schedules(request.ctx, request.path["orgId"], since=since, until=until, count=query.limit)
+    return JSONResponse([_schedule(row) for row in rows])
+
+
+def _schedule(row: FleetScheduleRow) -> FleetSchedule:
+    return FleetSchedule(
+        id=row.id,
+        instanceId=row.instance_id,
+        instanceName=row.instance,
+        applicationId=row.application_id,
+        environmentId=row.environment_id,
+        workflow=row.workflow,
+        dueAt=to_ms(row.due_at),
+        ownerId=row.owner_id,
+        component=row.component or None,
+        cancelledAt=optional_ms(row.cancelled_at),
+        cancelledBy=row.cancelled_by,
+    )
+
+
+class SavedViews(msgspec.Struct, forbid_unknown_fields=True):
+    """Queries of lists that a person keeps; `of` names the list."""
+
+    views: list[SavedView]
+
+
+_VIEWS = {"views": [{"name": "Failed of team Quay", "query": "status:failed label:team=quay", "of": "instances"}]}
+
+
+@routes.get(
+    "/organizations/{orgId}/views",
+    permission="None: every member",
+    returns=Returns("Your views.", _VIEWS),
+    statuses=(403,),
+)
+async def read_views(request: Request[None, None]) -> SavedViews:
+    """Show your own saved views of lists."""
+    return SavedViews(await fleet.read_views(request.ctx, request.path["orgId"]))
+
+
+@routes.put(
+    "/organizations/{orgId}/views",
+    permission="None: every member",
+    body=JsonBody(required=True, example=_VIEWS),
+    statuses=(403,),
+)
+async def replace_views(request: Request[SavedViews, None]) -> None:
+    """Replace your own saved views of lists."""
+    await fleet.replace_views(request.ctx, request.path["orgId"], request.body.views)
 
 
 _LABELS = JsonBody(required=True, example={"team": "web", "tier": "db"})

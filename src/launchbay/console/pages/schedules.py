@@ -1,0 +1,142 @@
+"""What is scheduled on the instances of an organization, as a month or as a list."""
+
+import calendar
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from launchbay.console import forms
+from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
+from launchbay.errors import LaunchbayError
+from launchbay.limits import PAGE_ROWS_MAX
+from launchbay.store.fleet import FleetRow
+from launchbay.store.schedules import FleetScheduleRow
+from launchbay.usecases import fleet, workflows
+from launchbay.usecases.fleet import InstanceFilter
+
+routes = Routes()
+
+KINDS = {"all": "All", "repeats": "Repeats", "once": "Once", "expiries": "Expiries", "cancelled": "Cancelled"}
+_LISTED = timedelta(days=366)
+_NAMED = 3  # in a day of the month
+_DAY = timedelta(days=1)
+_EXPIRES = "expires"
+
+
+class Entry(NamedTuple):
+    """A run that is scheduled, or the expiry of an instance."""
+
+    at: datetime
+    what: str
+    instance_id: str
+    instance: str
+    owner_id: str
+    schedule: FleetScheduleRow | None = None
+    expiring: FleetRow | None = None
+
+    @property
+    def kind(self) -> str:
+        if self.schedule is None:
+            return "expiries"
+        if self.schedule.cancelled_at is not None:
+            return "cancelled"
+        return "repeats" if self.schedule.component else "once"
+
+
+class Day(NamedTuple):
+    """A day of the calendar, with what happens on it."""
+
+    date: date
+    is_of_month: bool
+    is_today: bool
+    entries: Sequence[Entry]
+
+    @property
+    def shown(self) -> Sequence[Entry]:
+        return self.entries[:_NAMED]
+
+
+@routes.get("/console/organizations/{id}/schedules")
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show what is scheduled, and what expires; times are in UTC."""
+    organization_id = request.form.text("organization", request.path("id"))
+    now = request.now()
+    first = _month(request.query("month"), now)
+    is_list = request.query("view") == "list"
+    days = [] if is_list else list(calendar.Calendar().itermonthdates(first.year, first.month))
+    since = now if is_list else max(now, datetime.combine(days[0], datetime.min.time(), UTC))
+    until = now + _LISTED if is_list else datetime.combine(days[-1], datetime.min.time(), UTC) + _DAY
+    entries = await _entries(request, organization_id, since, until)
+    wanted = request.query("kind")
+    wanted = wanted if wanted in KINDS else "all"
+    text = (request.query("q") or "").lower()
+    matching = [each for each in entries if text in f"{each.what} {each.instance}".lower()]
+    soon = entries if not is_list and first <= now.date() else await _entries(request, organization_id, now, now + _DAY)
+    return await request.page(
+        "schedules.html",
+        section="schedules",
+        organization_id=organization_id,
+        problem=problem,
+        is_list=is_list,
+        first=first,
+        before=(first - _DAY).strftime("%Y-%m"),
+        after=(first + timedelta(days=32)).strftime("%Y-%m"),
+        days=[
+            Day(each, each.month == first.month, each == now.date(), [one for one in entries if one.at.date() == each])
+            for each in days
+        ],
+        soon=[each for each in soon if each.at < now + _DAY and each.kind != "cancelled"],
+        entries=[each for each in matching if wanted in ("all", each.kind)],
+        kinds=[(key, label, sum(key in ("all", each.kind) for each in matching)) for key, label in KINDS.items()],
+        kind=wanted,
+        text=request.query("q") or "",
+        is_whole=len(entries) < PAGE_ROWS_MAX,
+        people=await user_names(request, organization_id),
+        home=f"{HOME}/organizations/{organization_id}",
+    )
+
+
+@routes.post("/console/instances/{id}/schedules/{schedule}", again=show)
+async def change(request: PageRequest) -> Response:
+    """Cancel a schedule, or move it; a cancelled one of the manifest then runs again."""
+    form = request.form
+    interval = 0 if form.text("do") == "cancel" else forms.minutes_ms(form.text("minutes"))
+    await workflows.reschedule_workflow(request.ctx, request.path("id"), request.path("schedule"), interval, None)
+    message = "Schedule cancelled." if interval == 0 else "Schedule moved."
+    return request.redirect(safe_path(form.text("back")), message)
+
+
+def _month(text: str | None, now: datetime) -> date:
+    """Return the first day of a month such as `2026-11`, of this one by default."""
+    try:
+        year, _, month = (text or "").partition("-")
+        found = date(int(year), int(month), 1)
+    except ValueError:
+        return now.date().replace(day=1)
+    return found if 2000 <= found.year <= 2999 else now.date().replace(day=1)
+
+
+async def _entries(request: PageRequest, organization_id: str, since: datetime, until: datetime) -> list[Entry]:
+    scheduled = await fleet.list_schedules(request.ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
+    expiring = await fleet.list_instances(
+        request.ctx,
+        organization_id,
+        InstanceFilter(expires_before=until),
+        sort="expiry",
+        after=None,
+        count=PAGE_ROWS_MAX,
+    )
+    return sorted([*_runs(scheduled), *_expiries(expiring.rows, since)], key=lambda each: each.at)
+
+
+def _runs(rows: Iterable[FleetScheduleRow]) -> Iterable[Entry]:
+    for row in rows:
+        yield Entry(row.due_at, row.workflow, row.instance_id, row.instance, row.owner_id, schedule=row)
+
+
+def _expiries(rows: Iterable[FleetRow], since: datetime) -> Iterable[Entry]:
+    for row in rows:
+        if row.destroy_at is not None and row.destroy_at >= since and row.parent_id is None and row.id is not None:
+            yield Entry(row.destroy_at, _EXPIRES, row.id, row.name, row.owner_id, expiring=row)

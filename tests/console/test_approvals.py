@@ -1,0 +1,46 @@
+"""The views of approvals: those for the user, asked by the user, all open ones, and decided ones."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.support.pages import browser, get
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def test_each_view_shows_its_approvals(api: Api, visitor: httpx.AsyncClient) -> None:
+    question = fresh_name("Raise the bridge")
+    asks = f'{{steps: [{{sign: {{action: approval, parameters: {{text: "{question}?"}}}}}}]}}'
+    instance = await api.running(f"launch: {{steps: []}}\nask: {asks}\n")
+    accepted(await api.post(f"instances/{instance}/ask", {}))
+    async with asyncio.timeout(20):
+        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
+            await asyncio.sleep(0.05)
+    home = f"/console/organizations/{api.organization}/approvals"
+    for view in ("mine", "asked", "open"):
+        assert question in (await get(visitor, f"{home}?view={view}")).text, view
+    assert question not in (await get(visitor, f"{home}?view=decided")).text
+    reader = await person(api, "Guest")
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        assert question not in (await get(client, home)).text
+        assert question not in (await get(client, f"{home}?view=asked")).text
+        seen = await get(client, f"{home}?view=open")
+        assert question in seen.text
+        assert "You aren't an approver" in seen.text
+    accepted(await api.post(f"approvals/{asked[0]['id']}/reject", {"comment": "Low <b>tide</b>."}))
+    decided = await get(visitor, f"{home}?view=decided")
+    assert question in decided.text
+    assert "Low <b>tide</b>." in decided.text
+    assert question not in (await get(visitor, f"{home}?view=open")).text
+    rows = accepted(await api.get(f"organizations/{api.organization}/approvals", status="decided"))
+    assert [each["status"] for each in rows if each["id"] == asked[0]["id"]] == ["rejected"]
+    first = accepted(await api.get(f"organizations/{api.organization}/approvals", status="decided", limit="1"))
+    assert first == rows[:1]

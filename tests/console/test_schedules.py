@@ -1,0 +1,95 @@
+"""What is scheduled in an organization, in the API and on its page."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+
+from launchbay.clock import to_ms
+from tests.support.pages import ORIGIN, get
+from tests.support.service import Api, accepted, fresh_name, person, refused
+
+HOUR_MS = 3_600_000
+MANIFEST = """\
+application:
+  interfaces:
+    actions: { back-up: bind(web#actions.back-up), report: bind(web#actions.report) }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces:
+        actions: { back-up: receive-command(), report: receive-command() }
+      configuration:
+        configuration.schedule: { back-up: "0 30 3 * * ?" }
+        configuration.workflows: { launch: { steps: [] }, back-up: { steps: [] }, report: { steps: [] } }
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def test_the_schedules_of_all_instances_are_one_list_by_their_time(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    once = accepted(await api.post(f"instances/{instance}/actions.report/schedule", {"interval": HOUR_MS}))["id"]
+    path = f"organizations/{api.organization}/schedules"
+    found = [each for each in accepted(await api.get(path)) if each["instanceId"] == instance]
+    assert [each["dueAt"] for each in found] == sorted(each["dueAt"] for each in found)
+    by_workflow = {each["workflow"]: each for each in found}
+    assert by_workflow["actions.report"]["id"] == once
+    assert by_workflow["actions.report"]["component"] is None
+    assert by_workflow["back-up"]["component"] == "web"
+    now = to_ms(datetime.now(UTC))
+    early = accepted(await api.get(path, until=str(now + HOUR_MS // 2)))
+    assert once not in {each["id"] for each in early}
+    late = accepted(await api.get(path, since=str(now + 40 * 24 * HOUR_MS)))
+    assert late == []
+    assert len(accepted(await api.get(path, limit="1"))) == 1
+    someone = await person(api)
+    assert accepted(await someone.at(api).get(path)) == []
+    outsider, _, _ = await api.outsider()
+    refused(await outsider.get(path), 403)
+
+
+async def test_the_calendar_and_the_list_show_runs_and_expiries_and_cancel_and_resume_them(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    name = fresh_name("tide").replace(" ", "-")
+    instance = await api.running(MANIFEST, instanceName=name, destroyInterval=6 * HOUR_MS)
+    once = accepted(await api.post(f"instances/{instance}/actions.report/schedule", {"interval": HOUR_MS}))["id"]
+    home = f"/console/organizations/{api.organization}/schedules"
+    month = await get(visitor, home)
+    assert month.status == 200
+    soon = month.answer.text.partition("Next 24 hours")[2]
+    assert soon.count(name) >= 3
+    later = (datetime.now(UTC) + timedelta(days=70)).strftime("%Y-%m")
+    assert (
+        f"/console/instances/{instance}"
+        not in (await visitor.get(home, params={"month": later})).text.partition("Next 24 hours")[0]
+    )
+    assert (await get(visitor, f"{home}?month=9999-99")).status == 200
+    counts = await get(visitor, f"{home}?view=list&q={name}")
+    assert re.findall(r'(\w+) <span class="count ">(\d)<', counts.answer.text) == [
+        ("All", "3"), ("Repeats", "1"), ("Once", "1"), ("Expiries", "1"), ("Cancelled", "0"),
+    ]  # fmt: skip
+    rows = accepted(await api.get(f"organizations/{api.organization}/schedules"))
+    [repeats] = [each["id"] for each in rows if each["instanceId"] == instance and each["component"]]
+    form = {"formToken": month.fields["formToken"], "back": f"{home}?view=list"}
+    for schedule, fields in ((once, {"do": "cancel"}), (repeats, {"do": "cancel"})):
+        path = f"/console/instances/{instance}/schedules/{schedule}"
+        answer = await visitor.post(path, data={**form, **fields}, headers={"Origin": ORIGIN})
+        assert (answer.status_code, answer.headers["location"]) == (303, f"{home}?view=list")
+    assert [each["id"] for each in accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]] == [repeats]
+    cancelled = await get(visitor, f"{home}?view=list&kind=cancelled&q={name}")
+    assert "Resume in 1 min" in cancelled.text
+    path = f"/console/instances/{instance}/schedules/{repeats}"
+    resumed = await visitor.post(path, data={**form, "do": "move", "minutes": "60"}, headers={"Origin": ORIGIN})
+    assert resumed.status_code == 303
+    assert "Cancelled 0" in (await get(visitor, f"{home}?view=list&q={name}")).text
+    wrong = await visitor.post(path, data={**form, "do": "move", "minutes": "soon", "organization": api.organization},
+                               headers={"Origin": ORIGIN})  # fmt: skip
+    assert wrong.status_code == 400
+    assert "Minutes must be a number" in wrong.text
