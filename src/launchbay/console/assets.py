@@ -15,6 +15,7 @@ NAMES = (
     "icon.svg",
     "icons.svg",
     "passkeys.js",
+    "built/bare.css",
     "built/console.css",
     "built/console.js",
     "built/editor.js",

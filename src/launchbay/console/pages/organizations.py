@@ -8,12 +8,14 @@ from starlette.responses import Response
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.console.shell import NAVIGATION
 from launchbay.errors import LaunchbayError
+from launchbay.model.instance import InstanceStatus
 from launchbay.usecases import organizations
 from launchbay.usecases.applications import list_applications
-from launchbay.usecases.browsing import InstanceFilter, browse_instances
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.fleet import InstanceFilter, list_instances
 
 _FOUND = 6  # of each kind, in the palette
+_LOOKED_AT = 30  # instances with the text in their names
 
 
 routes = Routes()
@@ -44,8 +46,10 @@ async def jump(request: PageRequest) -> Response:
     """Return what the palette offers for a text: objects by name, then sections."""
     ctx, organization_id, text = request.ctx, request.path("id"), request.query("q") or ""
     permissions = await request.permissions(organization_id)
-    named = InstanceFilter(name=text or None)
-    found = await browse_instances(ctx, organization_id, named, None, _FOUND) if text else None
+    named = InstanceFilter(name_part=text, statuses=[each for each in InstanceStatus if each != "Destroyed"])
+    found = None
+    if text:
+        found = await list_instances(ctx, organization_id, named, sort="name", after=None, count=_LOOKED_AT)
     sections = [entry for group in NAVIGATION for entry in group.entries if permissions.section(entry.key)]
     return request.fragment(
         "jump.html",

@@ -1,0 +1,97 @@
+"""What a page may cost: bytes, requests, elements, statements. Times depend on the machine; these figures don't."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from launchbay.console.assets import content
+from launchbay.store.connection import BoundedConnection
+from tests.support.pages import get
+from tests.support.service import Api, fresh_name
+
+KIB = 1024
+BYTES = {
+    "built/console.css": 12 * KIB,
+    "built/bare.css": 2 * KIB,
+    "built/console.js": 40 * KIB,
+    "built/editor.js": 140 * KIB,
+}
+FONT_BYTES = 22 * KIB
+PAGE_BYTES = 12 * KIB
+REQUESTS = 6  # the page itself, a style sheet, the scripts, the font, the icon of the tab, the icons in the page
+ELEMENTS = 5_000
+ROWS = 100
+
+
+@pytest.mark.parametrize(("name", "most"), BYTES.items(), ids=BYTES)
+def test_a_file_is_small_enough_when_compressed(name: str, most: int) -> None:
+    assert len(gzip.compress(content(name), 9)) <= most
+
+
+def test_the_font_is_small_enough() -> None:
+    assert len(content("built/inter.woff2")) <= FONT_BYTES
+
+
+async def test_a_page_asks_for_few_files_and_no_page_of_a_signed_in_person_for_a_second_style_sheet(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    for path in ("", "/instances", "/approvals", "/schedules", "/bulk", "/environments", "/users"):
+        page = (await get(visitor, f"/console/organizations/{api.organization}{path}")).answer.text
+        assert len(re.findall(r'rel="stylesheet"', page)) == 1, path
+        files = set(re.findall(r'(?:href|src)="(/console/static/[^"#]+)', page))
+        assert len(files) + 1 <= REQUESTS, (path, files)
+
+
+async def test_a_list_of_100_instances_stays_within_its_bytes_and_elements(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    name = fresh_name("barge").replace(" ", "-")
+    listed = f"/console/organizations/{api.organization}/instances?q={name}"
+    sizes: list[tuple[int, int]] = []
+    for number in range(3):
+        page = await get(visitor, listed)
+        sizes.append((len(page.tags), len(gzip.compress(page.answer.content, 9))))
+        await api.launch(application, instanceName=f"{name}-{number}")
+    one, two = sizes[1], sizes[2]
+    elements = one[0] + (ROWS - 1) * (two[0] - one[0])
+    assert elements <= ELEMENTS
+    # Rows differ in names and times alone; what is alike costs next to nothing.
+    assert one[1] + (ROWS - 1) * (two[1] - one[1]) <= PAGE_BYTES
+
+
+@contextmanager
+def counted_statements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    found: list[Any] = []
+    exchange = BoundedConnection._exchange
+
+    async def counting(self: Any, statements: Any) -> Any:
+        found.extend(each for each in statements if b"quota" not in each.text)
+        return await exchange(self, statements)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BoundedConnection, "_exchange", counting)
+        yield found
+
+
+async def test_the_palette_takes_as_few_statements_with_many_instances_as_with_one(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    name = fresh_name("lighter").replace(" ", "-")
+    path = f"/console/organizations/{api.organization}/jump?q={name}"
+    counts: list[int] = []
+    for number in (1, 8):
+        for each in range(number):
+            await api.launch(application, instanceName=f"{name}-{number}-{each}")
+        await visitor.get(path)
+        with counted_statements(monkeypatch) as found:
+            answer = await visitor.get(path)
+        assert answer.text.count('role="option"') >= min(number, 6)
+        counts.append(len(found))
+    assert counts[0] == counts[1] <= 30, counts
