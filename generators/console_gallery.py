@@ -99,8 +99,8 @@ GALLERY = (
     Shown(
         "job",
         "/console/instances/{id}/jobs/{job}",
-        "A job",
-        "Its steps with attempts, durations, and outputs. You can resume a failed job from its failed step.",
+        "A run",
+        "What happened and why, a timeline by component, and the log. Resume a failed run with other parameters.",
     ),
     Shown(
         "runs",

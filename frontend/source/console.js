@@ -8,6 +8,7 @@ import "./keys.js";
 import "./palette.js";
 import "./ticks.js";
 import "./selection.js";
+import "./run.js";
 
 const htmx = window.htmx;
 

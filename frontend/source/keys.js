@@ -38,7 +38,8 @@ function moveTab(step) {
   if (next && tabs.length) location.assign(next.href);
 }
 
-const ACTS = {
+// Other scripts add theirs; an element with [data-key] is clicked by its key.
+export const ACTS = {
   "/": () => document.querySelector("main [data-filter], main input[type=search]")?.focus(),
   "?": () => document.getElementById("keys")?.showModal(),
   t: switchTheme,
@@ -70,7 +71,11 @@ document.addEventListener("keydown", (event) => {
     if (entry) return location.assign(entry.href);
   }
   goSince = key === "g" ? performance.now() : -Infinity;
-  if (Object.hasOwn(ACTS, key)) {
+  const keyed = /^[a-z]$/.test(key) && document.querySelector(`main [data-key="${key}"]`);
+  if (keyed) {
+    event.preventDefault();
+    keyed.click();
+  } else if (Object.hasOwn(ACTS, key)) {
     event.preventDefault();
     ACTS[key](event);
   }

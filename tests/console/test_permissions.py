@@ -145,7 +145,8 @@ async def _world(api: Api) -> dict[str, str]:
 def _filled(page: PageRoute, world: dict[str, str]) -> str:
     if "{job}" in page.path:
         kind = page.path.rpartition("/")[2]
-        return world["cancel"] if kind == "{job}" else f"{world[kind]}/{kind}"
+        rest = page.path.partition("{job}")[2].replace("{other}", world["cancel"].rpartition("/")[2])
+        return world.get(kind, world["cancel"]) + rest
     kind = (page.path.split("/") + [""] * 3)[2]
     path = page.path.replace("{id}", world.get(kind, ""))
     return re.sub(r"\{\w+\}", lambda found: world[found[0]], path)

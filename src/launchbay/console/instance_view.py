@@ -1,8 +1,7 @@
 """An instance and its jobs, as the page and its live part show them."""
 
 import asyncio
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,12 +17,10 @@ from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_per
 from launchbay.model.redaction import Redactor
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import FailureRow, InstanceRecord, JobRow, RelativeRow, read_history
-from launchbay.store.jobs import StepView
 from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_family, read_instance_record
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.instances import read_instance
-from launchbay.usecases.jobs import JobDetails
 
 _STEPS_BEFORE = 20
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
@@ -211,60 +208,6 @@ async def _pending(request: PageRequest, record: InstanceRecord) -> list[Approva
         return []
     rows = await list_instance_approvals(request.ctx, record.id, after=None, count=LIST_LIMIT_MAX)
     return [row for row in rows if row.status == ApprovalStatus.PENDING]
-
-
-def job_steps(job: JobDetails, first: int = 0) -> StepPage:
-    """Return the planned steps in their order, each followed by the recorded steps inside it, then all others.
-
-    Linear in the steps, of which a job may have thousands: decodes the journal once, and looks up the outer steps.
-    Masks only those of the page.
-    """
-    planned = job.view.planned()
-    order = {path: number for number, (path, *_) in enumerate(planned)}
-    recorded = {step.path: step for step in job.view.recorded() if "/" in step.path}
-    inside: dict[str, list[StepView]] = {}
-    unplanned: list[tuple[StepView, int]] = []
-    for path, step in recorded.items():
-        outer = min((each for each in _outer_paths(path) if each in order), key=order.__getitem__, default=None)
-        if outer is None:
-            unplanned.append((step, 0))
-        else:
-            inside.setdefault(outer, []).append(step)
-    found: list[StepLine | tuple[StepView, int]] = []
-    for path, name, status, percent in planned:
-        if path not in recorded:
-            found.append(StepLine(path=path, name=name, status=status, percent=percent))
-        steps = sorted(inside.get(path, ()), key=lambda step: step.path != path)
-        found += [(step, 0 if step.path == path else 1) for step in steps]
-    found += unplanned
-    shown = found[first : first + CONSOLE_JOB_STEPS]
-    lines = [each if isinstance(each, StepLine) else _recorded(job, *each) for each in shown]
-    return StepPage(lines, first, len(found))
-
-
-def _recorded(job: JobDetails, step: StepView, level: int) -> StepLine:
-    return StepLine(
-        path=step.path,
-        name=step.name,
-        status=step.status,
-        percent=100 if step.status == StepStatus.SUCCEEDED else step.percent,
-        level=level,
-        attempt=step.attempt,
-        duration_ms=_duration_ms(step.started_at_ms, step.finished_at_ms),
-        error=job.redactor.text(step.error_message or ""),
-        outputs=None if step.outputs is None else job.redactor.value(msgspec.json.decode(step.outputs)),
-        outputs_omitted=step.has_outputs and step.outputs is None,
-    )
-
-
-_SEPARATOR = re.compile("[/>~]")  # between a step and one inside it
-
-
-def _outer_paths(path: str) -> Iterator[str]:
-    """Yield the paths of the steps around a step, outermost first, and its own."""
-    for cut in _SEPARATOR.finditer(path):
-        yield path[: cut.start()]
-    yield path
 
 
 def _jobs(history: str, redactor: Redactor) -> list[JobLine]:

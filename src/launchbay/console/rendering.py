@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import jinja2
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from launchbay.auth.second_factors import qr_code as svg_qr_code
 from launchbay.clock import from_ms
@@ -24,6 +24,7 @@ from launchbay.console.assets import (
 )
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.redaction import Redactor
+from launchbay.store.events import LogRow
 
 _LINK_CHARS = 2_048
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
@@ -99,6 +100,34 @@ def short_time(value: int | None, now: datetime) -> Markup:
 def step_words(path: str) -> str:
     """Return component and name of the step at a path: `web · smoke-test`."""
     return f"{owner_of(path)} · {step_name(path)}"
+
+
+def line_level(row: LogRow) -> str:
+    """Return the level of a line; what Launchbay says about steps is `meta`."""
+    if row.level == "info" and row.stream == "system" and row.text.startswith(("Step '", "Job ")):
+        return "meta"
+    return "warn" if row.level == "warning" else row.level
+
+
+def clock(at: datetime) -> str:
+    """Return the hour of a line, with hundredths of a second."""
+    return at.astimezone(UTC).strftime("%H:%M:%S.") + f"{at.microsecond // 10_000:02}"
+
+
+def elapsed(at: datetime, begin_ms: int) -> str:
+    """Return how long after the beginning a line was written, such as `+1:02.35`."""
+    hundredths = max(0, int(at.timestamp() * 100) - begin_ms // 10)
+    return f"+{hundredths // 6000}:{hundredths // 100 % 60:02}.{hundredths % 100:02}"
+
+
+def marked(text: str, search: str) -> Markup:
+    """Return a text with the places of a search marked, ignoring case."""
+    if not search:
+        return escape(text)
+    parts = re.split(f"({re.escape(search)})", text, flags=re.IGNORECASE)
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
 
 
 def short_error(text: str) -> str:
@@ -193,6 +222,10 @@ def _environment() -> jinja2.Environment:
         status_line,
         status_pill,
         age_ms,
+        line_level,
+        clock,
+        elapsed,
+        marked,
         short_error,
         short_time,
         step_words,

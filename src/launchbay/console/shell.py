@@ -106,5 +106,15 @@ SHORTCUTS = (
             ("Leave, select nothing", "Esc"),
         ),
     ),
+    ("Run", (("Resume", "R"), ("Cancel", "C"), ("Compare with the last success", "V"))),
+    (
+        "Log",
+        (
+            ("Next, previous failure", "N P"),
+            ("Fold or unfold all steps", "F"),
+            ("Wrap lines", "Z"),
+            ("Follow the end", "End"),
+        ),
+    ),
     ("Tabs", (("Next, previous tab", "] ["),)),
 )

@@ -64,6 +64,11 @@ class Template:
         children = self.node.children if isinstance(self.node, _Map) else ()
         return {str(key): child.text for key, child in children if isinstance(child, _EXPRESSION)}
 
+    @property
+    def written(self) -> Any:
+        """The tree with its expressions as written."""
+        return _written(self.node)
+
     def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
         """Return the tree with its expressions filled in, as new data, and warnings for the step's log.
 
@@ -136,6 +141,20 @@ class _List:
 
 _Expression: TypeAlias = Path | Formula
 _Node: TypeAlias = _Static | _Expression | _Text | _Map | _List
+
+
+def _written(node: "_Node") -> Any:
+    match node:
+        case _Static():
+            return node.value
+        case Path() | Formula():
+            return node.text
+        case _Text():
+            return "".join(part if isinstance(part, str) else part.text for part in node.parts)
+        case _Map():
+            return {key: _written(child) for key, child in node.children}
+        case _List():
+            return [_written(child) for child in node.children]
 
 
 def _compile(value: Any, paths: list[_Expression], known: dict[str, _Node], depth: int) -> _Node:

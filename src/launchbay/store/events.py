@@ -62,6 +62,11 @@ delete_watch = _sql.change("delete_watch")
 delete_stale_watches = _sql.change("delete_stale_watches")
 list_log_lines = _sql.rows("list_log_lines", LogRow)
 find_log_tail = _sql.value("find_log_tail", int)
+count_log_lines = _sql.value("count_log_lines", int)
+find_numbered_line = _sql.value("find_numbered_line", int)
+find_next_error = _sql.value("find_next_error", int)
+find_last_error = _sql.value("find_last_error", int)
+find_step_start = _sql.value("find_step_start", int)
 
 
 CHANNEL = "launchbay_events"  # also in migrations/0006_events.sql

@@ -257,6 +257,7 @@ _recorded = msgspec.json.Decoder(list[StepView])
 
 get_page = _sql.value("get_page", str)
 get = _sql.row("get", JobView)
+list_resumptions = _sql.column("list_resumptions", str)
 get_waits = _sql.value("get_waits", str)
 get_usual_duration_ms = _sql.value("get_usual_duration_ms", int)
 

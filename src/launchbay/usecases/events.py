@@ -30,7 +30,7 @@ _INLINE_EVENTS = 20
 _SLICE_S = 0.0005
 _LINES_TOGETHER = 50
 _FIRST_LINES = 125
-_LEVELS = ("debug", "info", "warning", "error")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class LiveEvent(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None = None
     step: str | None = None
     component: str | None = None
-    level: str = _LEVELS[0]
+    level: str = LOG_LEVELS[0]
     text: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -102,7 +102,7 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
             "job_id": self.job_id,
             "step": self.step,
             "component": None if self.component is None else segment(self.component),
-            "hidden": list(_LEVELS[: _LEVELS.index(self.level)]),
+            "hidden": list(LOG_LEVELS[: LOG_LEVELS.index(self.level)]),
             "since": self.since,
             "until": self.until,
         }

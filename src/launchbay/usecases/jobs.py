@@ -106,6 +106,15 @@ async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float
     return JobDetails(view, plan, Redactor(known), manifest, found, usual_ms)
 
 
+async def list_resumptions(ctx: Context, instance_id: str, job: JobView) -> list[str]:
+    """Return the later jobs that continue a job, in their order."""
+    async with ctx.read() as work:
+        await work.lookup.instance(instance_id, Permission.READ)
+        return await store.list_resumptions(
+            work.connection, instance_id=instance_id, job_id=job.id, since=job.created_at
+        )
+
+
 async def _wait_for_end(ctx: Context, instance_id: str, job_id: str, wait_s: float) -> None:
     """Wait until the job has ended or is gone.
 

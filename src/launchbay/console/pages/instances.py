@@ -17,7 +17,7 @@ from launchbay.console.assets import shown_status
 from launchbay.console.fields import FIX_FIELDS, Field, fill_fields, string_values, with_errors, workflow_fields
 from launchbay.console.forms import parse_object, restore_hidden
 from launchbay.console.graph import component_lines
-from launchbay.console.instance_view import InstanceView, job_steps, view_instance
+from launchbay.console.instance_view import InstanceView, view_instance
 from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, STANDARD, read_instance_query, term
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.bulk import ACTS
@@ -32,7 +32,7 @@ from launchbay.manifest.scaling import template_path
 from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
 from launchbay.store.schedules import ScheduleRow
-from launchbay.usecases import environments, fleet, instances, jobs, workflows
+from launchbay.usecases import environments, fleet, instances, workflows
 from launchbay.usecases.applications import list_applications, read_application
 from launchbay.usecases.browsing import (
     read_environment,
@@ -378,43 +378,6 @@ async def extend(request: PageRequest) -> Response:
 
 def _path(request: PageRequest) -> str:
     return f"{HOME}/instances/{request.path('id')}"
-
-
-@routes.get("/console/instances/{id}/jobs/{job}")
-async def show_job(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
-    instance_id, job_id = request.path("id"), request.path("job")
-    view = await view_instance(request, instance_id)
-    job = await jobs.read_job(request.ctx, instance_id, job_id)
-    return await request.page(
-        "job.html",
-        section="instances",
-        organization_id=view.record.organization_id,
-        problem=problem,
-        view=view,
-        job=job.view,
-        error=job.redactor.text(job.view.error_message or ""),
-        arguments=await asyncio.to_thread(job.redactor.value, job.plan.arguments),
-        results=await asyncio.to_thread(job.results),
-        resumes=job.plan.resumes[-1] if job.plan.resumes else "",
-        steps=await asyncio.to_thread(job_steps, job, forms.parse_number(request.query("steps"), 5) or 0),
-        lines=await read_log_tail(request.ctx, instance_id, job_id, LOG_LINES),
-        people=await user_names(request, view.record.organization_id),
-        can_resume=view.can_resume and view.jobs[0].id == job_id,
-    )
-
-
-@routes.post("/console/instances/{id}/jobs/{job}/cancel", again=show_job, refusals=(Conflict,))
-async def cancel(request: PageRequest) -> Response:
-    """Cancel a job, which then ends as failed."""
-    await jobs.cancel_job(request.ctx, request.path("id"), request.path("job"))
-    return request.redirect(_path(request), "Cancelling the job. It ends when its running steps have stopped.")
-
-
-@routes.post("/console/instances/{id}/jobs/{job}/resume", again=show_job, refusals=(BadRequest, Conflict))
-async def resume(request: PageRequest) -> Response:
-    """Resume a failed job from its failed step."""
-    await jobs.resume_job(request.ctx, request.path("id"), request.path("job"), {})
-    return request.redirect(_path(request), "Resumed from the failed step. Completed steps don't run again.")
 
 
 @routes.get("/console/instances/{id}/events")

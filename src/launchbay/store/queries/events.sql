@@ -89,3 +89,31 @@ SELECT min(id) FROM (
           AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
     ORDER BY id DESC LIMIT %(count)s
 ) AS newest;
+
+-- name: count_log_lines
+-- The lines of a job up to one of them, at most so many.
+SELECT count(*) FROM (
+    SELECT FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND (%(until)s::bigint IS NULL OR id <= %(until)s)
+    LIMIT %(most)s
+) AS counted;
+
+-- name: find_numbered_line
+-- The line of a job with so many before it; null if it has fewer.
+SELECT id FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s ORDER BY id OFFSET %(skipped)s LIMIT 1;
+
+-- name: find_next_error
+-- The first line of an error of a job after a line, of any step or of one.
+SELECT id FROM log_lines
+WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND id > %(after)s AND level = 'error'
+  AND (%(step)s::text IS NULL OR step = %(step)s)
+ORDER BY id LIMIT 1;
+
+-- name: find_last_error
+SELECT id FROM log_lines
+WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND (%(before)s::bigint IS NULL OR id < %(before)s) AND level = 'error'
+  AND (%(step)s::text IS NULL OR step = %(step)s)
+ORDER BY id DESC LIMIT 1;
+
+-- name: find_step_start
+-- The first line of a step.
+SELECT id FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND step = %(step)s ORDER BY id LIMIT 1;

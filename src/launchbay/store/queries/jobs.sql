@@ -343,6 +343,12 @@ SELECT jobs.id, jobs.instance_id, jobs.name, jobs.status, jobs.owner_id, jobs.er
 FROM jobs JOIN instances ON instances.id = jobs.instance_id LEFT JOIN users ON users.id = jobs.owner_id
 WHERE jobs.id = %(job_id)s AND jobs.instance_id = %(instance_id)s;
 
+-- name: list_resumptions
+-- The later jobs of an instance that continue a job, in their order.
+SELECT id FROM jobs
+WHERE instance_id = %(instance_id)s AND created_at > %(since)s AND jsonb_exists(plan::jsonb -> 'resumes', %(job_id)s)
+ORDER BY created_at, id LIMIT 100;
+
 -- name: get_waits
 -- What a job under way waits for, in the form of `model/job.py`. No row: it has ended.
 SELECT json_build_object(

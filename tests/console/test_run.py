@@ -1,0 +1,245 @@
+"""The page of a run over HTTP: what happened and why, its log, resumption, comparison, thousands of steps."""
+
+import asyncio
+import html
+import json
+import re
+import time
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from launchbay.usecases import job_log
+from tests.support.pages import Page, get
+from tests.support.second_factors import post
+from tests.support.service import Api, accepted, fresh_name
+
+MANIFEST = """
+application:
+  interfaces:
+    actions: {fall: bind(web#actions.fall), fine: bind(web#actions.fine), ask: bind(web#actions.ask)}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces:
+        actions:
+          fall: "receive-command(string format, string password)"
+          fine: "receive-command(string size => string size)"
+          ask: receive-command()
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          fall:
+            parameters: [{format: {}}, {password: {default: "topsecret"}}]
+            steps:
+              - prepare: {action: wait, parameters: {delay: 0}}
+              - convert: {action: serialize, precedingPhases: [prepare], parameters: {input: 1, format: "{$.format}"}}
+              - store: {action: wait, precedingPhases: [convert], parameters: {delay: 0}}
+          fine:
+            parameters: [{size: {default: "1"}}]
+            steps: [{only: {action: wait, parameters: {delay: 0}}}]
+            return: {size: {value: "{$.size}"}}
+          ask: {steps: [{sign-off: {action: approval, parameters: {text: "Go on?"}}}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+@pytest.fixture(scope="module")
+async def instance(api: Api) -> str:
+    return await api.running(MANIFEST)
+
+
+async def newest(api: Api, instance: str) -> str:
+    """Return the path of the page of the newest run."""
+    return f"/console/instances/{instance}/jobs/{(await api.document(instance))['workflowHistory'][0]['id']}"
+
+
+async def asked(visitor: httpx.AsyncClient, path: str) -> None:
+    """Wait until the run asks for an approval."""
+    async with asyncio.timeout(20):
+        while "Needs approval" not in (await get(visitor, path)).text:
+            await asyncio.sleep(0.02)
+
+
+def words(page: Page) -> str:
+    return " ".join(page.text.split())
+
+
+async def failed(api: Api, instance: str, **parameters: Any) -> str:
+    await api.run(instance, "actions.fall", **{"format": "XLS", "password": "swordfish-9", **parameters})
+    return await newest(api, instance)
+
+
+async def test_a_failed_run_says_where_why_and_leads_to_the_line(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    path = await failed(api, instance)
+    page = await get(visitor, path)
+    assert "web · convert failed: The parameter 'format' is wrong: expected JSON, YAML or CSV." in words(page)
+    assert "1 step was not run. Resuming keeps the step that succeeded." in words(page)
+    [target] = [link for link in page.links if "?line=" in link]
+    number = target.rpartition("#L")[2]
+    line = re.search(rf'<li id="L{number}" data-l="error".*?</li>', (await get(visitor, target)).answer.text)
+    assert line is not None
+    assert "expected JSON" in line[0]
+    assert "swordfish-9" not in page.answer.text
+    assert "Resume from convert" in page.text
+    parameters = await get(visitor, f"{path}?tab=parameters")
+    assert "XLS" in parameters.text
+    assert "swordfish-9" not in parameters.answer.text
+
+
+async def test_a_run_is_resumed_with_other_parameters(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
+    path = await failed(api, instance)
+    refused = await post(visitor, f"{path}/resume", **{"argument:format": "XLS", "argument:password": ""})
+    assert isinstance(refused, httpx.Response)  # unchanged ones are no obstacle
+    await api.settled(instance)
+    path = await newest(api, instance)
+    answer = await post(visitor, f"{path}/resume", **{"argument:format": "JSON", "argument:password": ""})
+    assert isinstance(answer, httpx.Response)
+    assert answer.status_code == 303
+    assert (await api.settled(instance))["status"] == "Running"
+    page = await get(visitor, answer.headers["location"])
+    assert "Succeeded" in page.text
+    assert "1 kept" in page.text
+    assert "Attempt 3" in page.text
+    first = await visitor.get(f"{answer.headers['location']}?attempt=1")
+    assert first.status_code == 303
+    assert first.headers["location"] != answer.headers["location"]
+    assert "Resume from" not in (await get(visitor, path)).text
+
+
+async def test_a_run_waits_for_an_approval_and_is_cancelled(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    accepted(await api.post(f"instances/{instance}/actions.ask", {}))
+    path = await newest(api, instance)
+    await asked(visitor, path)
+    page = await get(visitor, path)
+    assert "Needs approval" in page.text
+    assert "Go on?" in page.text
+    assert 'class="hatch"' in page.answer.text
+    assert "Cancel run" in (await get(visitor, f"{path}?do=cancel")).text
+    answer = await post(visitor, f"{path}/cancel")
+    assert isinstance(answer, httpx.Response)
+    await api.settled(instance)
+    page = await get(visitor, path)
+    assert "Cancelled by" in page.text
+
+
+async def test_runs_are_compared(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
+    paths = []
+    for size in ("1", "2"):
+        await api.run(instance, "actions.fine", size=size)
+        paths.append(await newest(api, instance))
+    answer = await visitor.get(f"{paths[1]}/compare")
+    assert answer.headers["location"] == f"{paths[0]}/compare/{paths[1].rpartition('/')[2]}"
+    page = await get(visitor, answer.headers["location"])
+    assert re.search(r"<del>1</del> <ins>2</ins>", page.answer.text)
+    assert "of 1 differ" in words(page)
+    assert "web · only" in (await get(visitor, f"{answer.headers['location']}?show=all")).text
+    assert (await visitor.get(f"{paths[0]}/compare?with=nothing")).headers["location"] == paths[0]
+
+
+def add_lines(url: str, path: str, count: int) -> None:
+    """Write lines into the log of a run, every tenth of them a warning."""
+    _, _, _, instance, _, job = path.split("/")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO log_lines (instance_id, job_id, step, level, text, at) SELECT %s, %s, 'web#actions.fine/only',"
+            " CASE WHEN number %% 10 = 0 THEN 'warning' ELSE 'info' END, 'row ' || number, now()"
+            " FROM generate_series(1, %s) AS number",
+            [instance, job, count],
+        )
+
+
+def numbers(page: Page) -> list[int]:
+    return [int(each) for each in re.findall(r'<li id="L(\d+)"', page.answer.text)]
+
+
+async def test_a_long_log_comes_in_windows_with_numbers_searched_and_by_line(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    await api.run(instance, "actions.fine")
+    path = await newest(api, instance)
+    before = numbers(await get(visitor, path))
+    assert before == list(range(1, len(before) + 1))
+    add_lines(api.database.url, path, 3_000)
+    page = await get(visitor, path)
+    assert sorted(numbers(page)) == list(range(1, job_log.WINDOW_LINES + 1))
+    assert f"{len(before) + 3_000} lines" in page.text
+    [more] = re.findall(r'hx-get="([^"]+/log\?[^"]*after=[^"]+)"', page.answer.text)
+    following = await get(visitor, html.unescape(more))
+    assert min(numbers(following)) == job_log.WINDOW_LINES + 1
+    middle = await get(visitor, f"{path}?line=2000")
+    assert 2_000 in numbers(middle)
+    assert min(numbers(middle)) > job_log.WINDOW_LINES
+    found = await get(visitor, f"{path}/log?q=ROW+2999")
+    assert [each - len(before) for each in numbers(found)] == [2_999]
+    assert "<mark>row 2999</mark>" in found.answer.text
+    warnings = await get(visitor, f"{path}/log?level=warning")
+    assert len(numbers(warnings)) == 300
+    end = await get(visitor, f"{path}?line=999999999")
+    assert max(numbers(end)) == len(before) + 3_000
+    text = await visitor.get(f"{path}/log/text")
+    assert text.text.count("\n") == len(before) + 3_000
+    nothing = await visitor.get(f"{path}/log/failure?after=0")
+    assert nothing.headers["location"] == f"{path}#log"
+
+
+async def test_a_failure_in_the_log_is_found_from_anywhere(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
+    path = await failed(api, instance)
+    answer = await visitor.get(f"{path}/log/failure?after=0")
+    first = int(answer.headers["location"].rpartition("#L")[2])
+    page = await get(visitor, answer.headers["location"])
+    ids = dict(re.findall(r'<li id="L(\d+)"[^>]* data-id="(\d+)"', page.answer.text))
+    following = await visitor.get(f"{path}/log/failure?after={ids[str(first)]}")
+    second = int(following.headers["location"].rpartition("#L")[2])
+    assert second > first
+    back = await visitor.get(f"{path}/log/failure?before={ids[str(second)]}")
+    assert back.headers["location"] == answer.headers["location"]
+
+
+def make_long(url: str, path: str, steps: int) -> None:
+    """Make a run one of so many steps, as the engine would have written it."""
+    job = path.rpartition("/")[2]
+    planned = [[f"svc-{n // 50}#launch/step-{n}", f"step-{n}", "Succeeded", 100] for n in range(steps)]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE jobs SET steps = %s WHERE id = %s", [json.dumps(planned), job])
+        connection.execute(
+            "INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at,"
+            " finished_at) SELECT %s, format('svc-%%s#launch/step-%%s', n / 50, n), format('step-%%s', n), 'Succeeded',"
+            " 100, true, 1, '{\"value\": \"some\"}', now() - interval '1 s', now() FROM generate_series(0, %s) AS n",
+            [job, steps - 1],
+        )
+
+
+async def test_a_run_of_five_thousand_steps_has_a_small_page_in_little_time(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.launch(await api.application("launch: {steps: []}\n"), instanceName=fresh_name("long"))
+    await api.settled(instance)
+    path = await newest(api, instance)
+    took = {}
+    for steps in (0, 5_000):
+        if steps:
+            make_long(api.database.url, path, steps)
+        best = []
+        for _ in range(3):
+            began = time.process_time()
+            page = await get(visitor, path)
+            best.append(time.process_time() - began)
+        took[steps] = min(best)
+    assert "5000 steps in 100 components" in words(page)
+    assert len(page.tags) <= 5_000
+    assert took[5_000] - took[0] < 1.0, took
+    lane = await get(visitor, f"{path}?lane=svc-7")
+    assert "step-350" in lane.text
+    assert "step-400" not in lane.text
