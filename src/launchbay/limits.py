@@ -89,6 +89,8 @@ BULK_PARALLEL = 100  # jobs of one bulk run at the same time
 BULKS_OPEN = 50  # of one organization
 BULK_DAYS = 90  # that an ended one stays
 BULK_BUSY_PAUSE_S = 2.0  # before another attempt at an instance that was busy
+BULK_BUSY_LONGEST_PAUSE_S = 60.0  # before another one at an instance that has been busy for long
+BULK_BUSY_S = 24 * 3_600.0  # after which a busy instance is refused
 
 # Change sets.
 CHANGE_SET_INSTANCES = 200  # of one change set, which is applied in one transaction

@@ -98,6 +98,13 @@ def plan_trigger(manifest: CompiledManifest, component: str, workflow: str, prio
     )
 
 
+def require_workflow(manifest: CompiledManifest, workflow: str) -> None:
+    """Raise BadRequest if an instance of the manifest has no such workflow."""
+    if workflow not in manifest.commands and workflow not in {LAUNCH, DESTROY}:
+        names = ", ".join(available_workflows(manifest))
+        raise BadRequest(f"Command is not supported: {workflow}. Available: {names}.", code="UnknownWorkflow")
+
+
 def plan_run(
     manifest: CompiledManifest, workflow: str, parameters: Mapping[str, Any], prior_status: InstanceStatus
 ) -> Plan:
@@ -110,10 +117,8 @@ def plan_run(
         return plan_launch({}, prior_status)
     if workflow == DESTROY:
         return plan_destroy(prior_status)
-    pin = manifest.commands.get(workflow)
-    if pin is None:
-        names = ", ".join(available_workflows(manifest))
-        raise BadRequest(f"Command is not supported: {workflow}. Available: {names}.", code="UnknownWorkflow")
+    require_workflow(manifest, workflow)
+    pin = manifest.commands[workflow]
     target = pin.targets[0]
     component = manifest.components[target.component]
     interface, _, name = target.pin.partition(".")

@@ -7,6 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from launchbay import limits
+from launchbay.errors import Unavailable
+from launchbay.store import bulk as bulk_store
+from tests.support.applications import NEEDY, launched, offered
 from tests.support.databases import Databases
 from tests.support.manifests import PAUSING
 from tests.support.service import Api, Caller, accepted, refused, running_api
@@ -311,3 +315,90 @@ async def test_a_token_whose_scope_edits_nothing_can_not_control_what_its_owner_
             refused(await reader.post(f"bulk/{begun['id']}/{control}"), 403, "NotAllowed")
             accepted(await may.post(f"bulk/{begun['id']}/{control}"))
     refused(await runner.post(f"bulk/{by_owner['id']}/cancel"), 403, "NotAllowed")
+
+
+async def test_an_unknown_workflow_or_version_is_refused_at_once(own: Api) -> None:
+    path = f"organizations/{own.organization}/bulk"
+    _, made = await family(own, PAUSING, 2)
+    for preview in (True, False):
+        body: dict[str, Any] = {"act": "run", "workflow": "fly", "ids": made, "preview": preview}
+        told = refused(await own.post(path, body), 400, "UnknownWorkflow")
+        assert "Available: launch, pause, destroy." in told
+        body = {"act": "reconfigure", "version": 77, "ids": made, "preview": preview}
+        assert "no manifest version 77" in refused(await own.post(path, body), 400, "InvalidManifestVersion")
+    _, others = await family(own, PAUSING + "fly: {steps: []}\n", 1)
+    shown = await begin(own, act="run", workflow="fly", ids=[*made, *others], preview=True)
+    assert [each["status"] for each in shown["instances"]] == ["Refused", "Refused", "Waiting"]
+    begun = await begin(own, act="run", workflow="fly", ids=[*made, *others])
+    assert (await ended(own, begun["id"]))["counts"]["refused"] == 2
+    assert (await outcomes(own, begun["id"]))[others[0]] == "Succeeded"
+
+
+async def test_a_provider_is_destroyed_after_its_users(own: Api) -> None:
+    provider, where = await offered(own)
+    user = await launched(own, NEEDY, where)
+    assert user["status"] == "Running", user["errorMessage"]
+    alone = await begin(own, act="destroy", ids=[provider])
+    assert (await ended(own, alone["id"]))["counts"]["refused"] == 1
+    begun = await begin(own, act="destroy", ids=[provider, user["id"]], maxParallel=1)
+    document = await ended(own, begun["id"])
+    assert (document["status"], document["counts"]["succeeded"]) == ("Finished", 2)
+    rows = {each["instanceId"]: each for each in accepted(await own.get(f"bulk/{begun['id']}/instances"))}
+    assert rows[user["id"]]["finishedAt"] <= rows[provider]["startedAt"]
+
+
+async def test_an_instance_that_stays_busy_is_given_up(own: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BULK_BUSY_S", 0.2)
+    monkeypatch.setattr(limits, "BULK_BUSY_PAUSE_S", 0.05)
+    _, made = await family(own, PAUSING, 1)
+    accepted(await own.post(f"instances/{made[0]}/pause", {}))
+    begun = await begin(own, act="run", workflow="pause", ids=made)
+    assert (await ended(own, begun["id"]))["counts"]["refused"] == 1
+    [row] = accepted(await own.get(f"bulk/{begun['id']}/instances"))
+    assert "running on the instance" in row["message"]
+    await cancel_all(own, made)
+
+
+async def test_a_run_that_fails_does_not_keep_others_from_their_turns(
+    own: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, made = await family(own, PAUSING, 2)
+    real, broken = bulk_store.take, ""
+
+    async def take(connection: Any, *, bulk_id: str) -> Any:
+        if bulk_id == broken:
+            raise Unavailable("The row of this run is locked.")
+        return await real(connection, bulk_id=bulk_id)
+
+    monkeypatch.setattr(bulk_store, "take", take)
+    broken = (await begin(own, act="label", ids=made[:1], labels={"a": "1"}))["id"]
+    if (await own.get(f"bulk/{broken}")).json()["finishedAt"] is not None:
+        pytest.skip("The first run had its turn before it could fail.")
+    second = await begin(own, act="label", ids=made[1:], labels={"a": "1"})
+    assert (await ended(own, second["id"]))["counts"]["succeeded"] == 1
+    stuck, broken = broken, ""
+    assert (await ended(own, stuck))["counts"]["succeeded"] == 1
+
+
+async def test_runs_that_begin_at_the_same_time_count_each_other(own: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, made = await family(own, PAUSING, 1)
+    accepted(await own.post(f"instances/{made[0]}/pause", {}))  # so that none of them ends
+    listed = accepted(await own.get(f"organizations/{own.organization}/bulk"))
+    under_way = sum(each["finishedAt"] is None for each in listed)
+    monkeypatch.setattr(limits, "BULKS_OPEN", under_way + 2)
+    body = {"act": "run", "workflow": "pause", "ids": made}
+    answers = await asyncio.gather(
+        *(own.post(f"organizations/{own.organization}/bulk", body) for _ in range(6)),
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 429, 429, 429, 429]
+    for answer in answers:
+        if answer.status_code == 200:
+            accepted(await own.post(f"bulk/{answer.json()['id']}/cancel"))
+    await cancel_all(own, made)
+
+
+async def cancel_all(api: Api, instances: list[str]) -> None:
+    for instance in instances:
+        newest = accepted(await api.get(f"instances/{instance}/jobs?limit=1"))[0]["id"]
+        accepted(await api.delete(f"instances/{instance}/jobs/{newest}"))
+        await api.settled(instance)

@@ -47,13 +47,18 @@ def test_many_failures_are_found_and_resumed_by_two_commands(cli: Shell, tmp_pat
     for instance in made:
         cli.bad(1, "instance", "wait", instance)
     assert set(cli.good("ps", "--last", "Failed", "--application", "many", "-q").split()) == made
-    chosen = ("--select", "application=many", "--select", "lastStatus=Failed")
-    preview = cli.document("bulk", "create", "resume", *chosen, "--preview")
+    chosen = ("--application", "many", "--last", "Failed")
+    preview = cli.document("bulk", "create", "resume", *chosen, "--dry-run")
+    filters = ("--select", "application=many", "--select", "lastStatus=Failed")
+    assert cli.document("bulk", "create", "resume", *filters, "--preview")["instances"] == preview["instances"]
     assert {each["instanceId"] for each in preview["instances"]} == made
     bulk = cli.document("bulk", "create", "resume", *chosen)["id"]
     assert "3 instances failed" in cli.bad(1, "bulk", "wait", bulk, "--timeout", "1m")
     assert {each["status"] for each in cli.document("bulk", "instances", bulk)} == {"Failed"}
-    one = cli.document("bulk", "create", "label", "--instance", "many-0", "--label", "team=web")["id"]
+    shown = cli.document("bulk", "show", bulk)
+    assert {each["instanceId"]: each["status"] for each in shown["instances"]} == dict.fromkeys(made, "Failed")
+    assert "many-1" in cli.good("bulk", "show", bulk)
+    one = cli.document("bulk", "create", "label", "--instance", "many-0", "--set-label", "team=web")["id"]
     cli.good("bulk", "wait", one)
     assert cli.document("instance", "labels", "many-0") == {"team": "web"}
     assert "'destroy'" in cli.bad(2, "bulk", "create", "explode")

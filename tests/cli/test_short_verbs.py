@@ -1,10 +1,12 @@
 """Short commands: `status`, `destroy`, `wait`, `open`, `launch --dry-run`, and beginnings of IDs."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.support.applications import NEEDY, SPEAKER
 from tests.support.manifests import FAILING_EARLY
 from tests.support.shell import Shell
 
@@ -106,7 +108,13 @@ def test_waiting_for_an_instance_exits_by_the_outcome_of_its_job(cli: Shell, fer
     cli.run("run", ship, "manage.move", "delay=whenever", "--wait")
     failed = cli.document("job", "list", ship)[0]["id"]
     assert "Job 'manage.move' failed" in cli.bad(1, "wait", failed)
-    assert "A job is named by its whole ID." in cli.bad(3, "wait", failed[:-1])
+    assert "Job 'manage.move' failed" in cli.bad(1, "wait", failed[:-1])
+    assert "Job 'manage.move' failed" in cli.bad(1, "job", "wait", failed[:-1])
+    assert "after 2s" in cli.good("wait", f"{ferry}#2")
+    assert "after 2s" in cli.good("job", "wait", f"{ship[:14]}#2")
+    assert cli.document("job", "show", ferry, "#3")["id"] == failed
+    assert cli.document("job", "show", ferry, "2")["number"] == 2
+    assert "Unknown job '#99'" in cli.bad(3, "wait", f"{ferry}#99")
     cli.good("run", ship, "manage.move", "delay=60s")
     assert "still running" in cli.bad(8, "wait", ferry, "--timeout", "1s")
     cli.good("job", "cancel", ferry, "last")
@@ -175,3 +183,39 @@ def test_a_rollback_is_shown_and_leads_back(cli: Shell, ferry: str, ship: str) -
     cli.good("rollback", ferry, "1", "--wait")
     assert cli.document("status", ferry)["jobs"][0]["name"] == "reconfigure"
     assert "keeps no generation 9" in cli.bad(3, "rollback", ship, "9")
+
+
+def test_every_document_has_times_as_iso_8601(cli: Shell, ferry: str, ship: str) -> None:
+    [job] = cli.document("job", "list", ship)
+    assert ISO.fullmatch(job["startedAt"])
+    assert ISO.fullmatch(cli.document("job", "show", ship, "last")["steps"][0]["finishedAt"])
+    assert ISO.fullmatch(cli.document("instance", "show", ship)["createdAt"])
+    assert ISO.fullmatch(cli.document("audit", "list", "--limit", "1")[0]["at"])
+    lines = [json.loads(line) for line in cli.good("logs", ship, "-o", "json").splitlines()]
+    assert lines
+    assert all(ISO.fullmatch(line["at"]) for line in lines)
+    # What users write stays as they wrote it.
+    cli.good("instance", "set-user-data", ship, "at=1700000000000")
+    assert cli.document("instance", "show", ship)["userData"] == {"at": "1700000000000"}
+
+
+def test_a_dry_run_names_the_option_that_would_be_needed(cli: Shell, tmp_path: Path) -> None:
+    speaker, where = f"speaker {tmp_path.name}", f"where {tmp_path.name}"
+    for name, text in ((speaker, SPEAKER), (f"user {tmp_path.name}", NEEDY)):
+        (tmp_path / "m.yaml").write_text(text, "utf-8")
+        cli.good("application", "create", name)
+        cli.good("manifest", "upload", name, str(tmp_path / "m.yaml"))
+    cli.good("environment", "create", where)
+    cli.good("launch", speaker, "--name", speaker, "--wait")
+    cli.good("instance", "offer", speaker, where)
+    cli.good("launch", f"user {tmp_path.name}", "--environment", where, "--wait")
+    told = cli.bad(9, "destroy", speaker, "--dry-run")
+    assert "To destroy it anyway, add --force." in told
+    cli.good("destroy", speaker, "--dry-run", "--force")
+
+
+def test_tables_have_names_next_to_ids(cli: Shell, ferry: str, ship: str) -> None:
+    shown = cli.good("application", "instances", ferry)
+    assert "environmentName" in shown
+    assert re.search(r"\bdefault\b", shown)
+    assert "admin@launchbay.local" in cli.good("manifest", "list", ferry)

@@ -7,12 +7,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from launchbay.cli.connection import OUTPUTS, Connection, connect
 from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
@@ -26,10 +27,13 @@ from launchbay.cli.output import (
     printable,
     show,
     show_one_of_many,
+    with_iso_times,
 )
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import ClientError, ConnectionFailed, NotFound, Operations
 from launchbay.client.core import Call
+from launchbay.ids import is_id
+from launchbay.model.instance import InstanceStatus
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
 
@@ -38,11 +42,12 @@ Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
 class Extension:
     """What a command does beyond its call: `run` replaces showing the result, `columns` are those of its table.
 
-    `note` is a paragraph of its help.
+    `flags` replaces those of options of the call, by field. `note` is a paragraph of its help.
     """
 
     run: Run | None = None
     options: Sequence[click.Parameter] = ()
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     columns: Sequence[str] = ()
     note: str = ""
 
@@ -64,6 +69,9 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
     extension = extension or Extension()
     entries = inputs(operation)
     own = [each for entry in entries for each in (entry.parameter, entry.also) if each is not None]
+    for parameter in own:
+        if parameter.name in extension.flags:
+            parameter.opts, parameter.secondary_opts = [*extension.flags[parameter.name]], []
     own.sort(key=lambda parameter: isinstance(parameter, click.Option))
     # An argument that takes all remaining words must be the last.
     own.sort(key=lambda parameter: parameter.nargs == -1 and isinstance(parameter, click.Argument))
@@ -98,7 +106,7 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         if extension.run is not None:
             extension.run(connection, call, given)
         else:
-            show(answer(connection, call), connection.output, extension.columns)
+            show(with_names(connection, answer(connection, call)), connection.output, extension.columns)
 
     return RemoteCommand(
         verb,
@@ -114,6 +122,36 @@ def answer(connection: Connection, call: Call[Any]) -> Any:
     """Make a call and return its response as plain data, including fields that this version doesn't know."""
     is_plain = call.returns is str or call.returns is type(None)
     return connection.client.send(call if is_plain else call.with_returns(Any))
+
+
+def with_names(connection: Connection, document: Any) -> Any:
+    """Return the rows of a table with names next to IDs."""
+    if connection.output != "table" or not isinstance(document, list):
+        return document
+    known: dict[str, Mapping[str, str]] = {}
+    return [_with_names(connection, row, known) if isinstance(row, dict) else row for row in document]
+
+
+_NAMED_KINDS = {"applicationId": "application", "environmentId": "environment", "ownerId": "user", "authorId": "user"}
+_NAMED_KINDS |= {"application": "application", "environment": "environment"}
+
+
+def _with_names(
+    connection: Connection, row: Mapping[str, Any], known: dict[str, Mapping[str, str]]
+) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        found[name] = value
+        base, kind = name.removesuffix("Id"), _NAMED_KINDS.get(name)
+        if kind is None or not isinstance(value, str) or not is_id(value) or f"{base}Name" in row:
+            continue
+        if kind not in known:
+            known[kind] = {}
+            with suppress(ClientError, click.UsageError):  # who may not list them sees IDs alone
+                known[kind] = connection.names.known(kind)
+        if value in known[kind]:
+            found[f"{base}Name" if base == name else base] = known[kind][value]
+    return found
 
 
 def _confirm(operation: AnyOperation, given: dict[str, Any]) -> None:
@@ -150,16 +188,16 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
         _show_started(connection, document, job)
 
 
-def show_preview(connection: Connection, call: Call[Any]) -> None:
+def show_preview(connection: Connection, call: Call[Any], advice: str = "") -> None:
     """Show what a call would do. Raises CommandFailed if the server would refuse it."""
-    print_preview(connection, answer(connection, call))
+    print_preview(connection, answer(connection, call), advice)
 
 
-def print_preview(connection: Connection, document: dict[str, Any]) -> None:
+def print_preview(connection: Connection, document: dict[str, Any], advice: str = "") -> None:
     """Print a preview. Raises CommandFailed if it has errors: the server would refuse it."""
     _print_warnings(document)
     if document["errors"]:
-        raise CommandFailed(printable("\n".join(document["errors"])), ExitCode.REFUSED)
+        raise CommandFailed(printable("\n".join(filter(None, [*document["errors"], advice]))), ExitCode.REFUSED)
     if connection.output == "table":
         document = {name: document[name] for name in ("components", "workflows")}
     show(document, connection.output)
@@ -189,6 +227,72 @@ def _show_started(connection: Connection, document: Any, job: str) -> None:
     show(document, connection.output)
     if job:
         click.echo(f"Job {job} has started. Wait for it: launchbay wait {job}", err=True)
+
+
+def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    """Begin a bulk run on what the options choose."""
+    names = connection.names
+    chosen = {
+        "status": ",".join(options["status"]),
+        "lastStatus": options["last"],
+        "labels": ",".join(options["chosen_labels"]),
+        "application": options["application"] and names.application(options["application"]),
+        "environment": options["environment"] and names.environment(options["environment"]),
+        "q": options["search"],
+    }
+    select = {name: value for name, value in chosen.items() if value}
+    if select:
+        call = replace(call, body={**call.body, "select": {**(call.body.get("select") or {}), **select}})
+    document = answer(connection, call)
+    if connection.output == "table":
+        document = _with_counts(document)
+    show(document, connection.output)
+
+
+def _show_bulk(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Show a bulk run with its instances, those with a problem first."""
+    document = answer(connection, call)
+    listing = connection.client.list_bulk_instances
+    rows: list[dict[str, Any]] = []
+    for status in ("Failed", "Refused", "Cancelled", "Running", "Waiting", "Succeeded"):
+        room = _BULK_SHOWN - len(rows)
+        if room > 0 and document["counts"].get(status.lower()):
+            rows += msgspec.to_builtins(listing(call.path[0], status=status, limit=room))
+    if connection.output == "table":
+        document = _with_counts(document)
+        rows = [{name: row[name] for name in ("instanceId", "instanceName", "status", "message")} for row in rows]
+    show({**document, "instances": rows}, connection.output)
+    total = sum(document["counts"].values()) if isinstance(document["counts"], dict) else 0
+    if total > len(rows):
+        more = f"{total - len(rows)} more instances. List them: launchbay bulk instances {call.path[0]}"
+        click.echo(more, err=True)
+
+
+def _with_counts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a bulk run as its table shows it, without counts of nothing."""
+    return {**document, "counts": {name: count for name, count in (document.get("counts") or {}).items() if count}}
+
+
+_BULK_SHOWN = 200
+_STATUS = click.Choice([status.value for status in InstanceStatus])
+OUTCOME = click.Choice(["Succeeded", "Failed"])
+
+
+def choosing_options(*, labels: str = "label") -> list[click.Parameter]:
+    """Return the options that choose instances, as `ps` and `bulk create` have them."""
+    return [
+        click.Option(["--status"], multiple=True, type=_STATUS, help="Only instances in this status. Repeatable."),
+        click.Option(["--last"], type=OUTCOME, help="Only instances whose last job ended so."),
+        click.Option(
+            ["-l", "--label", labels],
+            multiple=True,
+            help="Only instances with this label: team=web, tier!=db, team or !team. Repeatable.",
+            metavar="LABEL",
+        ),
+        click.Option(["--application"], help="Only instances of this application.", metavar="APPLICATION"),
+        click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
+        click.Option(["--search"], help="Only instances with these words in names, labels or IDs.", metavar="WORDS"),
+    ]
 
 
 def _schedule(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
@@ -300,10 +404,12 @@ def _brief(change: Mapping[str, Any]) -> str:
 def _events(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     for event in connection.client.watch_instance(call.path[0], after=call.query.get("after")):
         if connection.output == "table":
-            data = (f"{name}={value}" for name, value in event.data.items() if value is not None and name != "at")
-            click.echo(printable(f"{event.name:7} {' '.join(data)}"))
+            fields = (f"{name}={value}" for name, value in event.data.items() if value is not None and name != "at")
+            click.echo(printable(f"{event.name:7} {' '.join(fields)}"))
         else:
-            show_one_of_many({"id": event.id, "event": event.name, "data": event.data}, connection.output)
+            show_one_of_many(
+                {"id": event.id, "event": event.name, "data": with_iso_times(event.data)}, connection.output
+            )
 
 
 def _create_token(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -319,7 +425,7 @@ def token_of(page: str) -> str:
 
 
 def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
-    show(answer(connection, call), "json" if connection.output == "table" else connection.output)
+    show(answer(connection, call), "json" if connection.output == "table" else connection.output, times=False)
 
 
 def _export_organization(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
@@ -346,6 +452,12 @@ EXTENSIONS: Mapping[str, Extension] = {
         _export_organization,
         [click.Argument(["file"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")],
     ),
+    "create_bulk": Extension(
+        _create_bulk,
+        choosing_options(labels="chosen_labels"),
+        flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
+    ),
+    "read_bulk": Extension(_show_bulk),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
     "replace_manifest": Extension(_upload),
     "set_manifest_source": Extension(_upload),

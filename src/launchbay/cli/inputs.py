@@ -413,8 +413,10 @@ def _chosen(name: str, given: str | None, *_: Any) -> str | None:
 
 
 def _job(given: str | None, connection: Connection, before: Mapping[str, Any]) -> str | None:
+    if given is None:
+        return None
     instance = before.get("instance_id")
-    return given if given is None or instance is None else connection.names.job(given, instance)
+    return connection.names.any_job(given)[1] if instance is None else connection.names.job(given, instance)
 
 
 def _revision(given: str | None, connection: Connection, before: Mapping[str, Any]) -> str | None:

@@ -8,10 +8,17 @@ from typing import Any
 import click
 import msgspec
 
-from launchbay.cli.commands import connected, follow, sharing_options, shown_on_failure, waiting_options
+from launchbay.cli.commands import (
+    choosing_options,
+    connected,
+    follow,
+    sharing_options,
+    shown_on_failure,
+    waiting_options,
+)
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show, with_iso_times
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.instance import InstanceStatus
 
@@ -68,7 +75,6 @@ list_all = RemoteCommand(
 )
 
 
-_OUTCOME = click.Choice(["Succeeded", "Failed"])
 _SORT = click.Choice(["name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry"])
 _PS_COLUMNS = ("id", "name", "status", "application", "environment", "last job", "ended", "expires", "error")
 
@@ -111,7 +117,7 @@ def _ps(
     elif connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
     else:
-        show(with_iso_times(found), connection.output)
+        show(found, connection.output)
 
 
 def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
@@ -135,18 +141,8 @@ ps = RemoteCommand(
     short_help="List instances with their last jobs; filters find the failed ones.",
     help="List instances of the organization with their last jobs, newest first, without destroyed ones.",
     params=[
-        click.Option(["--status"], multiple=True, type=_STATUS, help="Only instances in this status. Repeatable."),
-        click.Option(["--last"], type=_OUTCOME, help="Only instances whose last job ended so."),
+        *choosing_options(),
         click.Option(["--workflow"], help="Only instances whose last job was this workflow.", metavar="WORKFLOW"),
-        click.Option(
-            ["-l", "--label"],
-            multiple=True,
-            help="Only instances with this label: team=web, tier!=db, team or !team. Repeatable.",
-            metavar="LABEL",
-        ),
-        click.Option(["--application"], help="Only instances of this application.", metavar="APPLICATION"),
-        click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
-        click.Option(["--search"], help="Only instances with these words in names, labels or IDs.", metavar="WORDS"),
         click.Option(["--sort"], type=_SORT, default="-created", help="Order; - reverses it.  [default: -created]"),
         click.Option(["--limit"], type=click.IntRange(min=1), default=50, help="Maximum number.  [default: 50]"),
         click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
@@ -188,8 +184,7 @@ wait = RemoteCommand(
 
 def _wait_for_job(job: str, timeout: float | None, **given: Any) -> None:
     connection = connected(given)
-    found = connection.client.find_job(job)
-    follow(connection, found.instance_id, job, timeout)
+    follow(connection, *connection.names.any_job(job), timeout)
 
 
 wait_for_one_job = RemoteCommand(

@@ -4,8 +4,9 @@ A name wins over the beginning of an ID, so a new instance called `cafe` never c
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -14,13 +15,14 @@ import click
 from launchbay.cli.lazy import unknown_name
 from launchbay.cli.output import ObjectNotFound
 from launchbay.client import Client, NotAllowed
-from launchbay.client.types import FleetInstance
+from launchbay.client.types import FleetInstance, FleetJob
 from launchbay.ids import is_id
 from launchbay.limits import PAGE_ROWS_MAX
 
 T = TypeVar("T")
 LAST = "last"
 PREFIX_CHARS = 4  # of an ID, at least: fewer are more likely to be a mistyped name
+_NUMBER = re.compile(r"#?([0-9]{1,3})|#([0-9]+)")  # without #, more digits begin an ID
 _PREFIX = re.compile(rf"[0-9a-f]{{{PREFIX_CHARS},23}}")
 _SUGGESTED = 500  # newest instances that an unknown name is compared with
 
@@ -47,6 +49,14 @@ class Names:
 
     def environment(self, text: str) -> str:
         return _one("environment", text, lambda: self._client.list_environments(self.organization()))
+
+    def known(self, kind: str) -> Mapping[str, str]:
+        """Return the names of applications, environments or users by their IDs."""
+        if kind == "user":
+            return {each.id: each.email for each in self._client.list_users(self.organization())}
+        if kind == "application":
+            return {each.id: each.name for each in self._client.list_applications(self.organization())}
+        return {each.id: each.name for each in self._client.list_environments(self.organization())}
 
     def role(self, text: str) -> str:
         return _one("role", text, lambda: self._client.list_roles(self.organization()))
@@ -134,18 +144,46 @@ class Names:
         return listing.each(self.organization(), name=name, q=q, sort="-created", limit=PAGE_ROWS_MAX)
 
     def job(self, text: str, instance: str) -> str:
-        """Return the ID of a job of an instance; `last` is the newest one."""
+        """Return the ID of a job of an instance.
+
+        It is named by its ID or its beginning, its number, or `last`.
+        """
         if is_id(text):
             return text
-        for newest in self._client.list_jobs(instance, limit=1) if text == LAST else ():
-            return newest.id
-        if is_prefix(text):
-            begins = [each.id for each in self._client.list_jobs.each(instance) if each.id.startswith(text)]
-            if len(begins) == 1:
-                return begins[0]
-            if begins:
-                raise _ambiguous("job", text, begins)
-        raise ObjectNotFound(f"Unknown job '{text}'. Use its ID, or {LAST} for the newest job of the instance.")
+        if text == LAST:
+            for newest in self._client.list_jobs(instance, limit=1):
+                return newest.id
+        number = _NUMBER.fullmatch(text)
+        found = self._jobs(text, number, instance)
+        if len(found) > 1:
+            raise _ambiguous("job", text, [each.id for each in found])
+        if found:
+            return found[0].id
+        raise ObjectNotFound(
+            f"Unknown job '{text}'. Use its ID, its number such as #3, or {LAST} for the newest job of the instance."
+        )
+
+    def any_job(self, text: str) -> tuple[str, str]:
+        """Return instance and job: by `INSTANCE#NUMBER`, an ID or its beginning."""
+        instance, sharp, number = text.rpartition("#")
+        if sharp and instance:
+            instance_id = self.instance(instance)
+            return instance_id, self.job(number if number == LAST else f"#{number}", instance_id)
+        if is_id(text):
+            return self._client.find_job(text).instance_id, text
+        found = self._jobs(text, None, None)
+        if len(found) > 1:
+            raise _ambiguous("job", text, [each.id for each in found])
+        if not found:
+            raise ObjectNotFound(f"Unknown job '{text}'. Use INSTANCE#NUMBER, or the job's ID or its beginning.")
+        return found[0].instance_id, found[0].id
+
+    def _jobs(self, text: str, number: "re.Match[str] | None", instance: str | None) -> Sequence[FleetJob]:
+        """Return up to six jobs with this number, or whose IDs begin so."""
+        listing = partial(self._client.list_organization_jobs, instance=instance, limit=6)
+        if number is not None:
+            return listing(self.organization(), number=int(number[1] or number[2])) if len(text) < 10 else ()
+        return listing(self.organization(), id_part=text) if is_prefix(text) else ()
 
     def _find_organization(self) -> str:
         organizations = self._client.list_organizations()

@@ -35,20 +35,26 @@ def print_warning(message: str, line: int, column: int, code: str, *, applicatio
 
 def show_one_of_many(value: Any, output: str) -> None:
     """Print one document of a stream: JSON as one line, YAML as a separate document."""
+    value = with_iso_times(value)
     if output == "json":
         click.echo(json.dumps(value, ensure_ascii=False))
     else:
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=True), nl=False)
 
 
-def show(value: Any, output: str, columns: Sequence[str] = ()) -> None:
-    """Print a string verbatim, and a document as `output` says. `columns` are those of its table."""
+def show(value: Any, output: str, columns: Sequence[str] = (), *, times: bool = True) -> None:
+    """Print a string verbatim, and a document as `output` says.
+
+    `columns` are those of its table. JSON and YAML have times as ISO 8601, unless `times` is False.
+    """
     if isinstance(value, str):
         click.echo(value, nl=not value.endswith("\n"))
-    elif output == "json":
-        click.echo(json.dumps({} if value is None else value, indent=2, ensure_ascii=False))
-    elif output == "yaml":
-        click.echo(yaml.safe_dump({} if value is None else value, sort_keys=False, allow_unicode=True), nl=False)
+    elif output in {"json", "yaml"}:
+        document = {} if value is None else with_iso_times(value) if times else value
+        if output == "json":
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        else:
+            click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
     elif value is None or value == {}:
         click.echo("Done.", err=True)
     elif isinstance(value, dict) and set(value) == {"id"}:
@@ -58,9 +64,12 @@ def show(value: Any, output: str, columns: Sequence[str] = ()) -> None:
         load("launchbay.cli.rich_output:show_table")(value, columns)
 
 
-_TIME_NAME = re.compile(r"(At|^at|^time|^timestamp|Since|^since|^ended|^expires)$")
+_TIME_NAME = re.compile(r"(At|^at|^time|^timestamp|Since|^since|Until|^until|^ended|^expires)$")
 _LEAST_MS = 10**11  # 1973: smaller numbers aren't times
-_FREE = {"arguments", "labels", "outputs", "parameters", "results", "returnValues", "userData"}  # named by users
+_FREE = {  # what users name or write
+    *("after", "arguments", "before", "configuration", "data", "default", "labels", "names", "outputs", "parameters"),
+    *("results", "returnValues", "userData", "value", "values"),
+}
 
 
 def is_time(name: str, value: Any) -> bool:

@@ -5,6 +5,7 @@ in `commands.py` and `instances.py`.
 """
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -20,12 +21,14 @@ from launchbay.cli.commands import (
     show_preview,
     shown_on_failure,
     waiting_options,
+    with_names,
 )
 from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import ObjectNotFound, RemoteCommand, show, with_iso_times
+from launchbay.cli.names import is_prefix
+from launchbay.cli.output import ObjectNotFound, RemoteCommand, show
 from launchbay.client import NotFound, Operations
 from launchbay.client.types import JobDocument
 from launchbay.ids import is_id
@@ -44,7 +47,7 @@ def _status(instance: str, **given: Any) -> None:
     instance_id = connection.names.instance(instance)
     document = status_of(connection, instance_id)
     if connection.output != "table":
-        show(with_iso_times(document), connection.output)
+        show(document, connection.output)
         return
     job, error = document["job"], document["errorMessage"]
     brief = {name: document[name] for name in _SHOWN if document[name] is not None}
@@ -116,7 +119,8 @@ def _destroy(
     instance_id = connection.names.instance(instance)
     forced = 1 if force else None
     if is_dry_run:
-        show_preview(connection, Operations.preview_destroy.call(instance_id, force=forced))
+        advice = "" if force else "To destroy it anyway, add --force."
+        show_preview(connection, Operations.preview_destroy.call(instance_id, force=forced), advice)
         return
     if not is_confirmed and sys.stdin.isatty():
         click.confirm(f"Destroy {instance}?", abort=True, err=True)
@@ -145,14 +149,14 @@ destroy = RemoteCommand(
 )
 
 
-_GENERATION_COLUMNS = ("number", "version", "createdAt", "ownerId", "jobId", "cause")
+_GENERATION_COLUMNS = ("number", "version", "createdAt", "owner", "jobId", "cause")
 
 
 def _generations(instance: str, **given: Any) -> None:
     connection = connected(given)
     instance_id = connection.names.instance(instance)
     rows = [msgspec.to_builtins(each) for each in connection.client.list_generations.each(instance_id)]
-    show(with_iso_times(rows), connection.output, _GENERATION_COLUMNS)
+    show(with_names(connection, rows), connection.output, _GENERATION_COLUMNS)
 
 
 generations = RemoteCommand(
@@ -198,18 +202,11 @@ rollback = RemoteCommand(
 
 def _wait(target: str, timeout: float | None, **given: Any) -> None:
     connection = connected(given)
-    if is_id(target):
-        try:
-            job = connection.client.find_job(target)
-        except NotFound:
-            pass
-        else:
-            follow(connection, job.instance_id, job.id, timeout)
-            return
-    try:
-        instance_id = connection.names.instance(target)
-    except ObjectNotFound as error:
-        raise ObjectNotFound(f"{error} A job is named by its whole ID.") from error
+    found = _job_of(connection, target)
+    if isinstance(found, tuple):
+        follow(connection, *found, timeout)
+        return
+    instance_id = found
     newest = _newest_job(connection, instance_id)
     if newest is not None and newest.status == "Executing":
         follow(connection, instance_id, newest.id, timeout)
@@ -222,6 +219,30 @@ def _wait(target: str, timeout: float | None, **given: Any) -> None:
         show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
     else:  # a script may ask after its job has ended, and must see the outcome
         follow(connection, instance_id, newest.id, timeout)
+
+
+def _job_of(connection: Connection, target: str) -> str | tuple[str, str]:
+    """Return instance and job, or an instance.
+
+    An instance wins over a job whose ID begins in the same way.
+    """
+    names = connection.names
+    if "#" in target:
+        with suppress(ObjectNotFound):  # an instance may have the name `a#1`
+            return names.any_job(target)
+        return names.instance(target)
+    if is_id(target):
+        with suppress(NotFound):
+            return connection.client.find_job(target).instance_id, target
+    try:
+        return names.instance(target)
+    except ObjectNotFound as error:
+        if not is_prefix(target) or "more than one" in str(error):
+            raise
+        try:
+            return names.any_job(target)
+        except ObjectNotFound as no_job:
+            raise (no_job if "more than one" in str(no_job) else error) from no_job
 
 
 def _newest_job(connection: Connection, instance_id: str) -> JobDocument | None:

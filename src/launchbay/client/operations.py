@@ -1050,6 +1050,8 @@ class Operations:
         since: int | None = None,
         until: int | None = None,
         instance: str | None = None,
+        number: int | None = None,
+        id_part: str | None = None,
         longer_than: int | None = None,
         q: str | None = None,
         sort: str | None = None,
@@ -1067,6 +1069,8 @@ class Operations:
         `since`: Only jobs accepted at this time or later, in milliseconds since the Unix epoch.
         `until`: Only jobs accepted before this time, in milliseconds since the Unix epoch.
         `instance`: Only jobs of instances with these IDs.
+        `number`: Only the job with this number of each of these instances. Needs `instance`.
+        `id_part`: Only jobs whose ID begins with these 4 or more characters.
         `longer_than`: Only jobs that took this many milliseconds or more from their acceptance.
         `q`: Only jobs of instances with each of these words in the name, a label's value or at the start of the ID.
         `sort`: The order: created, or -created for the newest first.

@@ -97,6 +97,7 @@ class LastJobRow(NamedTuple):
     status: str
 
 
+lock_organization = _sql.value("lock_organization", str)
 count_open = _sql.value("count_open", int)
 insert = _sql.change("insert")
 insert_instances = _sql.change("insert_instances")
@@ -114,6 +115,8 @@ get_next = _sql.row("get_next", NextRow)
 begin_instance = _sql.change("begin_instance")
 refuse_instance = _sql.change("refuse_instance")
 postpone_instance = _sql.change("postpone_instance")
+forget_put_offs = _sql.change("forget_put_offs")
+has_users_left = _sql.value("has_users_left", bool)
 finish = _sql.change("finish")
 get_token = _sql.row("get_token", TokenRow)
 get_last_job = _sql.row("get_last_job", LastJobRow)

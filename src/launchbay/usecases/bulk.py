@@ -4,8 +4,10 @@ A bulk run is rows in the database: processes with an engine take turns at it (`
 accepts the job of an instance also notes it, so that a crash loses none and repeats none.
 """
 
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -17,12 +19,21 @@ from launchbay.auth import permissions
 from launchbay.auth.gate import Grants, instance_patterns
 from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
 from launchbay.clock import to_ms
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, TooManyRequests, Unavailable
+from launchbay.errors import (
+    BadRequest,
+    Conflict,
+    InvalidManifest,
+    LaunchbayError,
+    NotAllowed,
+    TooManyRequests,
+    Unavailable,
+)
 from launchbay.ids import new_id
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY
+from launchbay.planning import DESTROY, require_workflow
+from launchbay.store import applications
 from launchbay.store import bulk as store
 from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow
 from launchbay.store.database import Connection, DatabaseError
@@ -38,6 +49,8 @@ from launchbay.usecases.workflows import run_workflow
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
 _PAGE = 1_000
+_SLICE_S = 0.01
+_VERSIONS_READ = 50
 _PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded"}  # codes of what another attempt may not meet
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
 ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
@@ -123,6 +136,7 @@ async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) 
         chosen = await _choose(work, organization.id, request)
         if not chosen:
             raise BadRequest("No instance fits, so there is nothing to do.", code="NothingChosen")
+        await store.lock_organization(work.connection, organization_id=organization.id)
         if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.BULKS_OPEN:
             raise TooManyRequests(
                 f"The organization has {limits.BULKS_OPEN} bulk runs under way. Wait for the end of one.",
@@ -164,7 +178,51 @@ async def _choose(work: Work, organization_id: str, request: BulkRequest) -> lis
     """Return the instances, oldest first, with their refusals. Raises BadRequest."""
     request.act.check()
     rows = await choose_instances(work, organization_id, request.ids, request.wanted, limits.BULK_INSTANCES)
-    return [ChosenInstance(row, _refusal(work, organization_id, request.act, row)) for row in rows]
+    misfits = await _misfits(work, request.act, rows)
+    chosen: list[ChosenInstance] = []
+    until_s = time.perf_counter() + _SLICE_S
+    for row in rows:
+        misfit = misfits.get(_versions_key(request.act, row))
+        refusal = _refusal(work, organization_id, request.act, row) or (None if misfit is None else str(misfit))
+        chosen.append(ChosenInstance(row, refusal))
+        if time.perf_counter() > until_s:  # thousands of patterns may be compared: others take turns
+            await asyncio.sleep(0)
+            until_s = time.perf_counter() + _SLICE_S
+    return chosen
+
+
+def _versions_key(act: Act, row: FleetRow) -> tuple[str, int]:
+    """Return the application and the manifest version in which the act must make sense."""
+    return row.application_id, row.version if act.version is None else act.version
+
+
+async def _misfits(work: Work, act: Act, rows: Sequence[FleetRow]) -> dict[tuple[str, int], LaunchbayError]:
+    """Return why an act makes no sense in versions of manifests.
+
+    The workflow or the version is unknown. Raises the error if that is so in all of them. Of very many versions, only
+    the first are looked at.
+    """
+    if act.act != "run" and act.version is None:
+        return {}
+    keys = list(dict.fromkeys(_versions_key(act, row) for row in rows))
+    found: dict[tuple[str, int], LaunchbayError] = {}
+    for key in keys[:_VERSIONS_READ]:
+        application_id, version = key
+        exists = applications.manifest_exists
+        if not await exists(work.connection, application_id=application_id, version=version):
+            found[key] = BadRequest(
+                f"The application has no manifest version {version}.", code="InvalidManifestVersion"
+            )
+        elif act.workflow is not None:
+            try:
+                require_workflow(await work.manifest(*key), act.workflow)
+            except BadRequest as error:
+                found[key] = error
+            except (Conflict, InvalidManifest):
+                continue  # the turn says what is wrong with it
+    if keys and len(found) == len(keys):
+        raise found[keys[0]]
+    return found
 
 
 async def choose_instances(
@@ -263,6 +321,8 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
             raise Conflict(f"The bulk run has ended: it is {before}.", code="BulkEnded")
         if before == status:
             return
+        if status == RUNNING:
+            await store.forget_put_offs(work.connection, bulk_id=run.id)
         await store.set_status(work.connection, bulk_id=run.id, status=status)
         if status == CANCELLED:
             await store.drop_waiting(work.connection, bulk_id=run.id, message=f"Cancelled by {ctx.actor.email}.")
@@ -322,8 +382,15 @@ class BulkRunner:
         async with self._app.database.connection() as connection:
             open_runs = await store.list_open(connection)
         has_more = False
+        failure: Exception | None = None
         for bulk_id in open_runs:
-            has_more |= await self._advance(bulk_id)
+            try:
+                has_more |= await self._advance(bulk_id)
+            except Exception as error:  # noqa: BLE001 - of one run: the others must not wait for its repair
+                log.warning("bulk.turn_failed", bulk=bulk_id, error=str(error))
+                failure = error
+        if failure is not None and not has_more:
+            raise failure  # the task waits longer before its next round
         return has_more
 
     async def _advance(self, bulk_id: str) -> bool:
@@ -375,7 +442,7 @@ class BulkRunner:
 
     async def _act(self, run: TakenRow, instance_id: str) -> str | None:
         """Do the act as who began the run; return its job."""
-        act = _read_act(run.act)
+        act = read_act(run.act)
         ctx = Context(self._app, await self._actor(run))
         if act.act == "run":
             return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
@@ -418,18 +485,27 @@ class BulkRunner:
         return Actor(run.owner_id, run.owner_email, run.owner_name, run.address, Method(run.method), token=token)
 
     async def _put_off(self, bulk_id: str, turn: NextRow, error: LaunchbayError) -> None:
-        """Note a refusal. An instance that is busy gets another turn."""
+        """Note a refusal. A busy instance gets other turns for a time.
+
+        So does one that others use which the run destroys too.
+        """
         async with self._app.database.transaction() as connection:
-            if error.code in _PASSING:
+            passes = error.code in _PASSING or (
+                error.code == "InstanceInUse"
+                and await store.has_users_left(connection, bulk_id=bulk_id, instance_id=turn.instance_id)
+            )
+            if passes:
                 await store.postpone_instance(
                     connection,
                     bulk_id=bulk_id,
                     place=turn.place,
                     message=str(error),
                     pause_s=limits.BULK_BUSY_PAUSE_S,
+                    longest_pause_s=limits.BULK_BUSY_LONGEST_PAUSE_S,
+                    give_up_s=limits.BULK_BUSY_S,
                 )
             else:
                 await store.refuse_instance(connection, bulk_id=bulk_id, place=turn.place, message=str(error))
 
 
-_read_act = msgspec.json.Decoder(Act).decode
+read_act = msgspec.json.Decoder(Act).decode

@@ -223,7 +223,9 @@ class JobFilter:
     """
 
     ids: Sequence[str] | None = None
+    id_part: str | None = None
     instance_ids: Sequence[str] | None = None
+    number: int | None = None
     statuses: Sequence[str] | None = None
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
@@ -261,7 +263,9 @@ async def list_jobs(
             work.connection,
             organization_id=organization.id,
             ids=_array(wanted.ids),
+            id_part=wanted.id_part,
             instance_ids=_array(await _instances_of(work, organization.id, wanted)),
+            number=wanted.number,
             longer_than_s=None if wanted.longer_than is None else wanted.longer_than.total_seconds(),
             statuses=_array(wanted.statuses),
             workflows=_array(wanted.workflows),

@@ -157,7 +157,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         run=run,
         title=_title(run),
-        act=_read_act(run.act),
+        act=bulk.read_act(run.act),
         counts=counts,
         total=counts.total(),
         done=sum(counts[each] for each in ("Succeeded", "Failed", "Refused", "Cancelled")),
@@ -187,7 +187,7 @@ def _query_fields(request: PageRequest) -> dict[str, list[str]]:
 async def _again(request: PageRequest, bulk_id: str) -> forms.Form:
     """Return the fields that repeat a bulk run where it failed."""
     run = await bulk.read_bulk(request.ctx, bulk_id)
-    act = _read_act(run.act)
+    act = bulk.read_act(run.act)
     rows = await bulk.list_bulk_instances(
         request.ctx, run.id, status="Failed", after=0, count=limits.CONSOLE_FORM_FIELDS // 2
     )
@@ -308,10 +308,7 @@ def _reasons(messages: Sequence[str]) -> list[Reason]:
     return [Reason(text, number) for text, number in counted.most_common(_SHOWN_REASONS)]
 
 
-_read_act = msgspec.json.Decoder(Act).decode
-
-
 def _title(run: BulkRun) -> str:
-    act, number = _read_act(run.act), bulk.counts_of(run).total()
+    act, number = bulk.read_act(run.act), bulk.counts_of(run).total()
     what = {"run": f"Run {act.workflow} on", "reconfigure": "Change", "label": "Label"}.get(act.act, ACTS[act.act][2])
     return f"{what} {number} {'instance' if number == 1 else 'instances'}"

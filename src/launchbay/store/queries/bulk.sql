@@ -1,3 +1,7 @@
+-- name: lock_organization
+-- Lets one bulk run of an organization begin after the other, so that they count each other.
+SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;
+
 -- name: count_open
 SELECT count(*) FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_at IS NULL;
 
@@ -96,8 +100,32 @@ UPDATE bulk_instances SET status = 'Refused', message = %(message)s, finished_at
 WHERE bulk_id = %(bulk_id)s AND place = %(place)s AND status = 'Waiting';
 
 -- name: postpone_instance
-UPDATE bulk_instances SET message = %(message)s, not_before = now() + %(pause_s)s * interval '1 second'
+-- The pause grows to the longest one. After a time, the instance is given up.
+UPDATE bulk_instances
+SET message = %(message)s, put_off_at = coalesce(put_off_at, now()),
+    not_before = now() + least(%(longest_pause_s)s::float8, %(pause_s)s::float8 + extract(epoch FROM now() - coalesce(put_off_at, now()))::float8 / 10)
+               * interval '1 second',
+    status = CASE WHEN put_off_at < now() - %(give_up_s)s * interval '1 second' THEN 'Refused' ELSE status END,
+    finished_at = CASE WHEN put_off_at < now() - %(give_up_s)s * interval '1 second' THEN now() END
 WHERE bulk_id = %(bulk_id)s AND place = %(place)s AND status = 'Waiting';
+
+-- name: forget_put_offs
+-- The time of a pause doesn't count.
+UPDATE bulk_instances SET put_off_at = NULL WHERE bulk_id = %(bulk_id)s AND status = 'Waiting' AND put_off_at IS NOT NULL;
+
+-- name: has_users_left
+-- Whether the run still has an instance that uses this one or one of its submodules.
+WITH RECURSIVE family AS (
+    SELECT %(instance_id)s::text AS id UNION SELECT instances.id FROM instances JOIN family ON instances.parent_id = family.id
+), users AS (
+    SELECT link.instance_id AS id FROM instance_links AS link JOIN family ON link.target_id = family.id WHERE link.kind IN ('service', 'shared')
+    UNION SELECT instances.parent_id FROM instances JOIN users ON instances.id = users.id WHERE instances.parent_id IS NOT NULL
+)
+SELECT EXISTS (
+    SELECT FROM bulk_instances
+    WHERE bulk_id = %(bulk_id)s AND status IN ('Waiting', 'Running') AND instance_id IN (SELECT id FROM users)
+      AND instance_id <> %(instance_id)s
+);
 
 -- name: finish
 -- A paused one too: without instances that wait, there is nothing to continue.

@@ -96,7 +96,10 @@ WITH found AS NOT MATERIALIZED (
       AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
       AND (%(ids)s::text[] IS NULL OR job_id = ANY (%(ids)s::text[]))
       AND (%(instance_ids)s::text[] IS NULL
-           OR job_id = ANY (ARRAY(SELECT id FROM jobs WHERE jobs.instance_id = ANY (%(instance_ids)s::text[]))))
+           OR job_id = ANY (ARRAY(SELECT id FROM jobs WHERE jobs.instance_id = ANY (%(instance_ids)s::text[])
+                                  AND (%(number)s::integer IS NULL OR jobs.number = %(number)s))))
+      -- After the last ID that begins so comes a letter that IDs don't have.
+      AND (%(id_part)s::text IS NULL OR job_id >= %(id_part)s AND job_id < %(id_part)s || 'g')
       AND (%(longer_than_s)s::double precision IS NULL
            OR coalesce(finished_at, now()) - created_at >= make_interval(secs => %(longer_than_s)s))
       AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)

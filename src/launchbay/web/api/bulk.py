@@ -10,7 +10,7 @@ from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL, PAGE_ROWS, PAGE_ROWS
 from launchbay.model.labels import read_selector
 from launchbay.store.bulk import BulkInstanceRow, BulkRun
 from launchbay.usecases import bulk
-from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance
+from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance, read_act
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.web.api.fleet import FleetFilter
 from launchbay.web.requests import JsonBody, Request
@@ -143,7 +143,6 @@ class BulkItem(msgspec.Struct, kw_only=True):
     finishedAt: int | None
 
 
-_read_act = msgspec.json.Decoder(Act).decode
 _EXAMPLE = {"act": "resume", "select": {"lastStatus": "Failed", "labels": "team=web"}, "stopAfterFailures": 3}
 
 
@@ -247,33 +246,26 @@ def _counts(run: BulkRun) -> BulkCounts:
 
 
 def _document(run: BulkRun) -> BulkDocument:
-    act = _read_act(run.act)
-    return BulkDocument(
-        id=run.id,
-        act=act.act,
-        workflow=act.workflow,
-        status=run.status,
-        counts=_counts(run),
-        maxParallel=run.max_parallel,
-        stopAfterFailures=run.stop_after_failures,
-        ownerId=run.owner_id,
-        createdAt=to_ms(run.created_at),
-        finishedAt=optional_ms(run.finished_at),
-    )
+    return BulkDocument(**_fields(run), maxParallel=run.max_parallel, stopAfterFailures=run.stop_after_failures)
 
 
 def _item(run: BulkRun) -> BulkItem:
-    act = _read_act(run.act)
-    return BulkItem(
-        id=run.id,
-        act=act.act,
-        workflow=act.workflow,
-        status=run.status,
-        counts=_counts(run),
-        ownerId=run.owner_id,
-        createdAt=to_ms(run.created_at),
-        finishedAt=optional_ms(run.finished_at),
-    )
+    return BulkItem(**_fields(run))
+
+
+def _fields(run: BulkRun) -> dict[str, Any]:
+    """Return the fields that a bulk run has everywhere."""
+    act = read_act(run.act)
+    return {
+        "id": run.id,
+        "act": act.act,
+        "workflow": act.workflow,
+        "status": run.status,
+        "counts": _counts(run),
+        "ownerId": run.owner_id,
+        "createdAt": to_ms(run.created_at),
+        "finishedAt": optional_ms(run.finished_at),
+    }
 
 
 def _preview(owner_id: str, wanted: BulkRequest, chosen: list[ChosenInstance]) -> BulkDocument:

@@ -241,6 +241,14 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
         MomentMs | None, _about("Only jobs accepted before this time, in milliseconds since the Unix epoch.")
     ] = None
     instance: Annotated[str | None, _about("Only jobs of instances with these IDs.")] = None
+    number: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None,
+        _about("Only the job with this number of each of these instances. Needs `instance`."),
+    ] = None
+    idPart: Annotated[
+        Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{4,24}\Z")] | None,
+        _about("Only jobs whose ID begins with these 4 or more characters."),
+    ] = None
     longerThan: Annotated[
         MomentMs | None, _about("Only jobs that took this many milliseconds or more from their acceptance.")
     ] = None
@@ -254,7 +262,11 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
 
     def filter(self) -> JobFilter:
         """Return what to look for. Raises BadRequest."""
+        if self.number is not None and self.instance is None:
+            raise BadRequest("number: add instance, since jobs are numbered in their instance.", code="InvalidFilter")
         return JobFilter(
+            number=self.number,
+            id_part=self.idPart,
             statuses=_values("status", self.status, known=list(JobStatus)),
             workflows=_values("workflow", self.workflow),
             application_ids=_ids("application", self.application),

@@ -1,0 +1,185 @@
+"""Every verb that begins work, with every outcome: its exit code, what it prints, and the error."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from launchbay.client import Basic, Client
+from tests.cli.test_waiting import MANIFEST, launched
+from tests.support.servers import Bay
+from tests.support.service import EMAIL, PASSWORD
+from tests.support.shell import Shell
+
+pytestmark = pytest.mark.slow  # forty jobs, some of which wait for a second
+
+Words = tuple[str, ...]
+GOOD, BAD, LONG = "0", "whenever", "10 minutes"
+OUTCOMES = ("success", "failure", "refused", "cancelled", "timeout")
+DELAYS = {"success": GOOD, "failure": BAD, "cancelled": LONG, "timeout": LONG}
+
+
+@pytest.fixture(scope="module")
+def ferry(server: Bay, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the name of an application whose workflows take as long as their parameters say, or fail."""
+    directory = tmp_path_factory.mktemp("outcomes")
+    (directory / "manifest.yaml").write_text(MANIFEST, "utf-8")
+    cli = Shell.of(server, directory)
+    cli.good("application", "create", "all outcomes")
+    cli.good("manifest", "upload", "all outcomes", str(directory / "manifest.yaml"))
+    return "all outcomes"
+
+
+def launch(_: Shell, ferry: str, delay: str | None) -> Words:
+    return ("launch", ferry, "-p", "input.at-sea=1" if delay is None else f"input.at-launch={delay}")
+
+
+def run(cli: Shell, ferry: str, delay: str | None) -> Words:
+    return ("run", launched(cli, ferry), "manage.move", "speed=3" if delay is None else f"delay={delay}")
+
+
+def destroy(cli: Shell, ferry: str, delay: str | None) -> Words:
+    instance = launched(cli, ferry, "-p", f"input.at-destroy={delay or GOOD}")
+    if delay is None:
+        cli.good("destroy", instance, "--yes", "--wait")
+    return ("destroy", instance, "--yes")
+
+
+def configure(cli: Shell, ferry: str, delay: str | None) -> Words:
+    change = "input.at-sea=1" if delay is None else f"input.at-change={delay}"
+    # The trigger of the changed value must be a change.
+    return ("instance", "reconfigure", launched(cli, ferry, "-p", "input.at-change=0.1"), "-p", change)
+
+
+def schedule(cli: Shell, ferry: str, delay: str | None) -> Words:
+    workflow = "manage.sail" if delay is None else "manage.move"
+    return ("instance", "schedule", launched(cli, ferry), workflow, "0", "-p", f"delay={delay}")
+
+
+def resume(cli: Shell, ferry: str, delay: str | None) -> Words:
+    instance = launched(cli, ferry)
+    cli.bad(1, "run", instance, "manage.move", f"delay={BAD}", "--wait")
+    return ("job", "resume", instance, "last", "-p", "speed=3" if delay is None else f"delay={delay}")
+
+
+def retry(cli: Shell, ferry: str, delay: str | None) -> Words:
+    told = cli.run("launch", ferry, "-p", f"input.at-launch={BAD}", "--wait", "-o", "json")
+    assert told.exit_code == 1
+    change = "input.at-sea=1" if delay is None else f"input.at-launch={delay}"
+    return ("job", "resume", json.loads(told.stdout)["id"], "last", "-p", change)
+
+
+def bulk(cli: Shell, ferry: str, delay: str | None) -> Words:
+    instance = launched(cli, ferry)
+    words = ("bulk", "create", "run", "--instance", instance, "-p", f"delay={delay}")
+    if delay is None:
+        return (*words, "--workflow", "manage.sail")
+    return ("bulk", "wait", cli.document(*words, "--workflow", "manage.move")["id"])
+
+
+VERBS: dict[str, Callable[[Shell, str, str | None], Words]] = {
+    each.__name__: each for each in (launch, run, destroy, configure, schedule, resume, retry, bulk)
+}
+WITH_RESULTS = {"run", "schedule", "resume"}
+REFUSALS = {"destroy": "InstanceDestroyed", "schedule": "UnknownWorkflow", "bulk": "UnknownWorkflow"}
+
+
+@contextmanager
+def cancelling(server: Bay, *, at_once: bool) -> Iterator[None]:
+    """Cancel each job that runs, from now on or at the end of the block."""
+    over = threading.Event()
+
+    def cancel(client: Client) -> None:
+        for job in client.list_organization_jobs(server.organization, status="Executing"):
+            client.cancel_job(job.instance_id, job.id)
+
+    def work() -> None:
+        with Client(server.url, Basic(EMAIL, PASSWORD)) as client:
+            while at_once and not over.wait(0.2):
+                cancel(client)
+            while client.list_organization_jobs(server.organization, status="Executing"):
+                cancel(client)
+                time.sleep(0.1)
+
+    thread = threading.Thread(target=work)
+    if at_once:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if not at_once:
+            thread.start()
+        thread.join()
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_ends_with_the_outcome_of_its_job(
+    cli: Shell, server: Bay, ferry: str, verb: str, outcome: str
+) -> None:
+    words = VERBS[verb](cli, ferry, DELAYS.get(outcome))
+    if words[:2] != ("bulk", "wait") and verb != "bulk":
+        words = (*words, "--wait")
+    if outcome == "timeout":
+        words = (*words, "--timeout", "1s")
+    with cancelling(server, at_once=outcome == "cancelled"):
+        told = cli.run(*words, "-o", "json")
+    CHECKS[outcome](verb, told.exit_code, told.stdout, told.stderr)
+
+
+def succeeded(verb: str, code: int, out: str, error: str) -> None:
+    assert code == 0, error
+    document = json.loads(out)
+    if verb == "bulk":
+        assert (document["status"], document["counts"]["succeeded"]) == ("Finished", 1)
+        return
+    assert (document["jobStatus"], "error" in document) == ("Succeeded", False)
+    assert document["status"] == ("Destroyed" if verb == "destroy" else "Running")
+    assert document.get("results") == ({"moved": "after 0"} if verb in WITH_RESULTS else None)
+
+
+def failed(verb: str, code: int, out: str, error: str) -> None:
+    assert code == 1, error
+    document = json.loads(out)
+    if verb == "bulk":
+        assert document["counts"]["failed"] == 1
+        assert "1 instances failed" in error
+        return
+    assert document["jobStatus"] == "Failed"
+    assert BAD in document["error"]
+    assert BAD in error
+
+
+def refused(verb: str, code: int, out: str, error: str) -> None:
+    assert (code, out) == (9, ""), (code, error)
+    assert REFUSALS.get(verb, "Parameter") in error
+
+
+def cancelled(verb: str, code: int, out: str, error: str) -> None:
+    assert code == 1, error
+    document: Any = json.loads(out)
+    if verb == "bulk":
+        assert document["counts"]["failed"] == 1
+        return
+    assert document["jobStatus"] == "Failed"
+    assert f"Cancelled by {EMAIL}" in error
+
+
+def timed_out(verb: str, code: int, out: str, error: str) -> None:
+    assert code == 8, error
+    assert ("hasn't ended within 1 s" if verb == "bulk" else "is still running after 1 s") in error
+    assert json.loads(out)["status" if verb == "bulk" else "jobStatus"] in {"Running", "Executing"}
+
+
+CHECKS = {
+    "success": succeeded,
+    "failure": failed,
+    "refused": refused,
+    "cancelled": cancelled,
+    "timeout": timed_out,
+}
