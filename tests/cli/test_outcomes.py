@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launchbay.client import Basic, Client
-from tests.cli.test_waiting import MANIFEST, launched
+from tests.support.manifests import FERRY
 from tests.support.servers import Bay
 from tests.support.service import EMAIL, PASSWORD
 from tests.support.shell import Shell
@@ -27,11 +27,17 @@ DELAYS = {"success": GOOD, "failure": BAD, "cancelled": LONG, "timeout": LONG}
 def ferry(server: Bay, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the name of an application whose workflows take as long as their parameters say, or fail."""
     directory = tmp_path_factory.mktemp("outcomes")
-    (directory / "manifest.yaml").write_text(MANIFEST, "utf-8")
+    (directory / "manifest.yaml").write_text(FERRY, "utf-8")
     cli = Shell.of(server, directory)
     cli.good("application", "create", "all outcomes")
     cli.good("manifest", "upload", "all outcomes", str(directory / "manifest.yaml"))
     return "all outcomes"
+
+
+def launched(cli: Shell, ferry: str, *words: str) -> str:
+    instance = cli.good("launch", ferry, *words).strip()
+    cli.good("instance", "wait", instance)
+    return instance
 
 
 def launch(_: Shell, ferry: str, delay: str | None) -> Words:

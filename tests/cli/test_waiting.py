@@ -5,37 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.manifests import FERRY
 from tests.support.shell import Shell
 
 GOOD, BAD = "0", "whenever"  # delays of the action `wait`: a workflow with the second one fails
-MANIFEST = """
-application:
-  configuration: { input.at-launch: "0", input.at-destroy: "0", input.at-change: "0" }
-  interfaces:
-    input:
-      at-launch: bind(ferry#input.at-launch)
-      at-destroy: bind(ferry#input.at-destroy)
-      at-change: bind(ferry#input.at-change)
-    manage: { move: bind(ferry#manage.move) }
-  components:
-    ferry:
-      type: workflow.Instance
-      interfaces:
-        input:
-          at-launch: configuration(string)
-          at-destroy: configuration(string)
-          at-change: configuration(string)
-        manage: { move: receive-command(string delay => string moved) }
-      configuration:
-        configuration.triggers: { input.at-change: change }
-        configuration.workflows:
-          launch: { steps: [{ sail: { action: wait, parameters: { delay: "{$.at-launch}" } } }] }
-          move:
-            steps: [{ turn: { action: wait, parameters: { delay: "{$.delay}" } } }]
-            return: { moved: { value: "after {$.delay}" } }
-          change: { steps: [{ refit: { action: wait, parameters: { delay: "{$.at-change}" } } }] }
-          destroy: { steps: [{ scrap: { action: wait, parameters: { delay: "{$.at-destroy}" } } }] }
-"""
 
 
 @pytest.fixture
@@ -43,7 +16,7 @@ def ferry(cli: Shell, tmp_path: Path) -> str:
     """Return the name of an application whose workflows fail on demand."""
     name = f"ferry of {tmp_path.name}"
     file = tmp_path / "manifest.yaml"
-    file.write_text(MANIFEST, "utf-8")
+    file.write_text(FERRY, "utf-8")
     cli.good("application", "create", name)
     cli.good("manifest", "upload", name, str(file))
     return name

@@ -390,3 +390,34 @@ def many_components(
             composites[group[name]]["interfaces"][f"{name}-{need}"] = {"url": f"bind({name}#{need}.url)"}
             bindings.append((f"{group[name]}#{name}-{need}", f"{group[need]}#{need}"))
     return json.dumps({"application": {"bindings": bindings, "components": composites}})
+
+
+# Each workflow takes as long as its parameter says, and fails for one that is no time.
+FERRY = """
+application:
+  configuration: { input.at-launch: "0", input.at-destroy: "0", input.at-change: "0" }
+  interfaces:
+    input:
+      at-launch: bind(ferry#input.at-launch)
+      at-destroy: bind(ferry#input.at-destroy)
+      at-change: bind(ferry#input.at-change)
+    manage: { move: bind(ferry#manage.move) }
+  components:
+    ferry:
+      type: workflow.Instance
+      interfaces:
+        input:
+          at-launch: configuration(string)
+          at-destroy: configuration(string)
+          at-change: configuration(string)
+        manage: { move: receive-command(string delay => string moved) }
+      configuration:
+        configuration.triggers: { input.at-change: change }
+        configuration.workflows:
+          launch: { steps: [{ sail: { action: wait, parameters: { delay: "{$.at-launch}" } } }] }
+          move:
+            steps: [{ turn: { action: wait, parameters: { delay: "{$.delay}" } } }]
+            return: { moved: { value: "after {$.delay}" } }
+          change: { steps: [{ refit: { action: wait, parameters: { delay: "{$.at-change}" } } }] }
+          destroy: { steps: [{ scrap: { action: wait, parameters: { delay: "{$.at-destroy}" } } }] }
+"""
