@@ -16,6 +16,7 @@ from launchbay.errors import CannotStart
 
 _PROGRAMS = ("ansible", "helm", "opentofu")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_DISPATCH_URL = re.compile(r"(nats|tls)://([^@/\s]+@)?[A-Za-z0-9._\[\]:-]+(,[A-Za-z0-9._\[\]:-]+)*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 # The upper bounds keep times and sizes in the range of the database and of the clock; NaN and infinity are outside.
@@ -35,6 +36,11 @@ class Settings:
     data_dir: Path = Path("data")
     database_url: str = field(default="", repr=False)
     database_direct_url: str = field(default="", repr=False)
+    dispatch_url: str = field(default="", repr=False)
+    dispatch_stream: Annotated[
+        str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z", description="letters, digits, - and _, at most 64")
+    ] = "launchbay"
+    dispatch_replicas: Annotated[int, Meta(ge=1, le=5, description="a whole number, 1 to 5")] = 1
     base_url: str = ""
     allowed_hosts: str = ""
     trusted_proxies: str = ""
@@ -142,6 +148,11 @@ class Settings:
             )
         if self.database_direct_url and not self.database_url:
             raise CannotStart("LAUNCHBAY_DATABASE_URL is empty; LAUNCHBAY_DATABASE_DIRECT_URL needs it.")
+        if self.dispatch_url and not _DISPATCH_URL.fullmatch(self.dispatch_url):
+            raise CannotStart(
+                "LAUNCHBAY_DISPATCH_URL must be the address of a NATS server, such as nats://nats.example.org:4222, or"
+                " tls://one.example.org,two.example.org for several."
+            )
         self._check_addresses()
         if self.oidc_issuer:
             self._check_openid()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.nats_server import Dispatch, dispatch_settings, nats_servers
 from tests.support.servers import fault_directory
 
 
@@ -19,3 +20,13 @@ def tmp_path() -> Iterator[Path]:
 def seed() -> int:
     """What a campaign's chances follow from; it is in the figures, and LAUNCHBAY_FAULT_SEED repeats it."""
     return int(os.environ.get("LAUNCHBAY_FAULT_SEED") or random.SystemRandom().randrange(1_000_000))
+
+
+@pytest.fixture(params=["postgresql", "jetstream"])
+def dispatch(request: pytest.FixtureRequest) -> Iterator[Dispatch]:
+    """PostgreSQL's announcements, and NATS JetStream."""
+    if request.param == "postgresql":
+        yield Dispatch()
+        return
+    with nats_servers() as running:
+        yield Dispatch(" with JetStream", dispatch_settings(running))

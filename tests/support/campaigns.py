@@ -7,11 +7,12 @@ import random
 import signal
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -25,6 +26,8 @@ from tests.support.operations import OPERATIONS, PARK_AFTER_S, ROUNDS, Operation
 from tests.support.replicas import Death, Pair
 from tests.support.servers import Process, cut_power_of_postgres, healthy, join_postgres, remove_postgres
 from tests.support.verdict import Kill, Line, Records, percentile, read_ledger, violations
+
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass
@@ -146,13 +149,14 @@ async def one_server(
     defect: str | None = None,
     load_type: type[Load] = Load,
     more: Callable[[Records], list[str]] = lambda _: [],
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Campaign:
     """`launchbay serve` with its own database, killed and started again on the same data; sometimes both are killed.
 
     It is up for between so many seconds before each kill. `more` are further rules for the records of this load.
     """
     campaign = Campaign(directory, seed)
-    server = Process(["serve", "--data-dir", str(directory), "--port", "0"], directory, defect)
+    server = Process(["serve", "--data-dir", str(directory), "--port", "0"], directory, defect, dict(settings))
     load = load_type(lambda: server.port, seed)
     postgres = None
     try:
@@ -213,17 +217,23 @@ async def two_workers(
     defect: str | None = None,
     load_type: type[Load] = Load,
     more: Callable[[Records], list[str]] = lambda _: [],
+    settings: Mapping[str, str] = NO_SETTINGS,
+    of_first_worker: Mapping[str, str] = NO_SETTINGS,
 ) -> Campaign:
     """Two processes that run jobs, on one database: a worker and a server. A fault befalls them after each pause.
 
-    `are_apart` makes them two workers, beside a server that only answers requests.
+    `are_apart` makes them two workers, beside a server that only answers requests. `settings` are variables of all of
+    the processes.
     """
     campaign = Campaign(directory, seed)
     postgres = await asyncio.to_thread(join_postgres, directory)
     shared = ["--data-dir", str(directory), "--database-url", postgres.url]
     serve = ["serve", *shared, "--port", "0", *(["--no-engine"] if are_apart else [])]
-    server = Process(serve, directory, defect)
-    workers = [Process(["worker", *shared], directory, defect, name=name) for name in ("w1", "w2")[: 1 + are_apart]]
+    server = Process(serve, directory, defect, dict(settings))
+    workers = [
+        Process(["worker", *shared], directory, defect, {**settings, **more_settings}, name=name)
+        for name, more_settings in (("w1", of_first_worker), ("w2", {}))[: 1 + are_apart]
+    ]
     load = load_type(lambda: server.port, seed)
     try:
         async with under_load(campaign, postgres.url, [server, *workers], load, more):
@@ -290,7 +300,14 @@ async def freeze(campaign: Campaign, workers: list[Process]) -> None:
     await asyncio.sleep(1.5)
 
 
-async def cut_off(directory: Path, seed: int, silences_s: Iterable[float], *, defect: str | None = None) -> Campaign:
+async def cut_off(
+    directory: Path,
+    seed: int,
+    silences_s: Iterable[float],
+    *,
+    defect: str | None = None,
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> Campaign:
     """A server, and a worker that hears nothing for each of these times; then all that was held back arrives late."""
     campaign = Campaign(directory, seed)
     postgres = await asyncio.to_thread(join_postgres, directory)
@@ -298,8 +315,8 @@ async def cut_off(directory: Path, seed: int, silences_s: Iterable[float], *, de
     try:
         async with cutting_proxy(sockets, directory / "p", seed) as proxy:
             shared = ["--data-dir", str(directory), "--database-url"]
-            server = Process(["serve", *shared, postgres.url, "--port", "0"], directory, defect)
-            worker = Process(["worker", *shared, proxy.url], directory, defect)
+            server = Process(["serve", *shared, postgres.url, "--port", "0"], directory, defect, dict(settings))
+            worker = Process(["worker", *shared, proxy.url], directory, defect, dict(settings))
             load = Load(lambda: server.port, seed)
             async with under_load(campaign, postgres.url, [server, worker], load):
                 for silence_s in silences_s:
@@ -424,20 +441,34 @@ REACHED_S = 40.0
 
 
 class Stand:
-    """A server with its database, for one failpoint after the other. `defect` is one of defects.py."""
+    """A server with its database, for one failpoint after the other. `defect` is one of defects.py.
 
-    def __init__(self, directory: Path, defect: str | None = None) -> None:
+    With `settings` that name a NATS server, the server has no engine, and a worker runs the jobs: either may die.
+    """
+
+    def __init__(
+        self, directory: Path, defect: str | None = None, *, settings: Mapping[str, str] = NO_SETTINGS
+    ) -> None:
         self._directory = directory
         self._failpoint = directory / "failpoint"
-        command = ["serve", "--data-dir", str(directory), "--port", "0"]
-        settings = {"LAUNCHBAY_PARK_AFTER_S": str(PARK_AFTER_S)}
-        self._server = Process(command, directory, defect, settings, failpoint=self._failpoint)
+        given = {"LAUNCHBAY_PARK_AFTER_S": str(PARK_AFTER_S), **settings}
+        shared = ["--data-dir", str(directory)]
+        if settings:
+            self._postgres: EmbeddedPostgres | None = join_postgres(directory)
+            shared += ["--database-url", self._postgres.url]
+        else:
+            self._postgres = None  # the server starts it
+        serve = ["serve", *shared, "--port", "0", *(["--no-engine"] if settings else [])]
+        self._server = Process(serve, directory, defect, given, failpoint=self._failpoint)
+        self._processes = [self._server]
+        if settings:
+            self._processes.append(Process(["worker", *shared], directory, defect, given, failpoint=self._failpoint))
         self._load = Operations(lambda: self._server.port, 0)
-        self._postgres: EmbeddedPostgres | None = None
+        self._is_set_up = False
         self.is_sound = True
 
     async def judge(self, name: str, number: int) -> list[str]:
-        """Let the server die at the pass of this number, start it again, and return every promise that is broken.
+        """Let a process die at the pass of this number, start it again, and return every promise that is broken.
 
         Raises AssertionError when the operation does not lead there.
         """
@@ -453,11 +484,11 @@ class Stand:
             self._failpoint.write_text(f"{name} {number}", "utf-8")
             await (self._recover() if operation.is_recovery else self._lead(operation, records))
             reached = self._failpoint.with_suffix(".reached")
-            assert not self._server.lives(), f"{name} is not passed {number} times by {POINTS[name].operation!r}"
+            assert not self._lives(), f"{name} is not passed {number} times by {POINTS[name].operation!r}"
             assert reached.read_text("utf-8") == name, "it died of something else"
             self._failpoint.unlink()
             reached.unlink()
-            await asyncio.to_thread(self._server.start)
+            await self._start()
             await self._load.stop_clocks(records)
             broken = [f"not settled: {each}" for each in await records.settled()]
             broken += violations(self._load.history, records, read_ledger(self._directory / "ledger"))
@@ -471,17 +502,30 @@ class Stand:
 
     def end(self) -> None:
         """End everything."""
-        self._server.end()
+        for process in self._processes:
+            process.end()
         if self._postgres is not None:
             self._postgres.stop()
         remove_postgres(self._directory)
 
+    def _lives(self) -> bool:
+        return all(process.lives() for process in self._processes)
+
+    async def _start(self) -> None:
+        """Start what does not run."""
+        for process in self._processes:
+            if not process.lives():
+                await asyncio.to_thread(process.start)
+
     async def _ready(self) -> Records:
         self._load.open()
-        if self._postgres is None:
-            await asyncio.to_thread(self._server.start)
-            self._postgres = await asyncio.to_thread(join_postgres, self._directory)
+        if not self._is_set_up:
+            await self._start()
+            if self._postgres is None:
+                self._postgres = await asyncio.to_thread(join_postgres, self._directory)
             await self._load.set_up()
+            self._is_set_up = True
+        assert self._postgres is not None
         return Records(self._postgres.url)
 
     async def _recover(self) -> None:
@@ -493,21 +537,21 @@ class Stand:
             await asyncio.sleep(0.05)
 
     async def _lead(self, operation: Operation, records: Records) -> None:
-        """Repeat the operation until the server dies of it."""
+        """Repeat the operation until a process dies of it."""
         for _ in range(ROUNDS):
             await operation.act(self._load)
             if operation.is_stop:
                 await asyncio.to_thread(self._server.end)
                 return
             until_s = time.monotonic() + REACHED_S
-            while self._server.lives() and time.monotonic() < until_s and records.left():
+            while self._lives() and time.monotonic() < until_s and records.left():
                 await asyncio.sleep(0.05)
             await asyncio.sleep(0.2)  # what comes after the last trace in the database
-            if not self._server.lives():
+            if not self._lives():
                 return
             try:
                 await operation.prepare(self._load)
             except httpx.HTTPError:
-                if self._server.lives():
+                if self._lives():
                     raise
                 return  # the launch of another instance led there

@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.app.build import lifespan
 from launchbay.clock import SystemClock
-from launchbay.engine.dispatch import Dispatcher
+from launchbay.engine.dispatch import Dispatcher, WakeUps
 from launchbay.engine.journal import PostgresJournal, retry_while_unavailable
 from launchbay.engine.worker import Engine
 from launchbay.ids import new_id
@@ -360,12 +360,17 @@ async def empty(database: Database) -> None:
 
 @contextlib.asynccontextmanager
 async def working(
-    database: Database, run_job: Callable[[ClaimedJob], Awaitable[bool]], *, concurrency: int = 10, **options: float
+    database: Database,
+    run_job: Callable[[ClaimedJob], Awaitable[bool]],
+    *,
+    concurrency: int = 10,
+    wake_ups: WakeUps | None = None,
+    **options: float,
 ) -> AsyncIterator[tuple[Dispatcher, asyncio.Event]]:
     """Run a worker around the block; yields its dispatcher and its stop event."""
     stop = asyncio.Event()
     given = {"heartbeat_s": 0.1, "grace_s": 0.0, "stalled_after_s": 0.4, "park_after_s": 5.0} | options
-    dispatcher = Dispatcher(database, SystemClock(), concurrency=concurrency, **given)
+    dispatcher = Dispatcher(database, SystemClock(), concurrency=concurrency, wake_ups=wake_ups, **given)
     worker = asyncio.create_task(dispatcher.work(run_job, name="test", stop=stop))
     try:
         await until(database, "SELECT count(*) > 0 FROM workers")

@@ -58,6 +58,9 @@ _WAKE = "engine.dispatch:Dispatcher._wake_jobs"
 _ANSWER_APPROVAL = "usecases.approvals:answer_approval"
 _APPLY = "runtime.lifecycle:reconfigure"
 _ANSWER = "web.app:_write"
+_OFFER = "engine.jetstream:JetStreamWakeUps.offer"
+_TAKE = "engine.jetstream:JetStreamWakeUps.take"
+_ACKNOWLEDGE = "engine.jetstream:WakeUp.acknowledge"
 
 POINTS: dict[str, Point] = {
     # A launch is accepted.
@@ -205,6 +208,24 @@ POINTS: dict[str, Point] = {
     "delete.before-end": Point("delete", "before", "store.jobs:end_and_delete_instance"),
     "delete.ended": Point("delete", "after", "store.jobs:end_and_delete_instance"),
 }
+
+# A worker is woken through NATS: the server has no engine.
+NATS_POINTS = {
+    "nats.before-message": Point("run", "before", _OFFER),
+    "nats.message-sent": Point("run", "after", _OFFER),
+    "nats.message-taken": Point("run", "after", _TAKE),
+    "nats.before-claim": Point("run", "before", "store.dispatch:claim", since=_TAKE),
+    "nats.claimed": Point("run", "after", "store.dispatch:claim", since=_TAKE),
+    "nats.before-acknowledgement": Point("run", "before", _ACKNOWLEDGE),
+    "nats.acknowledged": Point("run", "after", _ACKNOWLEDGE),
+    "nats.job-claimed": Point("run", "after", "store.jobs:claim"),
+    "nats.step-begun": Point("run", "after", _START, later=4),
+    "nats.job-ended": Point("run", "after", "store.jobs:end"),
+    "nats.family-before-message": Point("launch", "before", _OFFER),
+    "nats.schedule-message-sent": Point("schedule", "after", _OFFER),
+    "nats.woken-before-message": Point("rest", "before", _OFFER, since=_PARK),
+}
+POINTS |= NATS_POINTS
 
 
 def find(place: str) -> tuple[Any, str, Any]:

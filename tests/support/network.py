@@ -121,6 +121,9 @@ class CuttingProxy:
     def url(self) -> str:
         return f"postgresql://launchbay@/launchbay?host={self.directory}&port=5432"
 
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(self.target / _SOCKET)
+
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection until an end closes it or it is cut."""
         task = asyncio.current_task()
@@ -128,7 +131,7 @@ class CuttingProxy:
         self._open.add(task)
         try:
             await self.flowing.wait()
-            there, back = await asyncio.open_unix_connection(self.target / _SOCKET)
+            there, back = await self.connect()
         except (OSError, asyncio.CancelledError):
             writer.close()
             self._open.discard(task)
@@ -175,6 +178,30 @@ async def cutting_proxy(target: Path, directory: Path, seed: int) -> AsyncIterat
     directory.mkdir(parents=True, exist_ok=True)
     proxy = CuttingProxy(target, directory, random.Random(seed))
     server = await asyncio.start_unix_server(proxy.accept, directory / _SOCKET)
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.end()
+
+
+@dataclass
+class TcpProxy(CuttingProxy):
+    """The same in front of a port of this machine; listens on `port`."""
+
+    target_port: int = 0
+    port: int = 0
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.target_port)
+
+
+@asynccontextmanager
+async def tcp_proxy(target_port: int) -> AsyncIterator[TcpProxy]:
+    """Listen on a free port for a server of this machine."""
+    proxy = TcpProxy(Path(), Path(), random.Random(0), target_port=target_port)
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
     try:
         yield proxy
     finally:

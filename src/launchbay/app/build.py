@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from argon2 import PasswordHasher
@@ -29,7 +31,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.engine.approvals import POLL_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
-from launchbay.engine.dispatch import Dispatcher
+from launchbay.engine.dispatch import Dispatcher, WakeUps
 from launchbay.engine.journal import PostgresDocuments
 from launchbay.engine.machine_ledger import PostgresAccountProbe
 from launchbay.engine.retention import CLEANER_INTERVAL_S, RETENTION_INTERVAL_S, Cleaner, Retention, RetentionPolicy
@@ -156,6 +158,32 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+class _ConnectedWakeUps(WakeUps, Protocol):
+    async def run(self) -> None: ...
+
+
+def _wake_ups(settings: Settings) -> _ConnectedWakeUps | None:
+    """Return the connection to NATS, or None without one.
+
+    Raises CannotStart without the client library. The module is loaded here: other processes need neither its time nor
+    its memory.
+    """
+    if not settings.dispatch_url:
+        return None
+    try:
+        jetstream = import_module("launchbay.engine.jetstream")
+    except ImportError as error:
+        raise CannotStart(
+            f"LAUNCHBAY_DISPATCH_URL is set, and the client of NATS is not installed: {error}.",
+            "Install it with: pip install 'launchbay[nats]'",
+            code="NatsMissing",
+        ) from error
+    found: _ConnectedWakeUps = jetstream.JetStreamWakeUps(
+        settings.dispatch_url, stream=settings.dispatch_stream, replicas=settings.dispatch_replicas
+    )
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class App:
     """A started process: its web applications, its engine, and the account that a first start created."""
@@ -207,7 +235,11 @@ async def lifespan(
         await seal_addresses(database, secret)
         egress = EgressClient(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(egress.aclose)
-        app = _assemble(settings, clock, database, passwords, secret, egress, administrator, counts, stack)
+        wake_ups = _wake_ups(settings)
+        app = _assemble(settings, clock, database, passwords, secret, egress, administrator, counts, wake_ups, stack)
+        if wake_ups is not None:
+            connecting = asyncio.create_task(wake_ups.run(), name="wake-ups")
+            stack.push_async_callback(_ended, connecting)
         stack.push_async_callback(app.feed.close)
         reading = asyncio.create_task(app.quotas.keep_current(database), name="quotas")
         stack.push_async_callback(_ended, reading)
@@ -290,6 +322,7 @@ def _assemble(
     egress: EgressClient,
     administrator: FirstAdministrator | None,
     counts: SharedCounts,
+    wake_ups: WakeUps | None,
     stack: AsyncExitStack,
 ) -> App:
     actions = Registry.load()
@@ -317,6 +350,7 @@ def _assemble(
         grace_s=settings.stop_grace_s,
         stalled_after_s=settings.stalled_after_s,
         park_after_s=settings.park_after_s,
+        wake_ups=wake_ups,
     )
     providers = machine_providers(settings, database, secret, egress)
     context = AppContext(
@@ -361,7 +395,7 @@ def _assemble(
     calls = ServiceCalls(database, context.service_types, secret)
     sender = WebhookSender(database, egress, secret, settings.base_url)
     engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals)
-    api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack))
+    api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack), wake_ups)
     requests = RateLimits(
         context.clock,
         counts,
@@ -384,11 +418,14 @@ def _assemble(
     )
 
 
-def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | None) -> ApiDeps:
+def _api_deps(
+    settings: Settings, context: AppContext, openid: OpenIdSignIn | None, wake_ups: WakeUps | None
+) -> ApiDeps:
     return ApiDeps(
         app=context,
         idempotency=Idempotency(context.database, context.lookups, context.secret_key),
         ready=context.database.ping,
+        is_dispatch_up=None if wake_ups is None else lambda: wake_ups.is_up,
         metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
         base_url=settings.base_url,

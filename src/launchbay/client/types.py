@@ -1241,3 +1241,4 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The state of this process."""
 
     status: str
+    dispatch: Any = None

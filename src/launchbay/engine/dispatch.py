@@ -3,6 +3,7 @@
 A process with an engine holds a job from the moment of its acceptance, and starts it right after the commit. A job that
 no process had room for waits in the table `ready`; workers claim from it in batches, organization by organization.
 Announcements are sent after the commit and only make the wait shorter: a poll every second finds what they missed.
+They go to all workers through PostgreSQL, or to one through NATS JetStream (`engine/jetstream.py`).
 
 A job of which every branch only waits is parked after some seconds: a row in the table `parked` says until when. It
 comes back through `ready`, like the job of a dead worker, when the time is over or what it waits for has happened.
@@ -17,6 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -33,6 +35,7 @@ from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 POLL_S = 1.0  # finds jobs that become due, and what no announcement told
+LONELY_POLL_S = 0.25  # while others may send wake-ups that don't reach this process
 RECONCILE_S = 1.0
 RETRY_S = 0.5  # between attempts while the database is unavailable
 ANNOUNCE_S = 0.01  # announcements within this time are sent as one
@@ -51,6 +54,38 @@ PARKED_AT_ONCE = 4  # each needs a connection
 WOKEN_AT_ONCE = 500
 
 RunJob = Callable[[ClaimedJob], Awaitable[bool]]
+
+
+class WakeUp(Protocol):
+    """A message for one worker: an organization has jobs that are ready.
+
+    An empty ID means any organization.
+    """
+
+    @property
+    def organization_id(self) -> str: ...
+    async def acknowledge(self) -> None:
+        """Take the message away from the others, after the claim."""
+
+    async def pass_on(self) -> None: ...
+
+
+class WakeUps(Protocol):
+    """What tells one worker, instead of all of them, that jobs are ready.
+
+    Nothing depends on it but how soon a job starts: messages may be lost, repeated or late. `on_change` is called when
+    `is_up` changes.
+    """
+
+    on_change: Callable[[], object]
+
+    @property
+    def is_up(self) -> bool: ...
+    async def offer(self, organizations: Collection[str]) -> bool:
+        """Send a message for each organization. False: PostgreSQL has to do it."""
+
+    async def take(self) -> WakeUp | None:
+        """Wait for a message. None: ask again."""
 
 
 @dataclass(eq=False)
@@ -173,8 +208,12 @@ class Dispatcher:
         grace_s: float,
         stalled_after_s: float,
         park_after_s: float,
+        wake_ups: WakeUps | None = None,
     ) -> None:
         self._database = database
+        self._wake_ups = wake_ups
+        if wake_ups is not None:
+            wake_ups.on_change = self._look_for_jobs
         self._park_after_s = park_after_s
         self._heartbeat_s = heartbeat_s
         self._grace_s = grace_s
@@ -191,7 +230,11 @@ class Dispatcher:
         self._dead = asyncio.Event()
         self._due = asyncio.Event()  # set when a job is parked that is due before `_wakes_at_s`
         self._wakes_at_s = 0.0  # the next look for parked jobs that are due, by the event loop's clock
+        self._has_claimed = asyncio.Event()  # set after each look for jobs
+        self._has_room = asyncio.Event()  # set when a place is given back
         self._announcing: asyncio.Task[None] | None = None  # until it begins to send
+        self._announced_s = float("-inf")
+        self._to_announce: set[str] = set()  # organizations, "" for any
         self._announcements: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
         self._let_go: set[tuple[str, int]] = set()  # claims (job and fence) that are let go
@@ -212,7 +255,7 @@ class Dispatcher:
         # A job doesn't overtake those of its organization that wait.
         if not here or worker_id is None or self._may_be_ready or organization_id in self._behind or not has_room:
             behind = None if has_room else organization_id
-            on_transaction_end(connection, partial(self._announce_if_committed, behind=behind))
+            on_transaction_end(connection, partial(self._announce_if_committed, organization_id, behind=behind))
             return None
         self._places.take(organization_id)
         on_transaction_end(connection, partial(self._accepted, worker_id, ClaimedJob(job_id, organization_id, 1)))
@@ -230,19 +273,23 @@ class Dispatcher:
             if committed:  # this process was declared dead meanwhile, or is stopping
                 self._release_soon(worker_id, job)
 
-    def _announce_if_committed(self, committed: bool, *, behind: str | None = None) -> None:  # noqa: FBT001 - a callback's outcome
+    def _announce_if_committed(self, organization_id: str, committed: bool, *, behind: str | None = None) -> None:  # noqa: FBT001 - a callback's outcome
         """Announce jobs that are ready. `behind` is their organization if it has all its places here."""
         if not committed:
             return
         if behind is None or self._places.may_take(behind):
-            self._may_be_ready = True
-            self._wake.set()
+            self._look_for_jobs()
         else:
             self._behind.add(behind)  # `_give_place_back` looks for them
-        self.announce()
+        self.announce(organization_id)
 
-    def announce(self) -> None:
-        """Tell the other workers, within ANNOUNCE_S, that jobs are ready."""
+    def _look_for_jobs(self) -> None:
+        self._may_be_ready = True
+        self._wake.set()
+
+    def announce(self, organization_id: str = "") -> None:
+        """Announce jobs of an organization, or of any, within ANNOUNCE_S."""
+        self._to_announce.add(organization_id)
         if self._announcing is None:
             self._announcing = _detached(self._announce())
             self._announcements.add(self._announcing)
@@ -250,12 +297,19 @@ class Dispatcher:
 
     async def _announce(self) -> None:
         try:
-            await asyncio.sleep(ANNOUNCE_S)
+            is_alone = self._wake_ups is not None and self._wake_ups.is_up  # only one worker is disturbed
+            await asyncio.sleep(max(self._announced_s + ANNOUNCE_S - _now_s(), 0.0) if is_alone else ANNOUNCE_S)
         finally:
             self._announcing = None  # what is committed from here on needs an announcement of its own
+            organizations, self._to_announce = self._to_announce, set()
+        self._announced_s = _now_s()
+        if self._wake_ups is not None and await self._wake_ups.offer(organizations):
+            metrics.announcements.labels("nats").inc()
+            return
         try:
             async with self._database.connection() as connection:
                 await store.announce(connection, payload="")
+            metrics.announcements.labels("postgresql").inc()
         except Unavailable as error:
             log.warning("jobs.announcement_failed", error=str(error))  # their poll finds the jobs
 
@@ -318,7 +372,7 @@ class Dispatcher:
         if freed:
             metrics.recoveries.inc(freed)
             log.info("jobs.recovered", jobs=freed)
-            self._announce_if_committed(committed=True)
+            self._announce_if_committed("", committed=True)
         return freed
 
     async def _session(self, worker_id: int, name: str, stop: asyncio.Event) -> None:
@@ -336,6 +390,7 @@ class Dispatcher:
                 ("reconciles", self._reconcile(worker_id)),
                 ("parks", self._park_jobs()),
                 ("wakes", self._wake_jobs()),
+                *([] if self._wake_ups is None else [("wake-ups", self._take_wake_ups(self._wake_ups))]),
             )
         }
         try:
@@ -389,8 +444,7 @@ class Dispatcher:
         if job_id:
             self._interrupt(job_id)
         else:
-            self._may_be_ready = True
-            self._wake.set()
+            self._look_for_jobs()
 
     def _interrupt(self, job_id: str) -> None:
         """Stop a job that was cancelled or superseded; it is claimed again if it is still under way."""
@@ -401,16 +455,45 @@ class Dispatcher:
 
     async def _claim_jobs(self, worker_id: int) -> None:
         while True:
-            await _first(self._wake.wait(), timeout_s=POLL_S)
+            is_reached = self._wake_ups is None or self._wake_ups.is_up
+            await _first(self._wake.wait(), timeout_s=POLL_S if is_reached else LONELY_POLL_S)
             self._wake.clear()
             try:
                 await self._claim(worker_id)
             except (Unavailable, DatabaseError) as error:
                 log.warning("job.claim_failed", error=str(error), worker_id=worker_id)
                 await asyncio.sleep(RETRY_S)
+            else:
+                self._has_claimed.set()
+
+    async def _take_wake_ups(self, wake_ups: WakeUps) -> None:
+        """Look for jobs whenever this worker gets a message."""
+        while True:
+            while self._places.free <= 0:
+                self._has_room.clear()
+                await self._has_room.wait()
+            wake_up = await wake_ups.take()
+            if wake_up is None:
+                continue
+            organization_id = wake_up.organization_id
+            if self._places.free <= 0 or not self._places.may_take(organization_id):
+                if organization_id:
+                    self._behind.add(organization_id)
+                metrics.wake_ups.labels("passed on").inc()
+                await wake_up.pass_on()
+                continue
+            metrics.wake_ups.labels("taken").inc()
+            if not organization_id:  # it may concern those that have all their places here
+                for each in self._places.full():
+                    self.announce(each)
+            self._has_claimed.clear()
+            self._look_for_jobs()
+            await self._has_claimed.wait()  # meanwhile, the next message is for a worker that has nothing to do
+            await wake_up.acknowledge()
 
     async def _claim(self, worker_id: int) -> None:
         """Claim jobs while there are places and jobs for them."""
+        has_told = self._wake_ups is None or not self._wake_ups.is_up  # or all have been told already
         while (free := self._places.free) > 0:
             places = min(max(free // 4, 1), MOST_CLAIMED)  # few at a time when few are left, to share them
             self._may_be_ready = False  # unless an announcement comes during the query
@@ -440,6 +523,9 @@ class Dispatcher:
                     self._pace.ready_is_empty()
                 return
             self._may_be_ready = True
+            if not has_told and _may_have_left_some(claimed, places):
+                has_told = True
+                self.announce(claimed[-1].organization_id)  # for one more worker
         self._may_be_ready = True
 
     async def _reconcile(self, worker_id: int) -> None:
@@ -540,7 +626,7 @@ class Dispatcher:
                 assert woken is not None, "a statement without FROM gives a row"
                 next_s = woken.next_s
                 if woken.jobs:
-                    self._announce_if_committed(committed=True)
+                    self._announce_if_committed("", committed=True)
                 if woken.jobs == WOKEN_AT_ONCE:
                     continue
             wait_s = POLL_S if next_s is None else min(max(next_s, 0.0), POLL_S)
@@ -564,6 +650,7 @@ class Dispatcher:
 
     def _give_place_back(self, organization_id: str) -> None:
         self._places.give_back(organization_id)
+        self._has_room.set()
         if self._may_be_ready or self._behind:
             self._wake.set()
 
@@ -618,7 +705,7 @@ class Dispatcher:
                     await asyncio.sleep(RETRY_S)
                 else:
                     if released and delay_s is None:
-                        self._announce_if_committed(committed=True)
+                        self._announce_if_committed(job.organization_id, committed=True)
                     return
         finally:
             self._let_go.discard((job.job_id, job.fence))
@@ -652,6 +739,12 @@ class _Watch:
         self._looked_at_s = now_s
         self._seen_at = {each: self._seen_at.get(each, self._watched_s) for each in beats}
         return [each for each, at in self._seen_at.items() if self._watched_s - at >= self._stalled_after_s]
+
+
+def _may_have_left_some(claimed: Collection[ClaimedJob], places: int) -> bool:
+    """Return whether a claim ended at one of its bounds."""
+    by_organization = Counter(job.organization_id for job in claimed)
+    return len(claimed) >= places or max(by_organization.values(), default=0) >= MOST_CLAIMED_EACH
 
 
 def _detached(work: Awaitable[None], name: str | None = None) -> "asyncio.Task[None]":

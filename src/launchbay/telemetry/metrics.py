@@ -87,6 +87,25 @@ jobs_of_users = Histogram(
     buckets=(1, 10, 60, 300, 1800, 7200),
     registry=REGISTRY,
 )
+dispatch_connected = Gauge(
+    "launchbay_dispatch_connected",
+    "1 if this process can send and get wake-ups, else 0. Only with `dispatch_url`.",
+    ("way",),
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
+announcements = Counter(
+    "launchbay_dispatch_announcements",
+    "Announcements of jobs that are ready, by their way.",
+    ("way",),
+    registry=REGISTRY,
+)
+wake_ups = Counter(
+    "launchbay_dispatch_wake_ups",
+    "Wake-ups that this process was given: taken, or passed on because it had no free slot.",
+    ("outcome",),
+    registry=REGISTRY,
+)
 recoveries = Counter("launchbay_job_recoveries", "Jobs taken over from a lost worker.", registry=REGISTRY)
 steps = Histogram(
     "launchbay_step_seconds",

@@ -274,6 +274,7 @@ class ApiDeps:
     idempotency: Idempotency
     # Raises Unavailable with the reason while this process can't serve requests (database unreachable).
     ready: Callable[[], Awaitable[None]]
+    is_dispatch_up: Callable[[], bool] | None  # whether NATS answers; None where it isn't used
     metrics: Callable[[], Awaitable[bytes]]  # of this process, in Prometheus text format
     metrics_token: str  # "" makes the metrics public
     base_url: str  # the address of this server for clients; "" uses the Host of their requests

@@ -2,8 +2,10 @@
 
 import asyncio
 import hmac
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from launchbay.errors import NotAuthenticated, Unavailable
 from launchbay.limits import READY_S
@@ -19,6 +21,13 @@ class Health(msgspec.Struct):
     """The state of this process."""
 
     status: str
+    dispatch: Annotated[
+        Literal["nats", "postgresql"] | UnsetType,
+        Meta(
+            description="What tells workers that jobs are ready, on servers with `dispatch_url`. `postgresql`: NATS is"
+            " not connected, and jobs may start a second later."
+        ),
+    ] = UNSET
 
 
 @routes.get("/health/live", public=True, unlimited=True, returns=Returns("The process is running.", {"status": "live"}))
@@ -44,7 +53,8 @@ async def health_ready(request: Request[None, None]) -> Health:
     if not answered:
         raise Unavailable(f"The database did not answer within {READY_S:.0f} s.")
     asked.result()
-    return Health("ready")
+    is_up = request.deps.is_dispatch_up
+    return Health("ready", UNSET if is_up is None else "nats" if is_up() else "postgresql")
 
 
 def _retrieve_exception(asked: "asyncio.Future[None]") -> None:
