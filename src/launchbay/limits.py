@@ -100,6 +100,12 @@ CHANGE_SET_EXPIRY_MS = 7 * 24 * 3_600_000  # by default
 CHANGE_SET_EXPIRY_LONGEST_MS = 30 * 24 * 3_600_000
 CHANGE_SET_COMMENT_CHARS = 2_000
 
+# Roll-outs.
+ROLLOUT_WAVES = 50
+ROLLOUTS_OPEN = 20  # of one organization
+ROLLOUT_DAYS = 90  # that an ended one stays
+ROLLOUT_PAUSE_LONGEST_MS = 7 * 24 * 3_600_000
+
 # Labels.
 LABELS = 32  # of one object
 LABEL_NAME_CHARS = 63

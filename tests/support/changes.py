@@ -79,6 +79,17 @@ class Stage:
         """Set the policy of an environment."""
         accepted(await self.api.put(f"environments/{environment}/changePolicy", {"approvals": approvals}))
 
+    async def rollout(self) -> str:
+        """Begin a roll-out that waits for the engine."""
+        return await self.made(f"{self.organization}/rollouts", await self.rollout_body())
+
+    async def rollout_body(self) -> dict[str, Any]:
+        """Return the body of a roll-out to an instance."""
+        instance = await self.settled()
+        application = accepted(await self.api.get(f"instances/{instance}"))["applicationId"]
+        accepted(await self.api.put_yaml(f"applications/{application}/manifest", MANIFEST + "\n"))
+        return {"applicationId": application, "version": 3}
+
     async def webhook(self) -> str:
         """Create a webhook that is switched off, so that no delivery changes the database on its own."""
         body = {"url": "https://hooks.example.com/launchbay", "events": ["signal"]}
@@ -511,6 +522,24 @@ async def set_change_policy(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/changePolicy", {"approvals": 1})
 
 
+async def create_rollout(stage: Stage) -> Call:
+    return partial(stage.api.post, f"{stage.organization}/rollouts", await stage.rollout_body())
+
+
+async def stop_rollout(stage: Stage) -> Call:
+    return partial(stage.api.post, f"rollouts/{await stage.rollout()}/stop")
+
+
+async def continue_rollout(stage: Stage) -> Call:
+    rollout = await stage.rollout()
+    accepted(await stage.api.post(f"rollouts/{rollout}/stop"))
+    return partial(stage.api.post, f"rollouts/{rollout}/continue")
+
+
+async def take_back_rollout(stage: Stage) -> Call:
+    return partial(stage.api.post, f"rollouts/{await stage.rollout()}/take-back")
+
+
 async def put_instance_labels(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.launched()}/labels", {"team": "web"})
 
@@ -613,6 +642,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
         set_change_policy,
+        create_rollout, stop_rollout, continue_rollout, take_back_rollout,
         put_instance_labels, put_application_labels, put_environment_labels, replace_views,
         create_webhook, update_webhook, delete_webhook, forget_host_key,
     )

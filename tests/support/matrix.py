@@ -271,6 +271,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "webhooks": Stage.webhook,
     "bulk": Stage.bulk,
     "change-sets": Stage.change_set,
+    "rollouts": Stage.rollout,
     "approvals": Stage.approval,
     "hostKeys": Stage.host_key,
     "serviceAccounts": Stage.service_account,

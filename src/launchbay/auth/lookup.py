@@ -37,6 +37,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.lookups import LookupQuery, LookupRow
 from launchbay.store.organizations import Organization
+from launchbay.store.rollouts import Rollout
 from launchbay.store.services import Service
 from launchbay.store.users import HeldRole, Role, RoleKind, User
 
@@ -207,6 +208,13 @@ class Lookup:
     async def change_set(self, change_set_id: str) -> ChangeSet:
         """Return a change set of an organization that the caller belongs to."""
         found, stamp = await self._find(lookups.change_set, change_set_id)
+        if not (await self._grants_in(found.organization_id, stamp)).member:
+            raise _foreign()
+        return found
+
+    async def rollout(self, rollout_id: str) -> Rollout:
+        """Return a roll-out of an organization that the caller belongs to."""
+        found, stamp = await self._find(lookups.rollout, rollout_id)
         if not (await self._grants_in(found.organization_id, stamp)).member:
             raise _foreign()
         return found

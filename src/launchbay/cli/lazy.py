@@ -89,6 +89,7 @@ NOUNS: Mapping[str, str] = {
     "permission": "Explain why a user has a permission or not.",
     "revision": "Manage named revisions of applications.",
     "role": "Manage roles and their permissions.",
+    "rollout": "Bring a manifest version to many instances in waves, and take it back.",
     "server": "Check the server, and print its metrics and API description.",
     "service-account": "Manage service accounts, which programs use.",
     "service": "Manage services, and run their commands.",

@@ -44,6 +44,8 @@ _NAMES = {
     "set_failure_policy": "application set-failure-policy",
     "read_change_policy": "environment change-policy",
     "set_change_policy": "environment set-change-policy",
+    "take_back_rollout": "rollout take-back",
+    "list_rollout_instances": "rollout instances",
     "list_group_roles": "organization group-roles",
     "replace_group_roles": "organization set-group-roles",
     "list_host_keys": "organization host-keys",

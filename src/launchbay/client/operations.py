@@ -1247,6 +1247,70 @@ class Operations:
     ) -> Call[types.ChangeSetDocument]:
         """Apply a change set as it was shown. Permission: EditInstance; CreateInstance for a launch."""
 
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/rollouts", media_type=JSON, keyed=True))
+    def create_rollout(
+        self,
+        organization_id: str,
+        *,
+        application_id: str,
+        version: int,
+        ids: Sequence[str] | None = None,
+        select: types.Selection | None = None,
+        waves: Sequence[int | str] | None = None,
+        pause: int | None = None,
+        health_workflow: str | None = None,
+        max_parallel: int | None = None,
+        stop_after_failures: int | None = None,
+        on_failure: Any = None,
+        comment: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.RolloutDocument]:
+        """Bring a manifest version to instances in waves. Permission: EditInstance.
+
+        `waves`: Numbers of instances, or percentages such as `10%`. The others are the last wave.
+        `pause`: Milliseconds between two waves. Null waits until somebody continues.
+        `health_workflow`: A command that has to succeed on each instance with the version.
+        `max_parallel`: Jobs at the same time.
+        `on_failure`: What happens after so many failures.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/rollouts"))
+    def list_rollouts(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.RolloutDocument]]:
+        """List the roll-outs of an organization. Permission: None: every member.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/rollouts/{rolloutId}"))
+    def read_rollout(self, rollout_id: str) -> Call[types.RolloutDocument]:
+        """Show a roll-out. Permission: None: every member."""
+
+    @list_operation(OperationSpec("GET", "/api/1/rollouts/{rolloutId}/instances"))
+    def list_rollout_instances(
+        self, rollout_id: str, *, limit: int | None = None, after: str | None = None, status: str | None = None
+    ) -> Call[list[types.RolloutInstance]]:
+        """List the instances of a roll-out. Permission: Read on each instance returned.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        `status`: Only instances with this status.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/stop"))
+    def stop_rollout(self, rollout_id: str) -> Call[None]:
+        """Stop a roll-out. Its jobs continue. Permission: EditInstance, or to have begun it."""
+
+    @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/continue"))
+    def continue_rollout(self, rollout_id: str) -> Call[None]:
+        """Continue a stopped or waiting roll-out. Permission: EditInstance, or to have begun it."""
+
+    @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/take-back"))
+    def take_back_rollout(self, rollout_id: str) -> Call[None]:
+        """Take the changes of a roll-out back. Permission: EditInstance, or to have begun it."""
+
     # Approvals
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/approvals"))

@@ -1049,6 +1049,60 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     role_id: str | None = None
 
 
+class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many instances have each status."""
+
+    waiting: int
+    running: int
+    unchecked: int
+    checking: int
+    succeeded: int
+    failed: int
+    refused: int
+    returning: int
+    returned: int
+    lost: int
+    skipped: int
+
+
+class RolloutDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A roll-out. `waves` are numbers of instances, `wave` is the present one."""
+
+    id: str
+    application_id: str
+    version: int
+    status: str
+    counts: RolloutCounts
+    waves: list[int]
+    wave: int
+    wave_done_at: int | None
+    pause: int | None
+    health_workflow: str | None
+    max_parallel: int
+    stop_after_failures: int
+    on_failure: str
+    comment: str
+    owner_id: str
+    created_at: int
+    finished_at: int | None
+
+
+class RolloutInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance of a roll-out. `generation` is the one that it goes back to."""
+
+    id: str
+    wave: int
+    instance_id: str
+    instance_name: str
+    former_version: int
+    generation: int | None
+    status: str
+    job_id: str | None
+    message: str | None
+    started_at: int | None
+    finished_at: int | None
+
+
 class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 

@@ -13,6 +13,7 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.organizations import Organization
+from launchbay.store.rollouts import Rollout
 from launchbay.store.services import Service
 from launchbay.store.statements import columns, first_row, load
 from launchbay.store.users import Role, User
@@ -98,6 +99,7 @@ default_environment = LookupQuery("default_environment", Environment, noun="defa
 service = LookupQuery("service", Service)
 bulk = LookupQuery("bulk", BulkRun, noun="bulk run")
 change_set = LookupQuery("change_set", ChangeSet, noun="change set")
+rollout = LookupQuery("rollout", Rollout, noun="roll-out")
 role = LookupQuery("role", Role)
 member = LookupQuery("member", User)
 instance = LookupQuery("instance", InstanceRecord)

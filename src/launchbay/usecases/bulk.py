@@ -371,6 +371,35 @@ def counts_of(run: BulkRun) -> Counter[str]:
     return Counter(msgspec.json.decode(run.counts))
 
 
+class OnBehalf(Protocol):
+    """Who began something that acts later."""
+
+    @property
+    def owner_id(self) -> str: ...
+    @property
+    def owner_email(self) -> str: ...
+    @property
+    def owner_name(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def token_id(self) -> str | None: ...
+
+
+async def actor_of(app: AppContext, run: OnBehalf) -> Actor:
+    """Return who began it. Raises NotAllowed if their access token has ended."""
+    token = None
+    if run.token_id is not None:
+        async with app.database.connection() as connection:
+            row = await store.get_token(connection, token_id=run.token_id)
+        if row is None:
+            raise NotAllowed("The access token that began this has expired or was revoked.")
+        token = ActingToken(row.id, row.name, row.organization_id, row.scope)
+    return Actor(run.owner_id, run.owner_email, run.owner_name, run.address, Method(run.method), token=token)
+
+
 class BulkRunner:
     """Gives the instances of bulk runs their turns; `advance` is one round."""
 
@@ -443,7 +472,7 @@ class BulkRunner:
     async def _act(self, run: TakenRow, instance_id: str) -> str | None:
         """Do the act as who began the run; return its job."""
         act = read_act(run.act)
-        ctx = Context(self._app, await self._actor(run))
+        ctx = Context(self._app, await actor_of(self._app, run))
         if act.act == "run":
             return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
         if act.act == "destroy":
@@ -472,17 +501,6 @@ class BulkRunner:
         if last is None or last.status == JobStatus.SUCCEEDED:
             raise BadRequest("The last job didn't fail, so there is nothing to resume.", code="JobSucceeded")
         return (await resume_job(ctx, instance_id, last.id, parameters)).job_id
-
-    async def _actor(self, run: TakenRow) -> Actor:
-        """Return who began the run. Raises NotAllowed if their access token has ended."""
-        token = None
-        if run.token_id is not None:
-            async with self._app.database.connection() as connection:
-                row = await store.get_token(connection, token_id=run.token_id)
-            if row is None:
-                raise NotAllowed("The access token that began the bulk run has expired or was revoked.")
-            token = ActingToken(row.id, row.name, row.organization_id, row.scope)
-        return Actor(run.owner_id, run.owner_email, run.owner_name, run.address, Method(run.method), token=token)
 
     async def _put_off(self, bulk_id: str, turn: NextRow, error: LaunchbayError) -> None:
         """Note a refusal. A busy instance gets other turns for a time.

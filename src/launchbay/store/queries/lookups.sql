@@ -90,6 +90,17 @@ FROM users u
 LEFT JOIN (change_sets c JOIN organizations o ON o.id = c.organization_id) ON c.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
+-- name: rollout
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       r.id, r.organization_id, r.application_id, r.version, r.owner_id, r.token_id, r.comment, r.waves, r.wave, r.wave_done_at, r.pause_ms,
+       r.health_workflow, r.max_parallel, r.stop_after_failures, r.on_failure, r.status, r.created_at, r.finished_at, (
+    SELECT coalesce(json_object_agg(each.status, each.count), '{}')
+    FROM (SELECT status, count(*) AS count FROM rollout_instances WHERE rollout_id = r.id GROUP BY status) AS each
+)::text AS counts
+FROM users u
+LEFT JOIN (rollouts r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: role
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        r.id, r.organization_id, r.name, r.permissions, r.kind, r.created_at

@@ -1,0 +1,141 @@
+-- name: count_open
+SELECT count(*) FROM rollouts WHERE organization_id = %(organization_id)s AND status IN ('Running', 'Waiting', 'Returning');
+
+-- name: insert
+INSERT INTO rollouts (id, organization_id, application_id, version, owner_id, owner_email, owner_name, address, method, token_id, comment,
+                      waves, pause_ms, health_workflow, max_parallel, stop_after_failures, on_failure)
+VALUES (%(rollout_id)s, %(organization_id)s, %(application_id)s, %(version)s, %(owner_id)s, %(owner_email)s, %(owner_name)s, %(address)s,
+        %(method)s, %(token_id)s, %(comment)s, %(waves)s, %(pause_ms)s, %(health_workflow)s, %(max_parallel)s, %(stop_after_failures)s,
+        %(on_failure)s);
+
+-- name: insert_instances
+INSERT INTO rollout_instances (rollout_id, place, wave, instance_id, instance_name, application_id, environment_id, former_version, status,
+                               message, finished_at)
+SELECT %(rollout_id)s, chosen.place, chosen.wave, chosen.id, chosen.name, chosen.application_id, chosen.environment_id, chosen.version,
+       CASE WHEN chosen.refusal IS NULL THEN 'Waiting' ELSE 'Refused' END, chosen.refusal,
+       CASE WHEN chosen.refusal IS NOT NULL THEN now() END
+FROM unnest(%(waves)s::integer[], %(ids)s::text[], %(names)s::text[], %(application_ids)s::text[], %(environment_ids)s::text[],
+            %(versions)s::integer[], %(refusals)s::text[])
+     WITH ORDINALITY AS chosen (wave, id, name, application_id, environment_id, version, refusal, place);
+
+-- name: delete_old
+DELETE FROM rollouts WHERE organization_id = %(organization_id)s AND status NOT IN ('Running', 'Waiting', 'Returning')
+  AND created_at < now() - %(days)s * interval '1 day';
+
+-- name: list_by_organization
+-- Roll-outs of an organization, the newest first, with how far they are.
+SELECT id, organization_id, application_id, version, owner_id, token_id, comment, waves, wave, wave_done_at, pause_ms, health_workflow,
+       max_parallel, stop_after_failures, on_failure, status, created_at, finished_at, (
+    SELECT coalesce(json_object_agg(each.status, each.count), '{}')
+    FROM (SELECT status, count(*) AS count FROM rollout_instances WHERE rollout_id = rollouts.id GROUP BY status) AS each
+)::text AS counts
+FROM rollouts
+WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+ORDER BY id DESC LIMIT %(count)s;
+
+-- name: list_instances
+SELECT place, wave, instance_id, instance_name, application_id, environment_id, former_version, generation, status, job_id, message,
+       started_at, finished_at
+FROM rollout_instances
+WHERE rollout_id = %(rollout_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR status = %(status)s)
+ORDER BY place LIMIT %(count)s;
+
+-- name: lock_status
+-- Orders what changes a roll-out one after the other, also the turns of its instances.
+SELECT status FROM rollouts WHERE id = %(rollout_id)s FOR UPDATE;
+
+-- name: stop
+UPDATE rollouts SET status = 'Stopped' WHERE id = %(rollout_id)s;
+
+-- name: go_on
+-- The failures so far are forgiven, and the next wave needn't wait.
+UPDATE rollouts
+SET status = 'Running', forgiven = (SELECT count(*) FROM rollout_instances WHERE rollout_id = rollouts.id AND status = 'Failed'),
+    wave_done_at = CASE WHEN wave_done_at IS NOT NULL THEN to_timestamp(0) END
+WHERE id = %(rollout_id)s;
+
+-- name: take_back
+UPDATE rollouts SET status = 'Returning', finished_at = NULL WHERE id = %(rollout_id)s;
+
+-- name: list_open
+-- Those with work to do, or with jobs whose ends are to be noted.
+SELECT id FROM rollouts
+WHERE finished_at IS NULL AND (status IN ('Running', 'Returning') OR EXISTS (
+    SELECT FROM rollout_instances WHERE rollout_id = rollouts.id AND status IN ('Running', 'Checking', 'Returning')))
+ORDER BY id;
+
+-- name: take
+-- One with work left, for one transaction. No row: another process has locked it, or it has ended.
+SELECT id, organization_id, version, owner_id, owner_email, owner_name, address, method, token_id, cardinality(waves) AS waves, wave,
+       health_workflow, max_parallel, stop_after_failures + forgiven AS failures_bound, on_failure, status, pause_ms IS NULL AS waits,
+       wave_done_at IS NOT NULL AS is_wave_done,
+       coalesce(wave_done_at = to_timestamp(0) OR wave_done_at + pause_ms * interval '1 millisecond' <= now(), false) AS is_paused_enough
+FROM rollouts WHERE id = %(rollout_id)s AND finished_at IS NULL FOR UPDATE SKIP LOCKED;
+
+-- name: settle
+-- Notes the outcome of jobs that have ended. What was reconfigured has to be Running, and is checked if there is a workflow for it.
+UPDATE rollout_instances
+SET status = CASE
+        WHEN under_way.status = 'Returning' THEN CASE WHEN jobs.status = 'Succeeded' THEN 'Returned' ELSE 'Lost' END
+        WHEN jobs.status IS DISTINCT FROM 'Succeeded' OR instances.status IS DISTINCT FROM 'Running' THEN 'Failed'
+        WHEN under_way.status = 'Running' AND %(has_check)s THEN 'Unchecked'
+        ELSE 'Succeeded' END,
+    message = CASE WHEN jobs.status IS NULL THEN 'The job is not there any more.'
+                   WHEN jobs.status = 'Succeeded' AND instances.status <> 'Running' THEN 'The instance is ' || instances.status || '.'
+                   ELSE coalesce(jobs.error_message, CASE WHEN under_way.status = 'Returning' THEN under_way.message END) END,
+    finished_at = coalesce(jobs.finished_at, now())
+FROM rollout_instances AS under_way LEFT JOIN jobs ON jobs.id = under_way.job_id
+LEFT JOIN instances ON instances.id = under_way.instance_id
+WHERE under_way.rollout_id = %(rollout_id)s AND under_way.status IN ('Running', 'Checking', 'Returning')
+  AND jobs.status IS DISTINCT FROM 'Executing'
+  AND rollout_instances.rollout_id = under_way.rollout_id AND rollout_instances.place = under_way.place;
+
+-- name: count_states
+-- How many have a job under way; whether any of the wave waits for a turn, and any that a take-back has to reach; how many failed.
+SELECT count(*) FILTER (WHERE status IN ('Running', 'Checking', 'Returning')) AS running,
+       count(*) FILTER (WHERE status IN ('Waiting', 'Unchecked') AND wave = %(wave)s) AS waiting,
+       count(*) FILTER (WHERE status IN ('Unchecked', 'Succeeded', 'Failed') AND started_at IS NOT NULL) AS begun,
+       count(*) FILTER (WHERE status = 'Failed') AS failed
+FROM rollout_instances WHERE rollout_id = %(rollout_id)s;
+
+-- name: get_next
+-- The instance whose turn it is: one that is to be checked comes before one that is to be changed.
+SELECT place, instance_id, status, generation FROM rollout_instances
+WHERE rollout_id = %(rollout_id)s AND status IN ('Waiting', 'Unchecked') AND wave = %(wave)s AND not_before <= now()
+ORDER BY status, not_before, place LIMIT 1;
+
+-- name: get_next_back
+SELECT place, instance_id, status, generation FROM rollout_instances
+WHERE rollout_id = %(rollout_id)s AND status IN ('Unchecked', 'Succeeded', 'Failed') AND started_at IS NOT NULL AND not_before <= now()
+ORDER BY not_before, place LIMIT 1;
+
+-- name: begin_instance
+-- The database has kept the former configuration as a generation by now, if it hadn't before.
+UPDATE rollout_instances
+SET status = %(status)s, job_id = %(job_id)s, message = NULL, finished_at = NULL, started_at = coalesce(started_at, now()),
+    generation = coalesce(generation, (SELECT max(number) FROM generations
+                                       WHERE generations.instance_id = rollout_instances.instance_id))
+WHERE rollout_id = %(rollout_id)s AND place = %(place)s;
+
+-- name: refuse_instance
+-- A version that an instance refuses is as bad as one that fails. What can't be taken back is lost.
+UPDATE rollout_instances
+SET status = CASE WHEN %(is_back)s THEN 'Lost' ELSE 'Failed' END,
+    message = %(message)s, finished_at = now()
+WHERE rollout_id = %(rollout_id)s AND place = %(place)s;
+
+-- name: postpone_instance
+UPDATE rollout_instances SET message = %(message)s, not_before = now() + %(pause_s)s * interval '1 second'
+WHERE rollout_id = %(rollout_id)s AND place = %(place)s;
+
+-- name: skip_waiting
+UPDATE rollout_instances SET status = 'Skipped', finished_at = now() WHERE rollout_id = %(rollout_id)s AND status = 'Waiting';
+
+-- name: end_wave
+UPDATE rollouts SET wave_done_at = now(), status = CASE WHEN pause_ms IS NULL THEN 'Waiting' ELSE status END WHERE id = %(rollout_id)s;
+
+-- name: begin_wave
+UPDATE rollouts SET wave = wave + 1, wave_done_at = NULL WHERE id = %(rollout_id)s;
+
+-- name: finish
+UPDATE rollouts SET status = %(status)s, finished_at = now() WHERE id = %(rollout_id)s;

@@ -1,0 +1,173 @@
+"""Roll-outs: waves, pauses, checks of health, a bound of failures, and the way back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from launchbay.errors import BadRequest
+from launchbay.usecases.rollouts import sizes_of
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, refused, running_api
+
+# Version 2 is good. What `TRIGGERED` runs and what `CHECKED` finds is what later versions change.
+SHOP = """
+application:
+  configuration: {input.release: 1}
+  interfaces:
+    input: {release: bind(worker#input.release)}
+    actions: {check: bind(worker#actions.check)}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces:
+        input: {release: configuration(int)}
+        actions: {check: receive-command()}
+      configuration:
+        configuration.triggers: {input.release: update}
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch: {steps: []}
+          update: {steps: [{update: {action: wait, parameters: {delay: "TRIGGERED"}}}]}
+          check: {steps: [{look: {action: wait, parameters: {delay: "CHECKED"}}}]}
+          destroy: {steps: []}
+"""
+
+
+def shop(release: int, *, triggered: str = "0", checked: str = "0") -> str:
+    text = SHOP.replace("{input.release: 1}", f"{{input.release: {release}}}")
+    return text.replace("TRIGGERED", triggered).replace("CHECKED", checked)
+
+
+@pytest.fixture(scope="module")
+async def own(databases: Databases) -> AsyncIterator[Api]:
+    """A service of this file alone."""
+    url = databases.create()
+    async with running_api(url) as api:
+        yield api
+    databases.drop(url)
+
+
+async def shops(api: Api, count: int, **version: str) -> tuple[str, list[str]]:
+    """Return an application with settled instances of version 2, and another version 3."""
+    application = await api.application(shop(1))
+    made = [await api.launch(application, destroyInterval=-1) for _ in range(count)]
+    for instance in made:
+        await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", shop(2, **version)))
+    return application, sorted(made)
+
+
+async def begin(api: Api, application: str, **body: Any) -> Any:
+    body = {"applicationId": application, "version": 3, **body}
+    return accepted(await api.post(f"organizations/{api.organization}/rollouts", body))
+
+
+async def until(api: Api, rollout: str, *statuses: str, timeout_s: float = 30.0) -> Any:
+    async with asyncio.timeout(timeout_s):
+        while (document := accepted(await api.get(f"rollouts/{rollout}")))["status"] not in statuses:
+            await asyncio.sleep(0.05)
+    return document
+
+
+async def versions(api: Api, made: list[str]) -> list[int]:
+    return [(await api.document(instance))["version"] for instance in made]
+
+
+def test_waves_are_sizes_or_percentages_and_the_others_are_the_last() -> None:
+    assert sizes_of([1, "10%", 30], 100) == [1, 10, 30, 59]
+    assert sizes_of([], 7) == [7]
+    assert sizes_of(["1%"], 3) == [1, 2]
+    assert sizes_of([5, 5, 5], 7) == [5, 2]
+    for wave in (0, "0%", "x%", "10", "101%"):
+        with pytest.raises(BadRequest):
+            sizes_of([wave], 3)
+
+
+async def test_a_version_reaches_all_instances_wave_after_wave(own: Api) -> None:
+    application, made = await shops(own, 4)
+    begun = await begin(own, application, waves=[1, "50%"], comment="OPS-17")
+    assert (begun["status"], begun["waves"], begun["comment"]) == ("Running", [1, 2, 1], "OPS-17")
+    document = await until(own, begun["id"], "Finished")
+    assert (document["wave"], document["counts"]["succeeded"]) == (3, 4)
+    assert await versions(own, made) == [3] * 4
+    rows = accepted(await own.get(f"rollouts/{begun['id']}/instances"))
+    assert [(row["instanceId"], row["wave"]) for row in rows] == list(zip(made, [1, 2, 2, 3], strict=True))
+    ends = [row["finishedAt"] for row in rows]
+    assert ends[0] <= rows[1]["startedAt"]
+    newest = accepted(await own.get(f"instances/{made[0]}/generations"))[0]
+    assert newest["cause"] == {"kind": "rollout", "id": begun["id"]}
+    refused(await own.post(f"rollouts/{begun['id']}/continue"), 409, "RolloutEnded")
+
+
+async def test_a_bad_version_is_stopped_in_its_first_wave_and_taken_back(own: Api) -> None:
+    application, made = await shops(own, 3, triggered="-1")
+    begun = await begin(own, application, waves=[1], onFailure="takeBack")
+    document = await until(own, begun["id"], "Returned")
+    assert (document["wave"], document["counts"]["returned"], document["counts"]["skipped"]) == (1, 1, 2)
+    assert document["finishedAt"] is not None
+    assert await versions(own, made) == [2] * 3
+    assert [(await own.document(instance))["status"] for instance in made] == ["Running"] * 3
+
+
+async def test_an_unhealthy_version_stops_and_continues_or_goes_back(own: Api) -> None:
+    application, made = await shops(own, 3, checked="-1")
+    begun = await begin(own, application, waves=[1, 1], healthWorkflow="actions.check")
+    path = f"rollouts/{begun['id']}"
+    stopped = await until(own, begun["id"], "Stopped")
+    assert (stopped["counts"]["failed"], stopped["counts"]["waiting"]) == (1, 2)
+    [failed] = accepted(await own.get(f"{path}/instances", status="Failed"))
+    assert "negative" in failed["message"]
+    assert await versions(own, made) == [3, 2, 2]
+    accepted(await own.post(f"{path}/continue"))
+    stopped = await until(own, begun["id"], "Stopped")
+    assert stopped["counts"]["failed"] == 2
+    accepted(await own.post(f"{path}/take-back"))
+    taken = await until(own, begun["id"], "Returned")
+    assert (taken["counts"]["returned"], taken["counts"]["skipped"]) == (2, 1)
+    assert await versions(own, made) == [2] * 3
+
+
+async def test_without_a_pause_it_waits_for_somebody_after_each_wave(own: Api) -> None:
+    application, made = await shops(own, 2)
+    begun = await begin(own, application, waves=[1], pause=None)
+    await until(own, begun["id"], "Waiting")
+    assert await versions(own, made) == [3, 2]
+    accepted(await own.post(f"rollouts/{begun['id']}/continue"))
+    await until(own, begun["id"], "Finished")
+    accepted(await own.post(f"rollouts/{begun['id']}/take-back"))
+    assert (await until(own, begun["id"], "Returned"))["counts"]["returned"] == 2
+    assert await versions(own, made) == [2, 2]
+
+
+async def test_a_stopped_roll_out_begins_nothing(own: Api) -> None:
+    application, made = await shops(own, 3, triggered="600")
+    begun = await begin(own, application, maxParallel=1)
+    path = f"rollouts/{begun['id']}"
+    async with asyncio.timeout(20):
+        while accepted(await own.get(path))["counts"]["running"] < 1:
+            await asyncio.sleep(0.05)
+    accepted(await own.post(f"{path}/stop"))
+    [row] = accepted(await own.get(f"{path}/instances", status="Running"))
+    accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
+    async with asyncio.timeout(20):
+        while (document := accepted(await own.get(path)))["counts"]["failed"] < 1:
+            await asyncio.sleep(0.05)
+    assert (document["status"], document["counts"]["waiting"]) == ("Stopped", 2)
+    assert await versions(own, made) == [3, 2, 2]
+
+
+async def test_what_makes_no_sense_is_refused(own: Api) -> None:
+    application, made = await shops(own, 1)
+    path = f"organizations/{own.organization}/rollouts"
+    body = {"applicationId": application, "version": 3}
+    refused(await own.post(path, {**body, "version": 9}), 400, "InvalidManifestVersion")
+    refused(await own.post(path, {**body, "version": 2}), 400, "NothingChosen")
+    refused(await own.post(path, {**body, "waves": ["many"]}), 400, "InvalidWaves")
+    refused(await own.post(path, {**body, "healthWorkflow": "ping"}), 400, "UnknownWorkflow")
+    reader = await own.member("Read: [/*]")
+    refused(await reader.post(path, body), 400, "NothingChosen")
+    begun = await begin(own, application, pause=None)
+    refused(await reader.post(f"rollouts/{begun['id']}/stop"), 403)
+    assert len(made) == 1

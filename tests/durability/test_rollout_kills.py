@@ -1,0 +1,139 @@
+"""kill -9 in the middle of roll-outs and change sets: every instance is changed once, and none twice."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.servers import Process
+from tests.support.service import EMAIL, PASSWORD, YAML, basic
+
+COUNT = 9
+MANIFEST = """
+application:
+  configuration: {input.release: RELEASE}
+  interfaces:
+    input: {release: bind(worker#input.release)}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces:
+        input: {release: configuration(int)}
+      configuration:
+        configuration.triggers: {input.release: update}
+        configuration.workflows:
+          launch: {steps: []}
+          update: {steps: [{rest: {action: wait, parameters: {delay: "1"}}}]}
+          destroy: {steps: []}
+"""
+
+
+def _client(server: Process) -> httpx.AsyncClient:
+    headers = {"Authorization": basic(EMAIL, PASSWORD)}
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=40)
+
+
+async def _set_up(client: httpx.AsyncClient) -> tuple[str, str, list[str]]:
+    """Return the organization, an application whose newest version is 3, and instances of version 2."""
+    [organization] = (await client.get("organizations")).json()
+    created = await client.post(f"organizations/{organization['id']}/applications", json={"name": "shop"})
+    path = f"applications/{created.json()['id']}"
+    text = MANIFEST.replace("RELEASE", "1")
+    (await client.put(f"{path}/manifest", content=text, headers=YAML)).raise_for_status()
+    made = [(await client.post(f"{path}/launch", json={})).json()["id"] for _ in range(COUNT)]
+    for instance in made:
+        (await client.get(f"instances/{instance}?wait=30")).raise_for_status()
+    text = MANIFEST.replace("RELEASE", "2")
+    (await client.put(f"{path}/manifest", content=text, headers=YAML)).raise_for_status()
+    return organization["id"], created.json()["id"], made
+
+
+async def _reconfigurations(client: httpx.AsyncClient, instance: str) -> list[Any]:
+    jobs = (await client.get(f"instances/{instance}/jobs")).json()
+    return [job["id"] for job in jobs if job["name"] == "reconfigure"]
+
+
+@pytest.mark.faults
+async def test_a_roll_out_changes_each_instance_once_though_its_server_is_killed(tmp_path: Path) -> None:
+    server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
+    server.start()
+    try:
+        async with _client(server) as client:
+            organization, application, _ = await _set_up(client)
+            body = {"applicationId": application, "version": 3, "waves": [2, 3], "maxParallel": 2}
+            rollout = (await client.post(f"organizations/{organization}/rollouts", json=body)).json()["id"]
+        for begun in (1, 4, 7):
+            async with _client(server) as client, asyncio.timeout(60):
+                while (await client.get(f"rollouts/{rollout}")).json()["counts"]["waiting"] > COUNT - begun:
+                    await asyncio.sleep(0.02)
+            server.kill()
+            server.start()
+        async with _client(server) as client:
+            async with asyncio.timeout(90):
+                while (document := (await client.get(f"rollouts/{rollout}")).json())["finishedAt"] is None:
+                    await asyncio.sleep(0.1)
+            assert (document["status"], document["counts"]["succeeded"]) == ("Finished", COUNT), document
+            rows = (await client.get(f"rollouts/{rollout}/instances")).json()
+            for row in rows:
+                assert await _reconfigurations(client, row["instanceId"]) == [row["jobId"]]
+            (await client.post(f"rollouts/{rollout}/take-back")).raise_for_status()
+            async with asyncio.timeout(60):
+                while (await client.get(f"rollouts/{rollout}")).json()["counts"]["returning"] < 1:
+                    await asyncio.sleep(0.02)
+        server.kill()
+        server.start()
+        async with _client(server) as client:
+            async with asyncio.timeout(90):
+                while (document := (await client.get(f"rollouts/{rollout}")).json())["finishedAt"] is None:
+                    await asyncio.sleep(0.1)
+            assert (document["status"], document["counts"]["returned"]) == ("Returned", COUNT), document
+            for row in rows:
+                assert len(await _reconfigurations(client, row["instanceId"])) == 2
+                assert (await client.get(f"instances/{row['instanceId']}")).json()["version"] == 2
+    finally:
+        server.end()
+
+
+@pytest.mark.faults
+async def test_a_change_set_is_applied_whole_or_not_at_all_though_its_server_is_killed(tmp_path: Path) -> None:
+    server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
+    server.start()
+    try:
+        async with _client(server) as client:
+            organization, _, made = await _set_up(client)
+        for version, delay_s in ((3, 0.0), (2, 0.01), (3, 0.05), (2, 0.2)):
+            async with _client(server) as client:
+                body = {"act": "version", "ids": made, "version": version}
+                answer = await client.post(f"organizations/{organization}/change-sets", json=body)
+                answer.raise_for_status()
+                change_set = answer.json()["id"]
+                applying = asyncio.create_task(client.post(f"change-sets/{change_set}/apply"))
+                await asyncio.sleep(delay_s)
+                server.kill()
+                try:
+                    acknowledged = (await applying).status_code == 200
+                except httpx.HTTPError:
+                    acknowledged = False
+            server.start()
+            async with _client(server) as client:
+                document = (await client.get(f"change-sets/{change_set}")).json()
+                has_begun = document["status"] != "Ready"
+                assert has_begun or not acknowledged
+                if not has_begun:  # nothing has happened, so the same change set can be applied
+                    assert {plan["jobId"] for plan in document["plan"]} == {None}
+                    (await client.post(f"change-sets/{change_set}/apply")).raise_for_status()
+                async with asyncio.timeout(90):
+                    while (document := (await client.get(f"change-sets/{change_set}")).json())["finishedAt"] is None:
+                        await asyncio.sleep(0.1)
+                assert document["status"] == "Succeeded", document
+                assert {tuple(plan["differences"]) for plan in document["plan"]} == {()}
+                for plan in document["plan"]:
+                    found = await _reconfigurations(client, plan["instanceId"])
+                    assert found[0] == plan["jobId"]
+                    assert (await client.get(f"instances/{plan['instanceId']}")).json()["version"] == version
+        async with _client(server) as client:
+            assert {len(await _reconfigurations(client, instance)) for instance in made} == {4}
+    finally:
+        server.end()
