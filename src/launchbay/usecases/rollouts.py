@@ -70,18 +70,20 @@ def sizes_of(waves: Sequence[int | str], count: int) -> list[int]:
     sizes: list[int] = []
     for wave in waves:
         left = count - sum(sizes)
-        if isinstance(wave, str):
+        if isinstance(wave, int):
+            size = wave
+        else:
             number = wave.removesuffix("%")
             if not (wave.endswith("%") and number.isascii() and number.isdigit() and 0 < int(number[:4]) <= 100):
                 raise BadRequest(
                     f"waves: {wave[:40]!r} isn't a size. Give a number, or a percentage such as '10%'.",
                     code="InvalidWaves",
                 )
-            wave = -(-count * int(number) // 100)  # rounded up, so that no wave is empty
-        if wave < 1:
+            size = -(-count * int(number) // 100)  # rounded up, so that no wave is empty
+        if size < 1:
             raise BadRequest("waves: a wave has one instance at least.", code="InvalidWaves")
         if left > 0:
-            sizes.append(min(wave, left))
+            sizes.append(min(size, left))
     left = count - sum(sizes)
     return [*sizes, left] if left else sizes
 
