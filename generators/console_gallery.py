@@ -40,7 +40,13 @@ GALLERY = (
         "application",
         "/console/applications/{id}",
         "An application",
-        "The graph of its components, its instances, its revisions, and its manifest versions.",
+        "The graph of its components, and its instances; versions, revisions and settings are tabs.",
+    ),
+    Shown(
+        "versions",
+        "/console/applications/{id}/versions",
+        "Versions",
+        "What a version changes against another one. Launch it, or restore it as the newest.",
     ),
     Shown(
         "manifest",

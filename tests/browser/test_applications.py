@@ -86,7 +86,7 @@ def test_the_page_of_an_application_shows_its_components_as_graph_and_in_words(p
 
 def test_a_revision_is_kept_and_launched(page: Page, site: Site) -> None:
     application = site.application(GREETER)
-    page.goto(f"/console/applications/{application}")
+    page.goto(f"/console/applications/{application}/revisions")
     page.locator("summary", has_text="New revision").click()
     revisions = page.locator("#revisions")
     revisions.get_by_label("Name").fill("spring")

@@ -98,6 +98,7 @@ async def _world(api: Api) -> dict[str, str]:
     """Make one of everything that a page is about, and return the ids by the names that stand in `_filled`."""
     within = f"organizations/{api.organization}"
     application = await api.application(MANIFEST)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", MANIFEST + "extra: {steps: []}\n"))
     running, busy, failed, asking = [await api.launch(application) for _ in range(4)]
     for instance in (running, busy, failed, asking):
         await api.settled(instance)
@@ -136,6 +137,7 @@ async def _world(api: Api) -> dict[str, str]:
         "{schedule}": schedule["id"],
         "{instance}": running,
         "{bulk}": bulk["id"],
+        "{version}": "1",
         "{environment}": environment["id"],
         "cancel": f"/console/instances/{busy}/jobs/{jobs[busy]}",
         "resume": f"/console/instances/{failed}/jobs/{jobs[failed]}",

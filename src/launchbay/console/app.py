@@ -34,6 +34,7 @@ from launchbay.console.pages import (
     services,
     sign_in,
     users,
+    versions,
     webhooks,
 )
 from launchbay.console.rendering import HEADERS
@@ -49,6 +50,7 @@ ROUTES: tuple[PageRoute, ...] = tuple(
         overview,
         applications,
         manifests,
+        versions,
         launch,
         instances,
         runs,

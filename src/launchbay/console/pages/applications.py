@@ -42,16 +42,18 @@ async def create(request: PageRequest) -> Response:
 
 
 @routes.get("/console/applications/{id}")
-async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+async def show(request: PageRequest, problem: LaunchbayError | None = None, tab: str = "overview") -> Response:
+    """Show the components and newest instances of an application, or another tab."""
     ctx = request.ctx
     application = await applications.read_application(ctx, request.path("id"))
     manifest: CompiledManifest | None = None
     graph: ShownGraph | None = None
-    try:
-        _, version, manifest = await read_compiled(ctx, application.id, None)
-        graph = await manifest_graph(application.id, version, manifest, read_graph_query(request), _path(request))
-    except InvalidManifest as error:
-        problem = problem or error  # the version needs a package that is no longer installed
+    if tab == "overview":
+        try:
+            _, version, manifest = await read_compiled(ctx, application.id, None)
+            graph = await manifest_graph(application.id, version, manifest, read_graph_query(request), _path(request))
+        except InvalidManifest as error:
+            problem = problem or error  # the version needs a package that is no longer installed
     wanted = InstanceFilter(application_id=application.id)
     instances = await browse_instances(ctx, application.organization_id, wanted, None, _INSTANCES_SHOWN)
     return await request.page(
@@ -60,7 +62,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         organization_id=application.organization_id,
         problem=problem,
         application=application,
-        source=application.source_url,
+        tab=tab,
         manifest=manifest,
         lines=[] if manifest is None else component_lines(manifest),
         graph=graph,
@@ -73,7 +75,17 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     )
 
 
-@routes.post("/console/applications/{id}/name", again=show)
+@routes.get("/console/applications/{id}/revisions")
+async def show_revisions(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    return await show(request, problem, "revisions")
+
+
+@routes.get("/console/applications/{id}/settings")
+async def show_settings(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    return await show(request, problem, "settings")
+
+
+@routes.post("/console/applications/{id}/name", again=show_settings)
 async def rename(request: PageRequest) -> Response:
     await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(_path(request), "Application renamed.")
@@ -102,7 +114,7 @@ async def delete(request: PageRequest) -> Response:
     return request.redirect(target, f"Application {application.name} deleted.")
 
 
-@routes.post("/console/applications/{id}/revisions", again=show)
+@routes.post("/console/applications/{id}/revisions", again=show_revisions)
 async def create_revision(page_request: PageRequest) -> Response:
     """Save a version with parameters, or the state of an instance, under a name."""
     form = page_request.form
@@ -116,14 +128,14 @@ async def create_revision(page_request: PageRequest) -> Response:
             environment_id=form.text("environmentId") or None,
         )
     await revisions.create_revision(page_request.ctx, page_request.path("id"), request)
-    return page_request.redirect(f"{_path(page_request)}#revisions", "Revision saved.")
+    return page_request.redirect(f"{_path(page_request)}/revisions", "Revision saved.")
 
 
 @routes.post("/console/revisions/{id}/delete")
 async def delete_revision(request: PageRequest) -> Response:
     revision = await revisions.read_revision(request.ctx, request.path("id"))
     await revisions.delete_revision(request.ctx, revision.id)
-    return request.redirect(f"{HOME}/applications/{revision.application_id}#revisions", "Revision deleted.")
+    return request.redirect(f"{HOME}/applications/{revision.application_id}/revisions", "Revision deleted.")
 
 
 def _path(request: PageRequest) -> str:

@@ -1,0 +1,152 @@
+"""The versions of a manifest: the difference of two, and restoring one."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from launchbay.console.forms import parse_number
+from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.usecases import manifests
+from launchbay.usecases.applications import read_application
+from launchbay.usecases.browsing import read_compiled
+from launchbay.usecases.fleet import InstanceFilter, list_instances
+
+routes = Routes()
+
+_CONTEXT = 3  # lines around a change
+_MOST_LINES = 6_000  # of both texts together
+_MOST_SHOWN = 2_000
+_SHOWN_VERSIONS = 50
+
+
+class Line(NamedTuple):
+    """A line of a difference; sign is "+", "-", or "" for a line of both. A gap has no number."""
+
+    number: int | None
+    sign: str
+    text: str
+
+
+class Meaning(NamedTuple):
+    """What is added, removed and changed of one kind."""
+
+    kind: str
+    added: Sequence[str]
+    removed: Sequence[str]
+    changed: Sequence[str]
+
+
+@routes.get("/console/applications/{id}/versions")
+async def show_newest(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the newest version against the one before."""
+    return await _show(request, None, problem)
+
+
+@routes.get("/console/applications/{id}/versions/{version}")
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show a version against another one, by default the one before."""
+    return await _show(request, parse_number(request.path("version")) or 0, problem)
+
+
+async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayError | None) -> Response:
+    ctx = request.ctx
+    application = await read_application(ctx, request.path("id"))
+    versions = await manifests.list_manifests(ctx, application.id)
+    version = application.latest_version if wanted is None else wanted
+    against = parse_number(request.query("against"))
+    if against is None:
+        against = version - 1
+    lines: list[Line] | None = []
+    meanings: list[Meaning] = []
+    if versions:
+        new = await manifests.read_manifest(ctx, application.id, version)
+        old = await manifests.read_manifest(ctx, application.id, against) if against else ""
+        lines = await asyncio.to_thread(compare, old, new)
+        meanings = await _meanings(request, against, version)
+    in_use = await list_instances(
+        ctx,
+        application.organization_id,
+        InstanceFilter(application_ids=[application.id], version=version, statuses=["Running", "Failed", "Executing"]),
+        sort="name",
+        after=None,
+        count=1,
+        counts=True,
+    )
+    return await request.page(
+        "versions.html",
+        section="applications",
+        organization_id=application.organization_id,
+        problem=problem,
+        application=application,
+        tab="versions",
+        versions=[row for row in versions if row.version][:_SHOWN_VERSIONS],
+        version=version,
+        against=against,
+        older=[row.version for row in versions if row.version not in (version, 0)][:_SHOWN_VERSIONS],
+        lines=None if lines is None else lines[:_MOST_SHOWN],
+        left_out=0 if lines is None else max(0, len(lines) - _MOST_SHOWN),
+        added=sum(line.sign == "+" for line in lines or ()),
+        removed=sum(line.sign == "-" for line in lines or ()),
+        meanings=meanings,
+        in_use=in_use.total or 0,
+        people=await user_names(request, application.organization_id),
+    )
+
+
+@routes.post(
+    "/console/applications/{id}/versions/{version}/restore",
+    again=show,
+    refusals=(BadRequest, Conflict, InvalidManifest),
+)
+async def restore(request: PageRequest) -> Response:
+    """Save the text of an old version as the newest one."""
+    application_id, version = request.path("id"), parse_number(request.path("version")) or 0
+    text = await manifests.read_manifest(request.ctx, application_id, version)
+    stored = await manifests.replace_manifest(request.ctx, application_id, text)
+    target = f"{HOME}/applications/{application_id}/versions/{stored.version}?against={version}"
+    return request.redirect(target, f"Version {version} restored as version {stored.version}.")
+
+
+def compare(old: str, new: str) -> list[Line] | None:
+    """Return the lines that differ, with some around them; None if the texts are too long."""
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > _MOST_LINES:
+        return None
+    found: list[Line] = []
+    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT):
+        if found:
+            found.append(Line(None, "", "…"))
+        for tag, first, end, new_first, new_end in group:
+            if tag == "equal":
+                found += [Line(new_first + at + 1, "", text) for at, text in enumerate(before[first:end])]
+                continue
+            found += [Line(first + at + 1, "-", text) for at, text in enumerate(before[first:end])]
+            found += [Line(new_first + at + 1, "+", text) for at, text in enumerate(after[new_first:new_end])]
+    return found
+
+
+async def _meanings(request: PageRequest, old: int, new: int) -> list[Meaning]:
+    """Return what the difference means; [] where a version doesn't compile."""
+    try:
+        after = (await read_compiled(request.ctx, request.path("id"), new))[2]
+        before = (await read_compiled(request.ctx, request.path("id"), old))[2] if old else None
+    except InvalidManifest:
+        return []
+    found = [_meaning(kind, before, after, kind) for kind in ("components", "parameters", "results", "commands")]
+    return [each for each in found if each.added or each.removed or each.changed]
+
+
+def _meaning(kind: str, before: CompiledManifest | None, after: CompiledManifest, field: str) -> Meaning:
+    old: Mapping[str, Any] = {} if before is None else getattr(before, field)
+    new: Mapping[str, Any] = getattr(after, field)
+    return Meaning(
+        kind,
+        [name for name in new if name not in old],
+        [name for name in old if name not in new],
+        [name for name in new if name in old and old[name] != new[name]],
+    )
