@@ -489,6 +489,10 @@ class CompiledManifests:
         self._by_version.move_to_end(key)
         return compiled
 
+    async def compile(self, text: str) -> CompiledManifest:
+        """Return a manifest that isn't stored, compiled. Raises InvalidManifest."""
+        return await off_loop_if_large(self._compile, text)
+
 
 async def off_loop_if_large(read: Callable[[bytes], T], text: str) -> T:
     """Return `read(text)`; a long text is read in a thread, so that it doesn't block the event loop."""

@@ -46,6 +46,8 @@ _NAMES = {
     "set_change_policy": "environment set-change-policy",
     "take_back_rollout": "rollout take-back",
     "list_rollout_instances": "rollout instances",
+    "read_impact": "application impact",
+    "preview_impact": "application preview-impact",
     "list_group_roles": "organization group-roles",
     "replace_group_roles": "organization set-group-roles",
     "list_host_keys": "organization host-keys",

@@ -425,6 +425,17 @@ class Operations:
     def set_failure_policy(self, application_id: str, *, on_failure: Any) -> Call[None]:
         """Set what instances of an application do when a reconfiguration fails. Permission: EditApplication."""
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
+    def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
+        """Show what a version would do to live instances. Permission: Read.
+
+        `version`: Default: the newest.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/applications/{appId}/impact", media_type="application/x-yaml"))
+    def preview_impact(self, application_id: str, text: str) -> Call[types.ImpactDocument]:
+        """Show what a manifest that isn't saved would do. Permission: EditApplication; Read."""
+
     # Manifests
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml"))

@@ -1049,6 +1049,44 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     role_id: str | None = None
 
 
+class ImpactComponent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A component that would start, change or stop, and the pins that would change."""
+
+    path: str
+    change: str
+    parameters: list[str]
+
+
+class ImpactInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance of a group."""
+
+    id: str
+    name: str
+
+
+class ImpactItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Instances with the same outcome: how many, and the first 20."""
+
+    outcome: str
+    from_version: int
+    count: int
+    components: list[ImpactComponent]
+    workflows: list[str]
+    errors: list[str]
+    instances: list[ImpactInstance]
+
+
+class ImpactDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many instances would fail, change or keep what they have."""
+
+    version: int | None
+    present: int
+    fails: int
+    changes: int
+    keeps: int
+    groups: list[ImpactItem]
+
+
 class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many instances have each status."""
 

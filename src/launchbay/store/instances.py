@@ -282,3 +282,19 @@ has_documents = _sql.value("has_documents", bool)
 
 def document_purpose(document_id: str) -> str:
     return f"kept document {document_id}"
+
+
+class ImpactRow(NamedTuple):
+    """A live instance, with what decides how another version would change it."""
+
+    id: str
+    name: str
+    version: int
+    parameters: str
+    state: str
+    environment_id: str
+    environment_view: str
+    parent_id: str | None
+
+
+list_for_impact = _sql.rows("list_for_impact", ImpactRow)

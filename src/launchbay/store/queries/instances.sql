@@ -277,3 +277,9 @@ SELECT true FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = '
 -- name: lock_status
 -- Orders an offer against the end of the instance.
 SELECT status FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
+
+-- name: list_for_impact
+-- Live instances of an application, page by page, with what decides how another version would change them.
+SELECT id, name, version, parameters, state, environment_id, environment_view, parent_id
+FROM instances WHERE application_id = %(application_id)s AND id > %(after)s AND status NOT IN ('Destroying', 'Destroyed')
+ORDER BY id LIMIT %(count)s;
