@@ -115,6 +115,12 @@ GALLERY = (
         "What ran and runs on all instances, filtered by status, workflow, person, time and duration.",
     ),
     Shown(
+        "compare",
+        "/console/instances/{id}/jobs/{job}/compare/{other}",
+        "Two runs compared",
+        "Steps side by side with their durations, statuses and outputs, and the parameters that differ.",
+    ),
+    Shown(
         "instance-runs",
         "/console/instances/{id}/runs",
         "Runs of an instance",

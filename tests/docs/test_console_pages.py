@@ -9,7 +9,10 @@ from tests.support.documentation import DOCS
 
 # A redirect, a stream, and fragments of pages.
 _NO_PAGES = {"/console", "/console/instances/{id}/events", "/console/organizations/{id}/explanation"}
-_NO_PAGES |= {"/console/organizations/{id}/jump"}
+_NO_PAGES |= {"/console/organizations/{id}/jump", "/console/organizations/{id}/runs/events"}
+_NO_PAGES |= {
+    f"/console/instances/{{id}}/jobs/{{job}}/{part}" for part in ("events", "log", "log/failure", "log/text", "compare")
+}
 # One is for a link that only its reader has, the other for a sign-in that isn't complete.
 _NO_PAGES |= {"/console/invitations/{token}", "/console/newPassword"}
 # Not in the console's routes: a page of the API, and the page of all errors.

@@ -182,6 +182,7 @@ def showcase(site: Site) -> dict[str, str]:
         "components": f"{here}/instances/{ids['stumbled']}/components",
         "job": f"{here}/instances/{ids['stumbled']}/jobs/{ids['job']}",
         "runs": f"{at}/runs",
+        "compare": f"{here}/instances/{ids['busy']}/jobs/{ids['compared']}?show=all",
         "instance-runs": f"{here}/instances/{ids['busy']}/runs",
         "configuration": f"{here}/instances/{ids['quiet']}/configuration",
         "end": f"{here}/instances/{ids['quiet']}/end",
@@ -272,8 +273,11 @@ def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]
     site.settled(ids["stumbled"])
     ids["job"] = site.ask("GET", f"instances/{ids['stumbled']}")["workflowHistory"][0]["id"]
     site.ask("POST", f"instances/{ids['asking']}/manage.release", {})
-    site.ask("POST", f"instances/{ids['busy']}/manage.deploy", {"version": "1.4.3"})
-    site.settled(ids["busy"])
+    for version in ("1.4.2", "1.4.3"):
+        site.ask("POST", f"instances/{ids['busy']}/manage.deploy", {"version": version})
+        site.settled(ids["busy"])
+    later, earlier = (each["id"] for each in site.ask("GET", f"instances/{ids['busy']}")["workflowHistory"][:2])
+    ids["compared"] = f"{earlier}/compare/{later}"
     site.ask("POST", f"instances/{ids['busy']}/manage.back-up", {})
     site.ask("POST", f"applications/{shop}/revisions", {"name": "spring", "instanceId": ids["quiet"]})
     site.settled(gone)
@@ -422,7 +426,13 @@ def made(site: Site) -> World:
         "bulk run": f"{root}/bulk/{bulk}",
         "act on many": f"{root}/bulk/new?act=label&id={instance}",
         "instance": f"/console/instances/{instance}",
+        "runs": f"{root}/runs",
+        "runs of an instance": f"/console/instances/{instance}/runs?q=odd:%3Cb%3E+{job}",
         "job": f"/console/instances/{instance}/jobs/{job}",
+        "resume": f"/console/instances/{instance}/jobs/{job}?do=resume",
+        "log": f"/console/instances/{instance}/jobs/{job}?q=%3Cb%3Ea&tab=log",
+        "parameters of a job": f"/console/instances/{instance}/jobs/{job}?tab=parameters",
+        "compare": f"/console/instances/{instance}/jobs/{job}/compare/{job}?show=all",
         "reconfigure": f"/console/instances/{instance}/configuration",
         "extend or destroy": f"/console/instances/{instance}/end",
         "asking instance": f"/console/instances/{asking}",

@@ -145,7 +145,7 @@ class RunView:
         distance = next((each for each in _TICK_MS if self.span_ms / each <= _TICKS), 0)
         if not distance:
             distance = -(-self.span_ms // _TICKS)
-        return [(at, _tick_words(at, distance)) for at in range(0, self.span_ms, distance)]
+        return [(at, _tick_words(at, distance)) for at in range(0, self.span_ms * 24 // 25, distance)]
 
     @cached_property
     def counts(self) -> Counter[Glyph]:
