@@ -58,7 +58,7 @@ def test_the_time_to_read_a_header_is_linear(header: str) -> None:
     sent_cookie(header, secure=False)
 
     # A parser in quadratic time needs seconds for 24,000 backslashes; a linear one less than 1 ms.
-    assert time.process_time() - begun < 0.1
+    assert time.process_time() - begun < 1
 
 
 @given(st.text())

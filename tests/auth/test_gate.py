@@ -313,7 +313,7 @@ def test_a_document_made_to_nest_is_refused_quickly(text: str) -> None:
     begin = time.process_time()
     with pytest.raises(BadRequest, match="Line 1, column"):
         read_role_text(text)
-    assert time.process_time() - begin < 1.0
+    assert time.process_time() - begin < 5
 
 
 @given(st.text(max_size=60) | st.text(alphabet="-: []{}\n'\"/*&!?Readx|>%#,", max_size=60))

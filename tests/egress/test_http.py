@@ -255,7 +255,7 @@ async def test_one_time_limit_bounds_the_whole_exchange(slow: Answer) -> None:
         with pytest.raises(EgressFailed, match=r"after 0\.4 s") as failed:
             await EgressClient(LOOPBACK).request("GET", server.url(), timeout_s=0.4)
 
-        assert 0.3 < time.monotonic() - begin < 3
+        assert 0.3 < time.monotonic() - begin < 10
         assert failed.value.retryable
 
 

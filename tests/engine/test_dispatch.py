@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from launchbay.clock import SystemClock
 from launchbay.engine import dispatch as engine_dispatch
-from launchbay.engine.dispatch import POLL_S, Dispatcher
+from launchbay.engine.dispatch import Dispatcher
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Connection, Database, OutcomeUnknown
 from launchbay.store.dispatch import ClaimedJob, Heartbeat
@@ -23,12 +23,19 @@ from tests.support.engine import Runs, ask, cut_connections, empty, end_job, ins
 
 LEASE_S = 4.0
 PLACES = 10
+SOON_S = 20.0  # on a busy machine, and long before a slow poll
 STALLED_AFTER_S = 0.5  # ten heartbeats of the victim: enough of them come through on a busy machine
 LISTENING = """
 SELECT count(*) > 0 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%UPDATE workers SET beat_at%'
 """  # who beats has begun to listen before
 HELD = "SELECT count(*) FROM jobs WHERE worker_id IS NOT NULL AND id LIKE '{}%'"
+
+
+@pytest.fixture
+def slow_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polls find nothing in the time of a test: what happens was announced."""
+    monkeypatch.setattr(engine_dispatch, "POLL_S", 60.0)
 
 
 @pytest.fixture
@@ -107,6 +114,7 @@ async def test_a_rolled_back_acceptance_holds_nothing_and_gives_its_place_back(d
         assert runs.started.empty()
 
 
+@pytest.mark.usefixtures("slow_polls")
 async def test_a_job_is_unseen_before_the_commit_and_starts_right_after_it(database: Database) -> None:
     runs = Runs(database)
     async with working(database, runs) as (dispatcher, _):
@@ -115,10 +123,11 @@ async def test_a_job_is_unseen_before_the_commit_and_starts_right_after_it(datab
             await accept(dispatcher, connection, "acme")
             with pytest.raises(TimeoutError):
                 await runs.next(within_s=0.2)
-        assert await runs.next(within_s=POLL_S / 2) == "acme0"
+        assert await runs.next(within_s=SOON_S) == "acme0"
         await empty(database)
 
 
+@pytest.mark.usefixtures("slow_polls")
 async def test_a_job_in_a_savepoint_starts_after_the_commit_of_the_whole_transaction(database: Database) -> None:
     runs = Runs(database)
     async with working(database, runs) as (dispatcher, _):
@@ -129,7 +138,7 @@ async def test_a_job_in_a_savepoint_starts_after_the_commit_of_the_whole_transac
                     await accept(dispatcher, inner, "acme")
             with pytest.raises(TimeoutError):
                 await runs.next(within_s=0.2)
-        assert await runs.next(within_s=POLL_S / 2) == "acme0"
+        assert await runs.next(within_s=SOON_S) == "acme0"
         await empty(database)
 
 
@@ -168,6 +177,7 @@ async def test_a_job_does_not_overtake_those_that_wait(database: Database) -> No
         await empty(database)
 
 
+@pytest.mark.usefixtures("slow_polls")
 async def test_the_announcement_after_a_commit_reaches_another_worker_before_its_poll(database: Database) -> None:
     busy, free = Runs(database, holding=True), Runs(database)
     async with working(database, busy, concurrency=1) as (accepting, _):
@@ -175,15 +185,10 @@ async def test_the_announcement_after_a_commit_reaches_another_worker_before_its
         await busy.next()
         async with working(database, free):
             await until(database, LISTENING.replace("> 0", "= 2"))
-            took_s = []
             for number in range(3):
-                await asyncio.sleep(0.1 + 0.03 * number)  # its last poll is over, and the next one far
                 async with database.transaction() as connection:
                     await accept(accepting, connection, "acme", number)
-                began = time.monotonic()
-                await free.next()
-                took_s.append(time.monotonic() - began)
-            assert sorted(took_s)[1] < POLL_S / 2
+                assert await free.next(within_s=SOON_S) == f"acme{number}"
             busy.go.set()
             await empty(database)
 
@@ -268,7 +273,7 @@ async def test_a_job_that_raises_runs_again_a_second_later(database: Database) -
         await put(database, "acme")
         await empty(database)
     first, second = times.get_nowait(), times.get_nowait()
-    assert 1.0 <= second - first < 1.0 + 2.5 * POLL_S
+    assert 1.0 <= second - first < 15
 
 
 @pytest.mark.parametrize(("fence", "delay_s"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 32), (2000, 32)])
@@ -286,7 +291,7 @@ async def test_each_failed_attempt_doubles_the_delay_up_to_a_limit(
         failed = await asyncio.wait_for(failed_at.get(), 5.0)
         await until(database, "SELECT count(*) > 0 FROM parked")
         [due_at] = await ask(database, "SELECT due_at FROM parked")
-    assert delay_s <= (due_at - failed).total_seconds() < 1.5 * delay_s + 3.0  # to log an error takes a while
+    assert delay_s <= (due_at - failed).total_seconds() < 1.5 * delay_s + 8.0  # to log an error takes a while
 
 
 async def test_a_job_that_has_not_ended_waits_for_a_worker_again(database: Database) -> None:
@@ -302,6 +307,7 @@ async def test_a_job_that_has_not_ended_waits_for_a_worker_again(database: Datab
     assert fences == [1, 2]
 
 
+@pytest.mark.usefixtures("slow_polls")
 async def test_an_announced_job_is_interrupted_and_runs_again_at_once(database: Database) -> None:
     runs = Runs(database, holding=True)
     async with working(database, runs), database.connection() as connection:
@@ -310,7 +316,7 @@ async def test_an_announced_job_is_interrupted_and_runs_again_at_once(database: 
         await until(database, LISTENING)
         await dispatch.announce(connection, payload="another")
         await dispatch.announce(connection, payload="acme0")
-        assert await runs.next(within_s=POLL_S / 2) == "acme0"
+        assert await runs.next(within_s=SOON_S) == "acme0"
         assert runs.cancelled == ["acme0"]
         runs.go.set()
         await empty(database)
@@ -377,17 +383,16 @@ async def test_a_job_accepted_before_the_stop_and_committed_after_it_goes_to_ano
         await empty(database)
 
 
-async def test_stop_hands_unfinished_jobs_to_another_worker_within_a_second(database: Database) -> None:
+@pytest.mark.usefixtures("slow_polls")
+async def test_stop_hands_unfinished_jobs_to_another_worker_before_it_polls(database: Database) -> None:
     held, taken = Runs(database, holding=True), Runs(database)
     async with working(database, held, grace_s=0.1) as (_, stop):
         await put(database, "acme", 5)
         for _ in range(5):
             await held.next()
         async with working(database, taken):
-            stopped = time.monotonic()
             stop.set()
-            assert {await taken.next() for _ in range(5)} == {f"acme{number}" for number in range(5)}
-            assert time.monotonic() - stopped < 1.0
+            assert {await taken.next(within_s=SOON_S) for _ in range(5)} == {f"acme{number}" for number in range(5)}
             await empty(database)
     assert sorted(held.cancelled) == [f"acme{number}" for number in range(5)]
 
@@ -499,7 +504,7 @@ async def test_a_killed_process_loses_its_jobs_after_a_lease_of_watching_and_not
         while runs.started.empty():
             await look(rescuer, rescuer.rescue_interval_s)
         assert await runs.next() == "acme0"
-        assert 0.8 * STALLED_AFTER_S < time.monotonic() - killed < STALLED_AFTER_S + 1.5
+        assert 0.8 * STALLED_AFTER_S < time.monotonic() - killed < STALLED_AFTER_S + 10
         await empty(database)
         assert await ask(database, "SELECT count(*) FROM workers") == (1,)
 
@@ -589,6 +594,7 @@ async def test_a_commit_whose_answer_was_lost_is_found(database: Database) -> No
         assert runs.started.empty()
 
 
+@pytest.mark.usefixtures("slow_polls")
 async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) -> None:
     runs = Runs(database, holding=True)
     async with working(database, runs):
@@ -598,13 +604,12 @@ async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) ->
         runs.go.set()
         await empty(database)
         await until(database, LISTENING)
-        began = time.monotonic()
         await put(database, "after")
-        assert await runs.next() == "after0"
-        assert time.monotonic() - began < POLL_S / 2  # it listens again
+        assert await runs.next(within_s=SOON_S) == "after0", "it listens again"
     assert runs.cancelled == []
 
 
+@pytest.mark.usefixtures("slow_polls")
 async def test_a_superseded_job_is_free_only_when_its_worker_has_let_it_go(database: Database) -> None:
     cleaned, began, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -622,7 +627,7 @@ async def test_a_superseded_job_is_free_only_when_its_worker_has_let_it_go(datab
         await began.wait()
         await until(database, LISTENING)
         await jobs.supersede(connection, job_id="acme0", job_status="Failed", error_message="", status="Running")
-        await asyncio.wait_for(cancelled.wait(), POLL_S / 2)
+        await asyncio.wait_for(cancelled.wait(), SOON_S)
         assert await dispatch.is_free(connection, job_id="acme0") is False
         cleaned.set()
         await until(database, "SELECT worker_id IS NULL FROM jobs")
@@ -863,7 +868,7 @@ async def test_a_job_that_is_not_due_waits_and_holds_up_nothing(database: Databa
     async with working(database, runs):
         assert await runs.next() == "acme1"
         await sql(database, "UPDATE ready SET due_at = now()")
-        assert await runs.next(within_s=3 * POLL_S) == "acme0"  # no announcement tells of it
+        assert await runs.next(within_s=SOON_S) == "acme0"  # no announcement tells of it
         await empty(database)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from launchbay.engine.dispatch import POLL_S
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Database
 from tests.support.engine import Bay, ask, insert_jobs
@@ -80,7 +79,7 @@ async def test_a_short_wait_is_not_parked(parking: Bay) -> None:
 async def test_an_approval_wakes_its_job_and_is_asked_and_told_once(parking: Bay) -> None:
     job = await parked(parking, chain(ASKING))
     await decide(parking)
-    assert await parking.ended(job, within_s=POLL_S + 4.0) == ("Succeeded", None)
+    assert await parking.ended(job, within_s=30.0) == ("Succeeded", None)
     assert await parking.one("SELECT count(*) FROM approvals") == 1
     assert await parking.one("SELECT count(*) FROM log_lines WHERE text ~ '^Waiting for approval'") == 1
     assert len(parking.world.effects) == 2

@@ -38,7 +38,7 @@ async def test_nothing_fires_early(bay: Bay, engine: Engine) -> None:
         while await bay.one("SELECT count(*) FROM jobs") < 5:
             await engine.stager.fire_due()
     for instance, created_at in await bay.rows("SELECT instance_id, created_at FROM jobs"):
-        assert 0 <= (created_at - due[instance]).total_seconds() < 1
+        assert 0 <= (created_at - due[instance]).total_seconds() < 5
 
 
 async def test_what_falls_due_during_a_job_waits_for_its_end_and_then_fires(bay: Bay) -> None:

@@ -156,9 +156,9 @@ def test_a_public_manifest_with_mistakes_is_answered_with_findings(path: Any) ->
 
 
 def _seconds(data: bytes) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     check(data, known_actions=ACTIONS)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 ALIASES = "".join(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12))

@@ -475,12 +475,15 @@ def test_a_whole_expression_gives_back_any_value(value: Any) -> None:
     assert json.dumps(evaluate("{$.v}", v=value)) == json.dumps(value)
 
 
-def within_a_second(template: Any, **variables: Any) -> str:
-    """Return how an evaluation is refused, having taken less than a second."""
+FOR_EVER_S = 10  # what is measured here takes a hundredth, and hours where it grows with the square
+
+
+def refused_in_time(template: Any, **variables: Any) -> str:
+    """Return how an evaluation is refused, having taken no more than its size deserves."""
     start = time.process_time()
     with pytest.raises(ExpressionError) as caught:
         compile_template(template).evaluate(Scope(variables))
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < FOR_EVER_S
     return str(caught.value)
 
 
@@ -490,15 +493,15 @@ def test_evaluations_that_would_blow_up_are_refused_in_time() -> None:
         nested = {"a": nested, "b": 1}
     many = [{"x": list(range(1000))} for _ in range(1000)]
     huge = {"l": list(range(50_000))}
-    assert "more than" in within_a_second("{$..a..a..a..a..a..a}", v=nested)
-    assert "more than" in within_a_second("{$.v.*.x}", v=many)
-    assert "values" in within_a_second(["{$.v}"] * 10_000, v=huge)
-    assert "values" in within_a_second(["{$..zzz}"] * 10_000, v=huge)
-    assert "strings" in within_a_second("x{$.v}", v=[1] * (limits.EXPRESSION_RESULT_ITEMS + 1))
-    assert "characters" in within_a_second("{$.v}{$.l}", v="x" * 100_000, l=[1] * 50_000)
-    assert "characters" in within_a_second(["{$.v}"] * 20_000, v="x" * limits.MIB)
-    assert "characters" in within_a_second(["x{$.v}"] * 20_000, v={"x" * limits.MIB: 1})
-    assert "characters" in within_a_second("{$.v}" * 5, v="x" * limits.MIB)
+    assert "more than" in refused_in_time("{$..a..a..a..a..a..a}", v=nested)
+    assert "more than" in refused_in_time("{$.v.*.x}", v=many)
+    assert "values" in refused_in_time(["{$.v}"] * 10_000, v=huge)
+    assert "values" in refused_in_time(["{$..zzz}"] * 10_000, v=huge)
+    assert "strings" in refused_in_time("x{$.v}", v=[1] * (limits.EXPRESSION_RESULT_ITEMS + 1))
+    assert "characters" in refused_in_time("{$.v}{$.l}", v="x" * 100_000, l=[1] * 50_000)
+    assert "characters" in refused_in_time(["{$.v}"] * 20_000, v="x" * limits.MIB)
+    assert "characters" in refused_in_time(["x{$.v}"] * 20_000, v={"x" * limits.MIB: 1})
+    assert "characters" in refused_in_time("{$.v}" * 5, v="x" * limits.MIB)
 
 
 def test_results_deeper_than_json_may_be_are_refused() -> None:
@@ -506,12 +509,12 @@ def test_results_deeper_than_json_may_be_are_refused() -> None:
     for _ in range(limits.JSON_DEPTH - 1):
         deep = [deep]
     assert compile_template("{$.v}").evaluate(Scope({"v": deep})) == (deep, ())
-    assert "more than 64 levels" in within_a_second(["{$.v}"], v=deep)
-    assert "more than 64 levels" in within_a_second("x{$.v}", v=[deep])
+    assert "more than 64 levels" in refused_in_time(["{$.v}"], v=deep)
+    assert "more than 64 levels" in refused_in_time("x{$.v}", v=[deep])
     for _ in range(5000):
         deep = [deep]
     for text in ("{$.v}", "x{$.v}", "{$..a}x{$.v}", "x{$.m}"):
-        assert within_a_second(text, v=deep, m={"a": deep})
+        assert refused_in_time(text, v=deep, m={"a": deep})
 
 
 def test_what_is_no_json_value_is_refused() -> None:
@@ -528,7 +531,7 @@ def test_time_grows_with_the_text_and_no_faster(unit: str) -> None:
     template = compile_template(unit * (limits.MANIFEST_BYTES // len(unit)))
     with contextlib.suppress(ExpressionError):
         template.evaluate(Scope({"v": "w"}))
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < FOR_EVER_S
 
 
 def test_long_paths_take_linear_time() -> None:
@@ -538,4 +541,4 @@ def test_long_paths_take_linear_time() -> None:
             compile_template("{$.v" + unit * 50_000 + "}").evaluate(Scope({"v": ["w"]}))
         except ExpressionError:
             continue
-    assert time.process_time() - start < 2.0
+    assert time.process_time() - start < FOR_EVER_S

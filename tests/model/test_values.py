@@ -453,7 +453,7 @@ def test_long_texts_take_linear_time() -> None:
             coerce_text(type_, text)
         except CoercionError:
             continue
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 10  # in quadratic time, a million digits take minutes
 
 
 def test_json_beyond_the_bounds_is_told_from_what_is_no_json() -> None:

@@ -51,7 +51,7 @@ async def test_wait_peers_gives_up_when_a_peer_has_failed() -> None:
     live = reader("{action: waitPeers, parameters: {interfaces: {in: 1}}}", a=FAILING)
     begun = asyncio.get_running_loop().time()
     error = await live.launch()
-    assert asyncio.get_running_loop().time() - begun < 1
+    assert asyncio.get_running_loop().time() - begun < 10
     assert error is not None
     assert "Peers of in weren't launched" in error
 

@@ -213,7 +213,7 @@ async def test_connections_that_died_in_the_pool_cost_no_request(database: Datab
     began = time.monotonic()
     for _ in range(20):
         assert await _names(database) == []
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 5
 
 
 async def test_a_transaction_cancelled_in_the_middle_is_rolled_back_and_its_connection_serves_again(

