@@ -82,6 +82,8 @@ async def test_the_navigation_counts_the_approvals_that_wait_for_the_user(api: A
     overview = await get(visitor, home)
     waiting = overview.answer.text.partition('id="h-wait"')[2].partition("</section>")[0]
     assert "Open the sluice?" in waiting
-    pages = [overview, await get(visitor, f"{home}/environments")]
+    labels = {"act": "label", "ids": [instance], "labels": {"a": "b"}}
+    bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", labels))["id"]
+    pages = [overview, await get(visitor, f"{home}/environments"), await get(visitor, f"{home}/bulk/{bulk}")]
     for page in pages:
         assert re.search(r"Approvals</span> <span class=\"count wait\">1<", page.answer.text)

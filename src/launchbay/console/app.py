@@ -40,7 +40,9 @@ from launchbay.console.pages import (
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, SIGN_IN, ConsoleDeps, PageRequest, PageRoute
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
+from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
+from launchbay.usecases.users import list_users
 
 ROUTES: tuple[PageRoute, ...] = tuple(
     route
@@ -74,6 +76,9 @@ ROUTES: tuple[PageRoute, ...] = tuple(
 
 FORM_TOKEN = "formToken"  # noqa: S105 - the name of a field
 FORM_TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header
+_RETRY_S = 5
+_HELPERS = 3  # administrators that a page names
+_ADMINISTRATOR = "Administrator"  # the built-in role, whose name never changes
 _INTERNAL = "Internal error. Retry; if it persists, send the request ID to your administrator."
 
 
@@ -190,11 +195,39 @@ async def _error_page(request: PageRequest, error: Exception) -> Response:
         error = LaunchbayError(_INTERNAL)
     # Rendered as signed out, without the user's organizations: reading them could fail for the same reason.
     signed_out = PageRequest(http=request.http, deps=deps, session=request.session)
+    near = await _organization_near(request) if status in {403, 404} else None
     return await signed_out.page(
         "error.html",
         problem=error,
         status=status,
+        error_status=status,
         phrase=HTTPStatus(status).phrase,
         request_id=request_id,
         is_signed_in=request.signed_in is not None,
+        near=None if near is None else f"{HOME}/organizations/{near}",
+        helpers=await _helpers(request, near) if status == 403 and near is not None else [],
+        can_retry=request.http.method == "GET",
+        retry_s=_RETRY_S,
     )
+
+
+async def _organization_near(request: PageRequest) -> str | None:
+    """Return the organization of the page, or the only one of the user; None if neither is known."""
+    if request.signed_in is None:
+        return None
+    try:
+        ids = [row.id for row in await list_organizations(request.ctx)]
+    except LaunchbayError:
+        return None
+    named = [each for each in ids if each in request.http.url.path.split("/")]
+    return (named or ids)[0] if named or len(ids) == 1 else None
+
+
+async def _helpers(request: PageRequest, organization_id: str) -> list[tuple[str, str]]:
+    """Return administrators of the organization, whom a person without a permission can ask."""
+    try:
+        users = [view.row for view in await list_users(request.ctx, organization_id)]
+    except LaunchbayError:
+        return []  # the person may not know who belongs to it
+    found = [(row.name, row.email) for row in users if _ADMINISTRATOR in row.roles]
+    return found[:_HELPERS]

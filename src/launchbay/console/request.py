@@ -160,7 +160,7 @@ class PageRequest:
                 "organization": current,
                 "section": section,
                 "navigation": NAVIGATION,
-                "counts": {} if current is None else await self._counts(current.id),
+                "navigation_counts": {} if current is None else await self._counts(current.id),
                 "access_tabs": ACCESS_TABS,
                 "shortcuts": SHORTCUTS,
                 "flash": flash,

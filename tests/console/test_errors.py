@@ -1,0 +1,48 @@
+"""Pages of errors: who may help, what is near, and when to try again."""
+
+import httpx
+
+from tests.support.databases import Databases
+from tests.support.pages import browser, get
+from tests.support.service import EMAIL, PASSWORD, PERSON_PASSWORD, Api, person, running_api
+
+
+async def test_a_page_that_is_not_allowed_names_who_may_help(api: Api) -> None:
+    someone = await person(api, "Guest")
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/organizations/{api.organization}/webhooks")
+        assert page.status == 403
+        assert "Who may help" in page.text
+        assert EMAIL in page.text
+    stranger = await person(api)  # a member without any role may not know who else is one
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": stranger.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/organizations/{api.organization}/webhooks")
+        assert page.status == 403
+        assert EMAIL not in page.text
+
+
+async def test_a_page_that_is_missing_shows_what_is_near(api: Api, visitor: httpx.AsyncClient) -> None:
+    page = await get(visitor, "/console/instances/000000000000000000000000")
+    assert page.status == 404
+    home = f"/console/organizations/{api.organization}"
+    assert {home, f"{home}/instances", f"{home}/runs"} <= set(page.links)
+    assert f'action="{home}/instances"' in page.answer.text
+    async with browser(api) as client:
+        outside = await get(client, "/console/nothing")
+        assert outside.status == 404
+        assert home not in outside.answer.text
+
+
+async def test_a_page_without_a_database_tries_again_by_itself(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api, browser(api) as client:
+        await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        path = f"/console/organizations/{api.organization}"
+        assert (await get(client, path)).status == 200
+        databases.drop(url)
+        page = await get(client, path)
+        assert page.status == 503
+        assert '<meta http-equiv="refresh" content="5">' in page.answer.text
+        assert path in page.links
