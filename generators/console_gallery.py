@@ -97,6 +97,30 @@ GALLERY = (
         "Status, workflows, return values, jobs, graphs, schedules, user data, and log. Updates automatically.",
     ),
     Shown(
+        "instance-run",
+        "/console/instances/{id}/run",
+        "Run a workflow",
+        "One form per workflow: run it now, or in some minutes.",
+    ),
+    Shown(
+        "instance-schedules",
+        "/console/instances/{id}/schedules",
+        "Schedules of an instance",
+        "What runs by itself, and when. Move or pause it.",
+    ),
+    Shown(
+        "instance-activity",
+        "/console/instances/{id}/activity",
+        "Activity of an instance",
+        "What people and programs did with it.",
+    ),
+    Shown(
+        "instance-settings",
+        "/console/instances/{id}/settings",
+        "Settings of an instance",
+        "Labels, expiry, offers as a service, notes, and its end.",
+    ),
+    Shown(
         "components",
         "/console/instances/{id}/components",
         "Components of an instance",
@@ -135,8 +159,8 @@ GALLERY = (
     Shown(
         "end",
         "/console/instances/{id}/end",
-        "Extend or destroy",
-        "Change when an instance expires, destroy it, or delete its records.",
+        "Destroy or delete an instance",
+        "Names the instances that use it before anything happens.",
     ),
     Shown(
         "schedules",

@@ -183,6 +183,9 @@ async def test_none_is_on_a_public_page_or_in_the_metrics(world: World) -> None:
 NOUNS = {"job": "jobs", "user": "users", "webhook": "webhooks"}
 STREAMS = {"/console/instances/{id}/events"}
 SURELY_VISITED = {"/console/instances/{id}", "/console/instances/{id}/jobs/{job}", "/console/applications/{id}"}
+SURELY_VISITED |= {
+    f"/console/instances/{{id}}/{tab}" for tab in ("configuration", "activity", "settings", "components")
+}
 PUBLIC = ["/", "/refreshToken", "/health/live", "/health/ready", "/metrics", "/docs", "/api/1/openapi.json"]
 METRICS = {"Authorization": f"Bearer {METRICS_TOKEN}"}
 

@@ -265,7 +265,7 @@ async def test_streams_end_at_once_when_their_person_signs_out_at_another_server
                 assert await events.next() is not None
             lines = pages.aiter_lines()
             async for line in lines:
-                if line == "event: live":
+                if line == "event: results":
                     break
             accepted(await here.caller(basic(who.email, who.password)).delete("users/me/sessions"))
             async with asyncio.timeout(5):

@@ -117,6 +117,7 @@ READS = [
     "/api/1/instances/{steps}/jobs",
     "/api/1/instances/{steps}/jobs/{job}",
     "/console/instances/{steps}",
+    "/console/instances/{steps}/components",
     "/console/instances/{steps}/jobs/{job}",
     "/console/instances/{steps}/jobs/{job}?steps=20000",
     "/api/1/instances/{jobs}",

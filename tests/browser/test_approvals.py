@@ -17,7 +17,7 @@ def test_a_step_is_approved_on_the_page_of_its_instance_while_one_looks_on(page:
     instance = site.launch(site.application(ASKING))
     site.settled(instance)
     page.goto(f"/console/instances/{instance}")
-    expect(page.locator("#live-history tbody tr")).to_have_count(1)
+    expect(page.locator("#side .rows").first.locator("li")).to_have_count(1)
     site.ask("POST", f"instances/{instance}/release", {})
     waiting = page.locator("#approvals")
     expect(waiting).to_contain_text("Deploy 1.4 to production?", timeout=40_000)

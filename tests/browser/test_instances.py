@@ -19,12 +19,12 @@ def running(site: Site, name: str = "") -> str:
 
 def test_a_failed_job_tells_why_and_is_resumed_from_its_failed_step(page: Page, site: Site) -> None:
     instance = running(site)
-    page.goto(f"/console/instances/{instance}")
-    page.locator("summary", has_text="actions.stumble").click()
+    page.goto(f"/console/instances/{instance}/run")
+    page.locator("main summary", has_text="actions.stumble").last.click()
     page.get_by_role("button", name="Run actions.stumble").click()
     job = page.locator("#live-job")
     expect(job).to_contain_text("Failed", timeout=40_000)
-    expect(job.locator(".field-error")).to_contain_text("JSON, YAML or CSV")
+    expect(page.locator("#why")).to_contain_text("JSON, YAML or CSV")
     job.get_by_role("link", name="actions.stumble").click()
     expect(page.locator("[data-log]")).to_contain_text("fall")
     page.get_by_role("link", name="Resume from fall").click()
@@ -39,14 +39,16 @@ def test_a_running_job_is_cancelled(page: Page, site: Site) -> None:
     site.ask("POST", f"instances/{instance}/linger", {})
     page.goto(f"/console/instances/{instance}")
     expect(page.locator("#live-job")).to_contain_text("In progress")
+    page.get_by_role("link", name="Cancel run").click()
     page.get_by_role("button", name="Cancel job").click()
-    expect(page.locator("#live-job")).to_contain_text("Cancelled by", timeout=40_000)
+    page.goto(f"/console/instances/{instance}")
+    expect(page.locator("#why")).to_contain_text("Cancelled by", timeout=40_000)
 
 
 def test_lines_of_the_log_arrive_by_themselves_and_once(page: Page, site: Site) -> None:
     instance = running(site)
     page.goto(f"/console/instances/{instance}")
-    expect(page.locator("#live-history tbody tr")).to_have_count(1)
+    expect(page.locator("#side .rows").first.locator("li")).to_have_count(1)
     site.ask("POST", f"instances/{instance}/actions.stumble", {})
     expect(page.locator(".log li").first).to_be_visible(timeout=40_000)
     site.settled(instance)
@@ -68,8 +70,7 @@ application:
 """
     instance = site.launch(site.application(manifest))
     site.settled(instance)
-    page.goto(f"/console/instances/{instance}")
-    page.locator("summary", has_text="actions.grow").click()
+    page.goto(f"/console/instances/{instance}/run?workflow=actions.grow")
     page.get_by_label("count").fill("several")
     page.get_by_role("button", name="Run actions.grow").click()
     expect(page.locator(".field-error")).to_contain_text("Expected")
@@ -133,6 +134,6 @@ application:
 """
     instance = site.launch(site.application(manifest))
     site.settled(instance)
-    page.goto(f"/console/instances/{instance}")
+    page.goto(f"/console/instances/{instance}/schedules")
     expect(page.locator("#schedules tbody tr")).to_have_count(1)
     expect(page.locator("#schedules time")).to_have_count(3)

@@ -70,27 +70,29 @@ def watch_the_launch(page: Page) -> None:
     """Nothing is loaded again from here on: what comes, comes by itself."""
     page.evaluate("window.stillTheSamePage = true")
     expect(page.locator("#state")).to_contain_text("Running", timeout=40_000)
-    steps = page.locator("#live .steps li")
+    steps = page.locator("#live-job .steps li")
     expect(steps).to_have_count(2)
     expect(steps.last).to_contain_text("Succeeded")
-    greeting = page.locator("#live-results")
+    greeting = page.locator("#results")
     expect(greeting).to_contain_text("Hello, harbour!")
     expect(greeting.get_by_role("link")).to_have_attribute("href", "https://greetings.example.org/harbour")
     assert page.evaluate("window.stillTheSamePage") is True
 
 
 def run_and_schedule(page: Page) -> None:
-    page.locator("summary", has_text="actions.greet").click()
+    page.keyboard.press("w")
+    page.get_by_role("link", name="actions.greet…").click()
     page.get_by_label("name", exact=True).fill("Ada")
     page.get_by_role("button", name="Run actions.greet").click()
     expect(page.get_by_role("status").first).to_be_visible()
-    expect(page.locator("#live-history tbody tr").first).to_contain_text("actions.greet")
+    expect(page.locator("#side .rows li").first).to_contain_text("actions.greet")
     expect(page.locator("#live-job")).to_contain_text("Succeeded", timeout=40_000)
-    expect(page.locator("#live-results")).to_contain_text("Good day, Ada!")
+    expect(page.locator("#results")).to_contain_text("Good day, Ada!")
 
-    page.locator("summary", has_text="actions.greet").click()
-    page.get_by_label("Delay in minutes").nth(1).fill("90")
+    page.goto(f"{page.url}/run?workflow=actions.greet")
+    page.get_by_label("Another time").nth(1).fill("90")
     page.get_by_role("button", name="Schedule actions.greet").click()
+    page.get_by_role("link", name=re.compile("^Schedules 1$")).click()
     schedule = page.locator("#schedules tbody tr")
     expect(schedule).to_contain_text(re.compile("in 1 h (29|30) min"))
     schedule.get_by_label("Minutes from now").fill("30")
@@ -101,30 +103,30 @@ def run_and_schedule(page: Page) -> None:
 
 
 def reconfigure(page: Page) -> None:
-    page.get_by_role("link", name="Reconfigure").click()
+    page.get_by_role("link", name="Configuration", exact=True).click()
     expect(page.get_by_label("Whom to greet")).to_have_value("harbour")
     page.get_by_label("Whom to greet").fill("bay")
-    expect(page.get_by_role("button", name="Apply changes")).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("Apply .*change"))).to_have_count(0)
     page.get_by_role("button", name="Show difference").click()
     difference = page.locator("#preview")
     expect(difference.locator(".diff-from")).to_have_text("harbour")
     expect(difference.locator(".diff-to")).to_have_text("bay")
     # What is applied is what was looked at.
     page.get_by_label("Whom to greet").fill("quay")
-    page.get_by_role("button", name="Apply changes").click()
+    page.get_by_role("button", name=re.compile("Apply .*change")).click()
     expect(page.get_by_role("alert")).to_contain_text("Check the difference again")
     expect(difference.locator(".diff-to")).to_have_text("quay")
-    page.get_by_role("button", name="Apply changes").click()
+    page.get_by_role("button", name=re.compile("Apply .*change")).click()
     page.wait_for_url(re.compile("/console/instances/[0-9a-f]{24}$"))
-    expect(page.locator("#live-history tbody tr").first).to_contain_text("reconfigure")
+    expect(page.locator("#side .rows li").first).to_contain_text("reconfigure")
     expect(page.locator("#live-job")).to_contain_text("Succeeded", timeout=40_000)
 
 
 def destroy(page: Page) -> None:
-    page.get_by_role("link", name="Extend or destroy").click()
+    page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_label("Expires").select_option(label="in 1 day")
     page.get_by_role("button", name="Save expiration").click()
-    expect(page.locator(".facts")).to_contain_text(re.compile("in (1 d|23 h)"))
-    page.get_by_role("link", name="Extend or destroy").click()
+    expect(page.locator(".meta")).to_contain_text(re.compile("in (1 d|23 h)"))
+    page.get_by_role("link", name="Destroy…").last.click()
     page.get_by_role("button", name="Destroy Greeter").click()
     expect(page.locator("#state")).to_contain_text("Destroyed", timeout=40_000)

@@ -1,11 +1,13 @@
 """The page of an instance: required arguments, schedules of the manifest, origins of parameters, its users."""
 
+import gzip
 import re
 
 import httpx
 import pytest
 
 from tests.support.applications import NEEDY, launched, offered
+from tests.support.manifests import many_components
 from tests.support.pages import Page, get
 from tests.support.second_factors import post
 from tests.support.service import Api, accepted
@@ -41,18 +43,17 @@ async def instance(api: Api) -> str:
     return await api.running(MANIFEST, parameters={"input.name": "box"})
 
 
-def section(page: Page, heading: str) -> str:
-    """Return the text of the page from a heading to the next one."""
-    found = re.search(rf'id="{heading}-heading">(.*?)<h2', page.answer.text, re.DOTALL)
-    assert found is not None, heading
-    return re.sub(r"<[^>]+>|\s+", " ", found[1])
+def table(page: Page) -> str:
+    """Return the text of the page's table."""
+    [found] = re.findall(r"<tbody>(.*?)</tbody>", page.answer.text, re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", found).split())
 
 
 async def test_the_form_of_a_command_marks_what_is_required(
     api: Api, visitor: httpx.AsyncClient, instance: str
 ) -> None:
     path = f"/console/instances/{instance}"
-    page = await get(visitor, path)
+    page = await get(visitor, f"{path}/run")
     labels = re.findall(r'<label for="argument:actions.grow:(\w+)">(.*?)</label>', page.answer.text)
     assert [(name, "Required" in label) for name, label in labels] == [("by", True), ("size", False)]
     answer = await post(
@@ -68,23 +69,23 @@ async def test_a_schedule_of_the_manifest_is_cancelled_and_resumed(
 ) -> None:
     path = f"/console/instances/{instance}"
     [entry] = accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]
-    shown = section(await get(visitor, path), "schedules")
-    assert "Cancel tick" in " ".join(shown.split())
+    assert "Cancel tick" in table(await get(visitor, f"{path}/schedules"))
     answer = await post(visitor, f"{path}/reschedule", schedule=entry["id"], do="cancel", minutes="")
     assert isinstance(answer, httpx.Response)
-    shown = " ".join(section(await get(visitor, path), "schedules").split())
-    assert re.search(r"Cancelled 20\d\d-.* UTC by ", shown)
+    shown = table(await get(visitor, f"{path}/schedules"))
+    assert re.search(r"Paused .* ago by ", shown)
     assert "Resume tick" in shown
     assert "Cancel tick" not in shown
     await post(visitor, f"{path}/reschedule", schedule=entry["id"], do="move", minutes="30")
-    shown = " ".join(section(await get(visitor, path), "schedules").split())
-    assert "Cancelled" not in shown
+    assert "Paused" not in table(await get(visitor, f"{path}/schedules"))
 
 
 async def test_parameters_are_the_effective_ones_with_their_origin(visitor: httpx.AsyncClient, instance: str) -> None:
-    shown = " ".join(section(await get(visitor, f"/console/instances/{instance}"), "parameters").split())
-    assert "input.size default 1" in shown
-    assert "input.name box" in shown
+    path = f"/console/instances/{instance}/configuration"
+    shown = table(await get(visitor, path))
+    assert "input.size int 1 Default same" in shown
+    assert "input.name string box Given" in shown
+    assert "input.size" not in table(await get(visitor, f"{path}?show=given"))
 
 
 async def test_the_page_to_destroy_names_the_users_and_asks_for_force(api: Api, visitor: httpx.AsyncClient) -> None:
@@ -100,3 +101,70 @@ async def test_the_page_to_destroy_names_the_users_and_asks_for_force(api: Api, 
     answer = await post(visitor, path, do="destroy", force="1")
     assert isinstance(answer, httpx.Response)
     assert (await api.settled(service))["status"] == "Destroyed"
+
+
+async def test_every_tab_is_a_page_with_the_same_head(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
+    path = f"/console/instances/{instance}"
+    overview = await get(visitor, path)
+    tabs = re.findall(
+        rf'<a href="({path}[^"]*)"[^>]*>(?:Overview|Runs|Configuration|Schedules|Activity|Settings)',
+        overview.answer.text,
+    )
+    assert tabs == [path, *(f"{path}/{tab}" for tab in ("runs", "configuration", "schedules", "activity", "settings"))]
+    for tab in tabs:
+        page = await get(visitor, tab)
+        assert page.status == 200
+        current = re.search(
+            r'<nav class="views" aria-label="Instance">.*?href="([^"]+)" aria-current="page"', page.answer.text
+        )
+        assert current is not None
+        assert current[1] == tab
+        assert page.tags.count("h1") == 1
+
+
+async def test_the_page_of_thirty_components_fits_its_budget(api: Api, visitor: httpx.AsyncClient) -> None:
+    """DESIGN: 12 KB of HTML, compressed, and 5,000 nodes."""
+    instance = await api.running(many_components(30))
+    for path in ("", "/components", "/components?view=list", "/configuration", "/runs"):
+        answer = await visitor.get(f"/console/instances/{instance}{path}")
+        assert len(gzip.compress(answer.content)) <= 12_000, path
+        assert len(Page(answer).tags) <= 5_000, path
+    assert "30 of 30 components running" in (await visitor.get(f"/console/instances/{instance}")).text
+
+
+async def test_labels_are_saved_and_a_wrong_one_is_said(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
+    path = f"/console/instances/{instance}"
+    answer = await post(visitor, f"{path}/labels", labels="team=quay  tier=1 urgent")
+    assert isinstance(answer, httpx.Response)
+    assert (await api.document(instance))["labels"] == {"team": "quay", "tier": "1", "urgent": ""}
+    refused = await post(visitor, f"{path}/labels", labels="team=a=b")
+    assert isinstance(refused, Page)
+    assert refused.status == 400
+    assert 'value="team=a=b"' in refused.answer.text
+    assert "team=quay" in (await get(visitor, path)).text
+
+
+async def test_activity_says_who_did_what(visitor: httpx.AsyncClient, instance: str) -> None:
+    await post(visitor, f"/console/instances/{instance}/userData", userData='{"owner": "Ada"}')
+    page = await get(visitor, f"/console/instances/{instance}/activity")
+    text = " ".join(page.text.split())
+    assert "changed its notes" in text
+    assert "owner was set" in text
+    assert "launched it" in text
+
+
+async def test_a_component_has_a_card(visitor: httpx.AsyncClient, instance: str) -> None:
+    answer = await visitor.get(f"/console/instances/{instance}/components/card?focus=web")
+    assert answer.status_code == 200
+    text = " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
+    assert "Status Running Type Workflow" in text
+    assert "<html" not in answer.text
+
+
+async def test_an_address_with_names_that_do_not_exist_shows_the_whole(
+    visitor: httpx.AsyncClient, instance: str
+) -> None:
+    query = "open=nothing,%3Cb%3E&focus=nobody&group=color&only=x&q=%3Ci%3E&view=list&first=abc"
+    page = await get(visitor, f"/console/instances/{instance}/components?{query}")
+    assert page.status == 200
+    assert "<i>" not in page.answer.text

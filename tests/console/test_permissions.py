@@ -44,6 +44,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/applications/{id}/launch": {"lifetime": "-1", "do": "launch"},
     "/console/instances/{id}/run": {"workflow": "launch", "do": "run"},
     "/console/instances/{id}/reschedule": {"schedule": "{schedule}", "do": "cancel"},
+    "/console/instances/{id}/labels": {"labels": "team=quay"},
     "/console/instances/{id}/offers": {"environment": "{environment}"},
     "/console/instances/{id}/userData": {"userData": "{}"},
     "/console/instances/{id}/lifetime": {"lifetime": "-1"},
@@ -220,7 +221,7 @@ async def test_a_box_that_may_not_be_changed_keeps_what_it_stands_for(api: Api) 
     path = f"/console/instances/{world['instances']}"
     async with browser(api) as client:
         await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
-        page = (await client.get(path)).text
+        page = (await client.get(f"{path}/settings")).text
         box = re.search(rf'<input type="checkbox" name="environment" value="{other["id"]}"([^>]*)>', page)
         assert box is not None
         assert {"checked", "disabled"} <= set(box[1].split())

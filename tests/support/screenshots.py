@@ -93,8 +93,7 @@ def _preview(page: Page) -> None:
 
 
 def _opened(page: Page) -> None:
-    page.locator("summary", has_text="manage.deploy").click()
-    page.locator("#live-history tbody tr").first.wait_for()
+    page.locator("#side .rows li").first.wait_for()
 
 
 _PREPARED: dict[str, Callable[[Page], None]] = {

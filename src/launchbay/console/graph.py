@@ -388,9 +388,8 @@ def _bend(a: Point, b: Point) -> str:
 
 
 # The worst comes first: a group shows the worst of what is in it.
-_WORST = (Glyph.FAIL, Glyph.WAIT, Glyph.WARN, Glyph.BUSY, Glyph.QUEUED, Glyph.STOPPED, Glyph.GONE, Glyph.OK)
+WORST_FIRST = (Glyph.FAIL, Glyph.WAIT, Glyph.WARN, Glyph.BUSY, Glyph.QUEUED, Glyph.STOPPED, Glyph.GONE, Glyph.OK)
 PROBLEMS = frozenset({Glyph.FAIL, Glyph.WAIT, Glyph.WARN})
-_WORDS = {Glyph.QUEUED: "Not started", Glyph.OK: "Running"}
 
 
 class ComponentState(NamedTuple):
@@ -404,7 +403,7 @@ class ComponentState(NamedTuple):
 
 def worst(states: Iterable[ComponentState]) -> ComponentState:
     """Return the state that a group shows."""
-    return min(states, key=lambda state: _WORST.index(state.kind), default=ComponentState())
+    return min(states, key=lambda state: WORST_FIRST.index(state.kind), default=ComponentState())
 
 
 def kept_open(topology: Topology, inside: Parents, states: Mapping[str, ComponentState]) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ import msgspec
 from launchbay.console.assets import Glyph, shown_status
 from launchbay.console.graph import ComponentState
 from launchbay.console.request import PageRequest
-from launchbay.limits import CONSOLE_JOB_STEPS, LIST_LIMIT_MAX
+from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_percent
@@ -22,7 +22,6 @@ from launchbay.usecases.browsing import read_family, read_instance_record
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.instances import read_instance
 
-_STEPS_BEFORE = 20
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
@@ -71,18 +70,22 @@ class JobLine:
     duration_ms: int | None
     error: str
     steps: list[StepLine]
+    number: int = 0
+
+    @property
+    def kind(self) -> Glyph:
+        return shown_status(self.status)[0]
 
     @property
     def percent(self) -> int:
         return sum(step.percent for step in self.steps) // len(self.steps) if self.steps else 0
 
-    @property
-    def shown(self) -> StepPage:
-        """The steps that the live part shows, around the first incomplete one."""
+    def shown_around(self, number: int) -> StepPage:
+        """Return so many steps, around the first incomplete one."""
         done = (StepStatus.SUCCEEDED, StepStatus.FAILED)
         current = next((number for number, step in enumerate(self.steps) if step.status not in done), 0)
-        first = max(0, min(current - _STEPS_BEFORE, len(self.steps) - CONSOLE_JOB_STEPS))
-        return StepPage(self.steps[first : first + CONSOLE_JOB_STEPS], first, len(self.steps))
+        first = max(0, min(current - number // 2, len(self.steps) - number))
+        return StepPage(self.steps[first : first + number], first, len(self.steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +228,7 @@ def _job(row: JobRow, error: str) -> JobLine:
         duration_ms=_duration_ms(row.started_at_ms, row.finished_at_ms),
         error=error,
         steps=_summaries(row.steps, live),
+        number=row.number,
     )
 
 

@@ -25,8 +25,10 @@ from launchbay.console.assets import (
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.redaction import Redactor
 from launchbay.store.events import LogRow
+from launchbay.usecases.organizations import Change
 
 _LINK_CHARS = 2_048
+_FINGERPRINT = "fingerprint:"  # of a value that the audit log doesn't keep
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 # As `engine` words the failure of a step.
 _FAILURE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
@@ -185,6 +187,14 @@ def redact_value(value: Any, name: str) -> str:
     return compact(_redactor.named(name, value)) if value is not None else "unset"
 
 
+def change_words(change: Change) -> str:
+    """Return a change of a field in words, such as `size: 2 → 3`."""
+    before, after = (redact_value(each, change.field) for each in (change.before, change.after))
+    if after.startswith(_FINGERPRINT):
+        return f"{change.field} was set"
+    return f"{change.field}: {after}" if change.before is None else f"{change.field}: {before} → {after}"
+
+
 def initials(name: str) -> str:
     """Return up to two letters that represent a person's name."""
     letters = [word[0].upper() for word in name.split() if word[0].isalnum()]
@@ -233,6 +243,7 @@ def _environment() -> jinja2.Environment:
         redact_value,
         qr_code,
         initials,
+        change_words,
     )
     environment.filters.update({each.__name__: each for each in template_filters})
     return environment

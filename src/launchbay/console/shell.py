@@ -117,4 +117,14 @@ SHORTCUTS = (
         ),
     ),
     ("Tabs", (("Next, previous tab", "] ["),)),
+    ("Instance", (("Run a workflow", "W"), ("Resume the last run", "R"), ("Cancel the run", "C"))),
+    (
+        "Graph",
+        (
+            ("Move along the bindings", "← ↑ → ↓"),
+            ("Zoom", "+ −"),
+            ("Show everything", "0"),
+            ("Leave the component", "Esc"),
+        ),
+    ),
 )

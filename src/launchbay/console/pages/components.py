@@ -16,6 +16,7 @@ from launchbay.console.graph import (
     GROUPINGS,
     MOST_NODES,
     PROBLEMS,
+    WORST_FIRST,
     Binding,
     ComponentState,
     Drawing,
@@ -40,7 +41,7 @@ from launchbay.limits import CONSOLE_LIST_COMPONENTS
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.instance import scales_in
 
-_NOTE_CHARS = 22  # that fit into a node
+_NOTE_PX, _CHAR_PX = 40, 6.1  # what a node has around its note, and the width of a character
 _MOST_SUBMODULES = 12  # looked into at once
 GROUPING_NAMES: Mapping[Grouping, str] = {
     "composite": "Composite",
@@ -108,6 +109,13 @@ class Components(NamedTuple):
 
     def counts(self) -> Counter[Glyph]:
         return Counter(state.kind for state in self.states.values())
+
+    def not_started(self) -> list[str]:
+        return [each for each, state in self.states.items() if state.kind is Glyph.QUEUED]
+
+    def by_urgency(self) -> list[str]:
+        """Return the components, those that need somebody first."""
+        return sorted(self.states, key=lambda each: WORST_FIRST.index(self.states[each].kind))
 
     def summary(self) -> str:
         """Return one sentence such as `6 of 9 components running, 1 failed`."""
@@ -281,7 +289,14 @@ def _shown_graph(
             if can_open and node.is_group
             else query.address(path, focus=node.id, search="")
         )
-        return ShownNode(node, state, _note(node, state, topology), href, css, _segments(node, own, drawing.node.width))
+        return ShownNode(
+            node,
+            state,
+            _note(node, state, topology, drawing.node.width),
+            href,
+            css,
+            _segments(node, own, drawing.node.width),
+        )
 
     return ShownGraph(
         drawing=drawing,
@@ -325,7 +340,7 @@ def _first_problem(states: Mapping[str, ComponentState]) -> str:
     return min(states, key=lambda each: states[each].kind not in PROBLEMS)
 
 
-def _note(node: Node, state: ComponentState, topology: Topology) -> str:
+def _note(node: Node, state: ComponentState, topology: Topology, width: float) -> str:
     if node.is_group:
         number = len(node.components)
         if node.id in topology.components:  # a Scaler or a submodule: itself is not in it
@@ -334,7 +349,8 @@ def _note(node: Node, state: ComponentState, topology: Topology) -> str:
     else:
         plain = "" if state.kind is Glyph.QUEUED and state.words else shown_type(topology.components[node.id].type)
         text = state.note or plain or state.words
-    return text if len(text) <= _NOTE_CHARS else f"{text[: _NOTE_CHARS - 1]}…"
+    room = int((width - _NOTE_PX) / _CHAR_PX)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def _group_text(group: Group, states: Sequence[ComponentState]) -> str:

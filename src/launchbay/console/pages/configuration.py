@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -20,6 +20,9 @@ from launchbay.console.fields import (
     values,
 )
 from launchbay.console.forms import parse_number
+from launchbay.console.instance_view import InstanceView
+from launchbay.console.pages.instance import tab_values
+from launchbay.console.rendering import redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.store.instances import InstanceRecord
@@ -117,18 +120,75 @@ def _fingerprint(draft: _Draft, body: Mapping[str, Any]) -> str:
     return sha256(msgspec.json.encode((now, body), order="deterministic")).hexdigest()[:32]
 
 
+class EffectiveRow(NamedTuple):
+    """A parameter as it is now; `changed` is what the form would make of it."""
+
+    name: str
+    type: str
+    value: str
+    origin: str
+    css: str
+    default: str
+    is_default: bool
+    changed: str | None
+
+
+_ORIGINS = {
+    "given": ("Given", "given"),
+    "default": ("Default", ""),
+    "revision": ("Revision", "env"),
+    "parent": ("Parent", "parent"),
+}
+_UNSET = "unset"
+
+
+def _effective(view: InstanceView, draft: _Draft) -> list[EffectiveRow]:
+    """Return the parameters of the instance with their values and origins, secrets masked."""
+    drafted = {field.name: field for field in draft.fields}
+    given = msgspec.json.decode(view.record.parameters)
+    rows: list[EffectiveRow] = []
+    for field in launch_fields(view.manifest, given):
+        origin, css = _ORIGINS[view.origins.get(field.name, "default")]
+        value = redact_value(view.parameters.get(field.name), field.name)
+        now = drafted.get(field.name)
+        changed: str | None = None
+        if now is not None and now.value != field.value:
+            changed = redact_value(now.value or now.default_text or _UNSET, field.name)
+        rows.append(
+            EffectiveRow(
+                field.name, field.type, value, origin, css, field.default_text, value == field.default_text, changed
+            )
+        )
+    return rows
+
+
 async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | None = None) -> Response:
     record = draft.record
+    status = 200 if problem is None else request.deps.status_of(problem)
+    values = await tab_values(request, "configuration", draft.problem(problem))
+    rows = _effective(values["view"], draft)
+    shown = request.query("show") or ""
+    kinds = {
+        "": rows,
+        "given": [row for row in rows if row.css != ""],
+        "changed": [row for row in rows if not row.is_default],
+    }
+    name = request.form.text("instanceName", record.name)
+    changes = sum(row.changed is not None for row in rows) + (name != record.name) + (draft.version != record.version)
     return await request.page(
         "configuration.html",
-        section="instances",
-        organization_id=record.organization_id,
-        problem=draft.problem(problem),
-        status=200 if problem is None else request.deps.status_of(problem),
+        **values,
+        status=status,
         draft=draft,
-        record=record,
         versions=await list_manifests(request.ctx, record.application_id),
-        name=request.form.text("instanceName", record.name),
+        name=name,
         preview=draft.preview,
         fingerprint=draft.fingerprint,
+        effective=kinds.get(shown, rows),
+        shown=shown,
+        shown_choices=[
+            (key, label, len(kinds[key]))
+            for key, label in (("", "All"), ("given", "Given"), ("changed", "Differ from default"))
+        ],
+        changes=changes,
     )

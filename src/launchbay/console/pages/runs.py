@@ -8,6 +8,7 @@ from starlette.responses import Response, StreamingResponse
 
 from launchbay.console.assets import Glyph, shown_status
 from launchbay.console.list_query import RUN_STATUSES, RunQuery, read_run_query, term
+from launchbay.console.pages.instance import tab_values
 from launchbay.console.rendering import HEADERS, live_event
 from launchbay.console.request import PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, LaunchbayError
@@ -64,13 +65,12 @@ async def list_of_instance(request: PageRequest) -> Response:
     """Show the runs of an instance that fit a query."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
     _, _, query = await _read_query(request, record.organization_id)
+    runs = await _list(request, record.organization_id, query, record.id)
     return await request.page(
         "instance_runs.html",
-        section="instances",
-        organization_id=record.organization_id,
-        record=record,
+        **await tab_values(request, "runs", runs.pop("problem")),
         facets=[("Status", [(shown_status(value)[1], f"status:{key}") for key, value in RUN_STATUSES.items()])],
-        **await _list(request, record.organization_id, query, record.id),
+        **runs,
     )
 
 

@@ -1,0 +1,534 @@
+"""One instance: its tabs, what people do with it, and the live part."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Container, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from launchbay.clock import to_ms
+from launchbay.console import forms
+from launchbay.console.fields import FIX_FIELDS, Field, fill_fields, string_values, with_errors, workflow_fields
+from launchbay.console.forms import parse_object, restore_hidden
+from launchbay.console.instance_view import InstanceView, JobLine, view_instance
+from launchbay.console.pages.approvals import approval_item
+from launchbay.console.pages.components import (
+    Components,
+    component_card,
+    component_row,
+    live_events,
+    read_components,
+    read_graph_query,
+    shown_graph,
+)
+from launchbay.console.permissions import UiPermissions
+from launchbay.console.rendering import HEADERS, live_event, redact, web_address
+from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
+from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.scaling import template_path
+from launchbay.model.job import StepStatus
+from launchbay.model.schedule import due_times
+from launchbay.planning import DESTROY
+from launchbay.store.audit import AuditRow
+from launchbay.store.schedules import ScheduleRow
+from launchbay.usecases import environments, fleet, instances, workflows
+from launchbay.usecases.applications import read_application
+from launchbay.usecases.browsing import (
+    read_audit_page,
+    read_environment,
+    read_instance_record,
+    read_log_tail,
+)
+from launchbay.usecases.environments import list_environments, list_offers
+from launchbay.usecases.events import LogFilter, read_log, watch_instance
+from launchbay.usecases.organizations import Change, list_changes
+from launchbay.usecases.sign_in import authenticate_session
+from launchbay.usecases.workflows import list_schedules, read_required_arguments
+
+ARGUMENT = "argument:"  # prefix of the names of a workflow's fields
+_LOG_LINES = 40
+_UPDATE_INTERVAL_S = 0.2  # people read no faster
+_LINES_AT_ONCE = 500
+_RETRY_MS = 2_000
+_NEXT_RUNS = 3
+_RUNS_SEARCHED = timedelta(days=366)
+_STRIP_JOBS = 32
+_LAST_JOBS = 3
+_STEPS_SHOWN = 12
+_LISTED_COMPONENTS = 12
+# What is sent anew when it changes; the log and the graph have rules of their own.
+_PARTS = frozenset({"state", "summary", "acts", "why", "approvals", "results", "job", "side"})
+_ALL_PARTS = ",".join((*_PARTS, "log", "graph"))
+
+
+class Workflow(NamedTuple):
+    """A workflow of the instance, with the fields of its parameters."""
+
+    name: str
+    fields: list[Field]
+    can_run: bool = True
+    can_schedule: bool = True
+
+
+class Offer(NamedTuple):
+    """An environment on the form that offers the instance as a service."""
+
+    environment_id: str
+    name: str
+    is_offered: bool
+    can_change: bool
+
+
+class RecurringRun(NamedTuple):
+    """A schedule in the manifest. `schedule` is its row, if the launch has ended."""
+
+    component: str
+    workflow: str
+    expression: str
+    next_runs: list[datetime]
+    schedule: ScheduleRow | None = None
+
+
+routes = Routes()
+
+
+class Tab(NamedTuple):
+    """A tab of the page; `key` ends its path."""
+
+    key: str
+    label: str
+    number: int | None = None
+
+
+class Failure(NamedTuple):
+    """Why an instance is not as it should be: a run, the step that failed, and the reason."""
+
+    job: JobLine
+    component: str
+    step: str
+    path: str
+    reason: str
+
+
+def last_failure(view: InstanceView) -> Failure | None:
+    """Return the failure that still counts: the recorded one, or that of the last run."""
+    failed = view.failure.job_id if view.failure else None
+    if failed is None and view.jobs and view.jobs[0].status == StepStatus.FAILED:
+        failed = view.jobs[0].id
+    job = next((each for each in view.jobs if each.id == failed), None)
+    if job is None:
+        return None
+    step = next((each for each in job.steps if each.status == StepStatus.FAILED), None)
+    component = step.path.partition("#")[0] if step else ""
+    return Failure(job, component, step.name if step else "", step.path if step else "", job.error or view.error)
+
+
+async def tab_values(
+    request: PageRequest,
+    tab: str,
+    problem: LaunchbayError | None = None,
+    view: InstanceView | None = None,
+    components: Components | None = None,
+) -> dict[str, Any]:
+    """Return the values of what is above the tabs, for the template `instance_base.html`."""
+    ctx = request.ctx
+    view = view or await view_instance(request, request.path("id"))
+    record = view.record
+    permissions = await request.permissions(record.organization_id)
+    components = components or await read_components(request, view)
+    schedules = await list_schedules(ctx, record.id)
+    return {
+        "section": "instances",
+        "organization_id": record.organization_id,
+        "problem": problem,
+        "application": await read_application(ctx, record.application_id),
+        "environment": await read_environment(ctx, record.environment_id),
+        "people": await user_names(request, record.organization_id),
+        "labels": await fleet.read_object_labels(ctx, "instance", record.id),
+        "tab": tab,
+        "tabs": [
+            Tab("", "Overview"),
+            Tab("runs", "Runs", view.jobs[0].number if view.jobs else None),
+            Tab("configuration", "Configuration"),
+            Tab("schedules", "Schedules", len(schedules) or None),
+            *([Tab("activity", "Activity")] if permissions.view_audit() else []),
+            Tab("settings", "Settings"),
+        ],
+        "base": f"{HOME}/instances/{record.id}",
+        "runnable": [each for each in view.workflows if each != DESTROY and permissions.run(record, each)],
+        "summary": components.summary(),
+        **live_values(view, components),
+    }
+
+
+def live_values(view: InstanceView, components: Components | None = None) -> dict[str, Any]:
+    """Return the values of the live parts of the page."""
+    job = view.current
+    return {
+        "view": view,
+        "approvals": [approval_item(row) for row in view.pending],
+        "failure": None if view.is_busy else last_failure(view),
+        "late": [] if components is None else components.not_started(),
+        "endpoints": [(name, value) for name, value in view.return_values.items() if web_address(value)],
+        "values": [(name, value) for name, value in view.return_values.items() if not web_address(value)],
+        "job": job,
+        "steps": None if job is None else job.shown_around(_STEPS_SHOWN),
+        "strip": [each.kind for each in reversed(view.jobs[:_STRIP_JOBS])],
+        "last_jobs": view.jobs[:_LAST_JOBS],
+    }
+
+
+@routes.get("/console/instances/{id}")
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show what is broken, the endpoints, the components and the last run."""
+    view = await view_instance(request, request.path("id"))
+    record = view.record
+    query = read_graph_query(request)
+    components = await read_components(request, view, query.opened)
+    lines = await read_log_tail(request.ctx, record.id, None, _LOG_LINES)
+    schedules = await list_schedules(request.ctx, record.id)
+    offers = await _offers(request, view, await request.permissions(record.organization_id))
+    return await request.page(
+        "instance.html",
+        **await tab_values(request, "", problem, view, components),
+        query=query,
+        graph=await shown_graph(
+            components, query, _path(request), is_small=True, card=f"{_path(request)}/components/card", events="yes"
+        ),
+        card=component_card(components, query, f"{_path(request)}/components"),
+        rows=[component_row(components, each) for each in components.by_urgency()[:_LISTED_COMPONENTS]],
+        path=f"{_path(request)}/components",
+        next_run=next((row for row in schedules if row.cancelled_at is None), None),
+        offered=[each for each in offers if each.is_offered],
+        lines=lines,
+        last_line=lines[-1].id if lines else 0,
+    )
+
+
+@routes.get("/console/instances/{id}/schedules")
+async def show_schedules(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show what runs by itself, and when."""
+    values = await tab_values(request, "schedules", problem)
+    view: InstanceView = values["view"]
+    rows = await list_schedules(request.ctx, view.record.id)
+    return await request.page(
+        "instance_schedules.html",
+        **values,
+        schedules=[row for row in rows if not row.is_of_manifest],
+        recurring=recurring_runs(view.manifest, request.now(), rows) if not view.is_over else [],
+    )
+
+
+@routes.get("/console/instances/{id}/activity")
+async def show_activity(request: PageRequest) -> Response:
+    """Show what people and programs did with the instance, the newest first."""
+    values = await tab_values(request, "activity")
+    record = values["view"].record
+    before = forms.parse_number(request.query("before"), 18)
+    rows = await read_audit_page(
+        request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
+    )
+    shown = rows[:CONSOLE_PAGE_ROWS]
+    return await request.page(
+        "instance_activity.html",
+        **values,
+        rows=[(row, _VERBS.get(row.operation, ""), _changes(row)) for row in shown],
+        next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
+        is_first=before is None,
+    )
+
+
+def _changes(row: AuditRow) -> list[Change]:
+    """Return what an entry changed, without what it left empty."""
+    empty: tuple[Any, ...] = (None, {}, [])
+    changes = list_changes(row.before, row.after)
+    return [each for each in changes if each.before not in empty or each.after not in empty][:_CHANGES]
+
+
+_CHANGES = 8  # fields of one entry
+# What the activity of an instance says for an operation.
+_VERBS: Mapping[str, str] = {
+    "launch_application": "launched it",
+    "reconfigure_instance": "changed its configuration",
+    "rollback_instance": "rolled it back",
+    "run_workflow": "ran a workflow",
+    "cancel_job": "cancelled a run",
+    "resume_job": "resumed a run",
+    "schedule_workflow": "scheduled a workflow",
+    "reschedule_workflow": "changed a schedule",
+    "put_user_data": "changed its notes",
+    "put_instance_labels": "changed its labels",
+    "set_destroy_at": "changed its expiry",
+    "delete_instance": "deleted it",
+    "replace_instance_environments": "changed where it is offered",
+}
+
+
+@routes.get("/console/instances/{id}/settings")
+async def show_settings(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show labels, expiry, offers, notes, and what ends the instance."""
+    values = await tab_values(request, "settings", problem)
+    view: InstanceView = values["view"]
+    record, form = view.record, request.form
+    return await request.page(
+        "instance_settings.html",
+        **values,
+        labels_text=form.text("labels") or " ".join(f"{name}={value}" for name, value in values["labels"].items()),
+        offers=await _offers(request, view, await request.permissions(record.organization_id)),
+        notes=redact(msgspec.json.decode(record.user_data)),
+        notes_text=form.raw("userData"),
+        lifetimes=forms.CHOICES,
+        lifetime=form.text("lifetime"),
+        minutes=form.text("minutes"),
+    )
+
+
+@routes.get("/console/instances/{id}/run")
+async def run_page(
+    request: PageRequest, problem: LaunchbayError | None = None, *, refused: Workflow | None = None
+) -> Response:
+    """Show the forms of the workflows; the query names the one to open. `refused` has errors."""
+    values = await tab_values(request, "run", problem)
+    view: InstanceView = values["view"]
+    permissions = await request.permissions(view.record.organization_id)
+    required = await read_required_arguments(request.ctx, view.record.id)
+    can_start = not view.is_over and view.record.parent_id is None
+    return await request.page(
+        "instance_run.html",
+        **values,
+        workflows=_workflows(view, permissions, refused, required) if can_start else [],
+        chosen=refused.name if refused else request.query("workflow") or "",
+    )
+
+
+def _workflows(
+    view: InstanceView,
+    permissions: UiPermissions,
+    refused: Workflow | None,
+    required: Mapping[str, Container[str]],
+) -> list[Workflow]:
+    """Return the workflows that the user can run or schedule; the refused one as it was sent."""
+    found: list[Workflow] = []
+    for name in view.workflows:
+        can_run, can_schedule = permissions.run(view.record, name), permissions.schedule(view.record, name)
+        if name != DESTROY and (can_run or can_schedule):
+            is_refused = refused is not None and refused.name == name
+            fields = workflow_fields(view.manifest, name, required.get(name, ()))
+            fields = refused.fields if refused and is_refused else fields
+            found.append(Workflow(name, fields, can_run, can_schedule))
+    return found
+
+
+async def _offers(request: PageRequest, view: InstanceView, permissions: UiPermissions) -> list[Offer]:
+    """Return all readable environments, and by ID those that offer the instance but aren't readable."""
+    record = view.record
+    offered = await list_offers(request.ctx, record.id)
+    known = await list_environments(request.ctx, record.organization_id)
+    names = {row.id: row.name for row in known}
+    names |= {each: each for each in offered if each not in names}
+    return [Offer(each, name, each in offered, permissions.offer(record, each)) for each, name in names.items()]
+
+
+def recurring_runs(manifest: CompiledManifest, now: datetime, rows: Sequence[ScheduleRow] = ()) -> list[RecurringRun]:
+    """Return the schedules of the manifest with their next runs and their rows.
+
+    A component in a Scaler has a row for each member.
+    """
+    found: list[RecurringRun] = []
+    for path, component in manifest.components.items():
+        for workflow, expression in component.schedule.items():
+            next_runs = _next_runs(expression, now)
+            own = [
+                row
+                for row in rows
+                if row.workflow == workflow and path in {row.component, template_path(row.component)}
+            ]
+            found += [RecurringRun(row.component, workflow, expression, next_runs, row) for row in own]
+            if not own:
+                found.append(RecurringRun(path, workflow, expression, next_runs))
+    return found
+
+
+def _next_runs(expression: str, now: datetime) -> list[datetime]:
+    try:
+        times = due_times(expression, now)
+    except ValueError:
+        return []  # the engine logs it
+    return list(islice(takewhile(lambda at: at <= now + _RUNS_SEARCHED, times), _NEXT_RUNS))
+
+
+@routes.post("/console/instances/{id}/run")
+async def run(request: PageRequest) -> Response:
+    instance_id, name = request.path("id"), request.form.text("workflow")
+    _, manifest = await read_instance_record(request.ctx, instance_id)
+    required = (await read_required_arguments(request.ctx, instance_id)).get(name, ())
+    fields = fill_fields(workflow_fields(manifest, name, required), request.form, f"{ARGUMENT}{name}:")
+    problem: LaunchbayError | None = None
+    try:
+        if not any(field.error for field in fields):
+            return request.redirect(_path(request), await _run(request, instance_id, name, string_values(fields)))
+        problem = BadRequest(FIX_FIELDS)
+    except (BadRequest, Conflict) as error:
+        fields, rest = with_errors(fields, error.messages)
+        problem = error if rest else BadRequest(FIX_FIELDS)
+    return await run_page(request, problem, refused=Workflow(name, fields))
+
+
+async def _run(request: PageRequest, instance_id: str, name: str, arguments: dict[str, str]) -> str:
+    """Run or schedule the workflow, and return the message for the user."""
+    if request.form.text("do") == "schedule":
+        interval = forms.minutes_ms(request.form.text("minutes"))
+        await workflows.schedule_workflow(request.ctx, instance_id, name, interval, arguments)
+        return f"{name} scheduled."
+    await workflows.run_workflow(request.ctx, instance_id, name, arguments)
+    return f"{name} started."
+
+
+@routes.post("/console/instances/{id}/reschedule", again=show_schedules)
+async def reschedule(request: PageRequest) -> Response:
+    instance_id, schedule = request.path("id"), request.form.text("schedule")
+    cancels = request.form.text("do") == "cancel"
+    interval = 0 if cancels else forms.minutes_ms(request.form.text("minutes"))
+    await workflows.reschedule_workflow(request.ctx, instance_id, schedule, interval, None)
+    return request.redirect(f"{_path(request)}/schedules", "Schedule cancelled." if cancels else "Schedule moved.")
+
+
+@routes.post("/console/instances/{id}/labels", again=show_settings)
+async def put_labels(request: PageRequest) -> Response:
+    """Replace the labels."""
+    labels = parse_labels(request.form.text("labels"))
+    await fleet.put_labels(request.ctx, "instance", request.path("id"), labels)
+    return request.redirect(f"{_path(request)}/settings#labels", "Labels saved.")
+
+
+@routes.post("/console/instances/{id}/offers", again=show_settings, refusals=(BadRequest, Conflict))
+async def offer(request: PageRequest) -> Response:
+    """Offer the instance as a service in the selected environments, and in no other."""
+    await environments.replace_offers(request.ctx, request.path("id"), request.form.all("environment"))
+    return request.redirect(f"{_path(request)}/settings#offers", "Environments saved.")
+
+
+@routes.post("/console/instances/{id}/userData", again=show_settings, refusals=(BadRequest, TooLarge))
+async def put_notes(request: PageRequest) -> Response:
+    """Replace the notes, which the API calls user data. A masked secret that comes back keeps its value."""
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    sent = parse_object("Notes", request.form.raw("userData"))
+    data = restore_hidden(sent, msgspec.json.decode(record.user_data))
+    await instances.put_user_data(request.ctx, record.id, data)
+    return request.redirect(f"{_path(request)}/settings#notes", "Notes saved.")
+
+
+@routes.get("/console/instances/{id}/end")
+async def destroy_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the forms to destroy or delete the instance."""
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    users = await workflows.list_dependents(request.ctx, record.id)
+    return await request.page(
+        "instance_end.html",
+        users=users,
+        section="instances",
+        organization_id=record.organization_id,
+        problem=problem,
+        record=record,
+    )
+
+
+@routes.post("/console/instances/{id}/end", again=destroy_page, refusals=(BadRequest, Conflict))
+async def destroy(request: PageRequest) -> Response:
+    """Run `destroy`, or delete the records; `force` cancels a running job first."""
+    form = request.form
+    if form.text("do") == "delete":
+        forced = form.has("force")
+        record, _ = await read_instance_record(request.ctx, request.path("id"))
+        await instances.delete_instance(request.ctx, record.id, force=forced)
+        target = f"{HOME}/organizations/{record.organization_id}/instances"
+        return request.redirect(target, f"Deleting {record.name}." if forced else f"{record.name} deleted.")
+    await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {}, force=form.has("force"))
+    return request.redirect(_path(request), "Destruction started.")
+
+
+@routes.post("/console/instances/{id}/lifetime", again=show_settings)
+async def extend(request: PageRequest) -> Response:
+    """Set when the instance expires; `+1d` is a day later than it would."""
+    form = request.form
+    if form.text("lifetime") == forms.ONE_DAY_MORE:
+        record, _ = await read_instance_record(request.ctx, request.path("id"))
+        if record.destroy_at is None:
+            raise BadRequest("The instance doesn't expire.", code="InvalidDestroyInterval")
+        at = to_ms(record.destroy_at + timedelta(days=1))
+    else:
+        interval = forms.interval_ms(form.text("lifetime"), form.text("minutes"))
+        at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
+    await instances.set_destroy_at(request.ctx, request.path("id"), at)
+    return request.redirect(safe_path(form.text("back", _path(request))), "Expiration saved.")
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """Return labels such as `team=quay tier=1`; one without a value is a name alone."""
+    pairs = (each.partition("=") for each in text.split())
+    return {name: value for name, _, value in pairs}
+
+
+def _path(request: PageRequest) -> str:
+    return f"{HOME}/instances/{request.path('id')}"
+
+
+@routes.get("/console/instances/{id}/events")
+async def watch(request: PageRequest) -> Response:
+    """Stream the live parts and new log lines until the browser disconnects."""
+    await read_instance_record(request.ctx, request.path("id"))  # an error is a response, not a stream
+    return StreamingResponse(
+        _events(request), media_type="text/event-stream", headers={**HEADERS, "X-Accel-Buffering": "no"}
+    )
+
+
+async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
+    instance_id = request.path("id")
+    line = forms.parse_number(request.query("line"), 18) or 0
+    parts = (request.query("parts") or _ALL_PARTS).split(",")
+    query = read_graph_query(request)
+    people: Mapping[str, str] | None = None
+    sent: dict[str, str] = {}
+    sent_states: dict[str, list[Any]] = {}
+    yield f"retry: {_RETRY_MS}\n\n"
+    try:
+        async with aclosing(watch_instance(request.ctx, instance_id, None)) as changes:
+            async for _ in changes:
+                # The session may have ended in the meantime; `view_instance` checks the permission again.
+                await authenticate_session(request.app, request.session, request.actor.address)
+                view = await view_instance(request, instance_id)
+                if people is None:
+                    people = await user_names(request, view.record.organization_id)
+                components = await read_components(request, view, query.opened)
+                shown = {
+                    "people": people,
+                    "permissions": await request.permissions(view.record.organization_id),
+                    "actor": request.actor,
+                    "base": f"{HOME}/instances/{instance_id}",
+                    "summary": components.summary(),
+                    **live_values(view, components),
+                }
+                for name in _PARTS.intersection(parts):
+                    # Only what differs: an unsent comment on an approval must survive the update.
+                    text = request.render_fragment(f"instance_{name}.html", **shown)
+                    if sent.get(name) != text:
+                        sent[name] = text
+                        yield live_event(name, text)
+                if "graph" in parts:
+                    graph = await shown_graph(components, query, "", is_small="results" in parts)
+                    for text in live_events(graph, sent_states):
+                        yield live_event("graph", text)
+                if "log" in parts:
+                    async for rows in read_log(request.ctx, instance_id, LogFilter(), after=line, limit=_LINES_AT_ONCE):
+                        if rows:
+                            line = rows[-1].id
+                            yield live_event("log", request.render_fragment("log_lines.html", lines=rows))
+                await asyncio.sleep(_UPDATE_INTERVAL_S)
+    except LaunchbayError as error:
+        yield live_event("over", request.render_fragment("live_ended.html", messages=error.messages))
