@@ -150,7 +150,7 @@ application:
     expect(slow).to_have_class(re.compile("busy"))
     expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-busy$"))
     history = site.ask("GET", f"instances/{instance}")["workflowHistory"]
-    site.ask("POST", f"instances/{instance}/jobs/{history[0]['id']}/cancel", {})
+    site.ask("DELETE", f"instances/{instance}/jobs/{history[0]['id']}")
     expect(slow).to_have_class(re.compile("fail"))
     expect(slow).to_have_attribute("aria-label", "slow, Failed")
     expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-fail$"))

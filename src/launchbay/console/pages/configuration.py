@@ -121,7 +121,7 @@ def _fingerprint(draft: _Draft, body: Mapping[str, Any]) -> str:
 
 
 class EffectiveRow(NamedTuple):
-    """A parameter as it is now; `changed` is what the form would make of it."""
+    """A parameter as it is; `changed` is its value in the form."""
 
     name: str
     type: str

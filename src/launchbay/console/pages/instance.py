@@ -107,7 +107,7 @@ class Tab(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why an instance is not as it should be: a run, the step that failed, and the reason."""
+    """Why an instance is not as it should be."""
 
     job: JobLine
     component: str
@@ -117,7 +117,7 @@ class Failure(NamedTuple):
 
 
 def last_failure(view: InstanceView) -> Failure | None:
-    """Return the failure that still counts: the recorded one, or that of the last run."""
+    """Return the recorded failure, or that of the last run."""
     failed = view.failure.job_id if view.failure else None
     if failed is None and view.jobs and view.jobs[0].status == StepStatus.FAILED:
         failed = view.jobs[0].id
@@ -293,7 +293,7 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
 async def run_page(
     request: PageRequest, problem: LaunchbayError | None = None, *, refused: Workflow | None = None
 ) -> Response:
-    """Show the forms of the workflows; the query names the one to open. `refused` has errors."""
+    """Show the forms of the workflows; `refused` has errors."""
     values = await tab_values(request, "run", problem)
     view: InstanceView = values["view"]
     permissions = await request.permissions(view.record.organization_id)
@@ -416,7 +416,10 @@ async def offer(request: PageRequest) -> Response:
 
 @routes.post("/console/instances/{id}/userData", again=show_settings, refusals=(BadRequest, TooLarge))
 async def put_notes(request: PageRequest) -> Response:
-    """Replace the notes, which the API calls user data. A masked secret that comes back keeps its value."""
+    """Replace the notes, which the API calls user data.
+
+    A masked secret that comes back keeps its value.
+    """
     record, _ = await read_instance_record(request.ctx, request.path("id"))
     sent = parse_object("Notes", request.form.raw("userData"))
     data = restore_hidden(sent, msgspec.json.decode(record.user_data))
