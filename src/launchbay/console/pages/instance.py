@@ -313,7 +313,7 @@ def _workflows(
     refused: Workflow | None,
     required: Mapping[str, Container[str]],
 ) -> list[Workflow]:
-    """Return the workflows that the user can run or schedule; the refused one as it was sent."""
+    """Return the workflows to run or schedule; the refused one as sent."""
     found: list[Workflow] = []
     for name in view.workflows:
         can_run, can_schedule = permissions.run(view.record, name), permissions.schedule(view.record, name)
