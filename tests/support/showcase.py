@@ -441,7 +441,6 @@ def made(site: Site) -> World:
         "components": f"/console/instances/{instance}/components?focus=web",
         "list of components": f"/console/instances/{instance}/components?view=list",
         "run a workflow": f"/console/instances/{instance}/run",
-        "runs of an instance": f"/console/instances/{instance}/runs",
         "schedules of an instance": f"/console/instances/{instance}/schedules",
         "activity of an instance": f"/console/instances/{instance}/activity",
         "settings of an instance": f"/console/instances/{instance}/settings",
