@@ -22,7 +22,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel sbom sbom-image audit bench bench-dispatch soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel sbom sbom-image audit bench bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -102,6 +102,9 @@ bench: $(DEV) ## measure the guaranteed speeds
 
 bench-dispatch: $(DEV) ## measure launches as users make them, on disks of several speeds
 	$(BIN)/python -m benchmarks.dispatch $(ARGS)
+
+bench-workers: $(DEV) debian ## compare workers that PostgreSQL wakes with workers that NATS wakes
+	$(BIN)/python -m benchmarks.workers $(ARGS)
 
 soak: $(DEV) ## check for growth during 30 minutes of load and kills
 	$(BIN)/python -m benchmarks.soak $(ARGS)

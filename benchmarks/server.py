@@ -55,11 +55,11 @@ class Server:
 
     def cpu_s(self) -> float:
         """Return the CPU time of the server and of its PostgreSQL, in seconds."""
-        return sum(_cpu_s(pid) for pid in (self.pid, *_postgres_pids(self.data_dir)))
+        return sum(process_cpu_s(pid) for pid in (self.pid, *_postgres_pids(self.data_dir)))
 
     def own_cpu_s(self) -> float:
         """Return the CPU time of the server without PostgreSQL, in seconds."""
-        return _cpu_s(self.pid)
+        return process_cpu_s(self.pid)
 
     def memory_mb(self) -> float:
         """Return the resident memory of the server process, in MB."""
@@ -145,7 +145,8 @@ async def _first_answer(port: int) -> None:
     assert status == 200
 
 
-def _cpu_s(pid: int) -> float:
+def process_cpu_s(pid: int) -> float:
+    """Return the CPU time of a process and of its children that have ended, in seconds; 0 if it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

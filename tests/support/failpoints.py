@@ -222,7 +222,6 @@ NATS_POINTS = {
     "nats.step-begun": Point("run", "after", _START, later=4),
     "nats.job-ended": Point("run", "after", "store.jobs:end"),
     "nats.family-before-message": Point("launch", "before", _OFFER),
-    "nats.schedule-message-sent": Point("schedule", "after", _OFFER),
     "nats.woken-before-message": Point("rest", "before", _OFFER, since=_PARK),
 }
 POINTS |= NATS_POINTS
