@@ -137,7 +137,7 @@ async def test_a_worker_that_is_cut_off_from_nats_alone_loses_no_job(tmp_path: P
 
             url = f"nats://127.0.0.1:{proxy.port}"
             campaign = await campaign_of(tmp_path, seed, [server], cut, LAUNCHBAY_DISPATCH_URL=url)
-        check("worker cut off from NATS", campaign, logged="dispatch.interrupted")
+        check("worker cut off from NATS", campaign, logged="dispatch.disconnected")
 
 
 async def test_a_cluster_that_loses_one_server_after_the_other_loses_no_job(tmp_path: Path, seed: int) -> None:
