@@ -4,7 +4,8 @@ python -m benchmarks.workers [--seconds N] [--rounds N] [--workers N,N,…] [--j
 
 Each round measures both ways, one after the other, with each number of workers. Only ratios within a round mean
 anything: clients, server, workers, PostgreSQL and NATS share the machine, whose load each row has. `claims` are looks
-for jobs that are ready, found or not. It needs `nats-server`.
+for jobs that are ready, found or not; each worker also looks once a second, whatever wakes it (`polls`, at most). It
+needs `nats-server`.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from benchmarks import machine
 from benchmarks.dispatch import Waiting, closed_loop, complete
 from benchmarks.launches import application, percentiles
 from benchmarks.server import Server, process_cpu_s, running, start_worker
+from launchbay.engine.dispatch import POLL_S
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
 
@@ -35,7 +37,7 @@ CLIENTS = (1, 16)
 ACTION = "wait"  # a recorded step; with no delay it does nothing else
 WARM_UP = 20
 WAITING = Waiting(at_launch=True, at_read=True)
-COLUMNS = ("per_s", "p50_ms", "p99_ms", "claims", "cpu_ms", "postgres_cpu_ms", "nats_cpu_ms", "load")
+COLUMNS = ("per_s", "p50_ms", "p99_ms", "claims", "polls", "cpu_ms", "postgres_cpu_ms", "nats_cpu_ms", "load")
 PATH = f"{os.environ['PATH']}:/usr/sbin"
 
 
@@ -111,6 +113,7 @@ def measure(way: str, count: int, seconds: float) -> Iterator[dict[str, Any]]:
                 "cpu_ms": (sum(map(process_cpu_s, pids)) - own_s) * 1000 / launches,
                 "postgres_cpu_ms": (server.cpu_s() - server.own_cpu_s() - all_s) * 1000 / launches,
                 "nats_cpu_ms": (process_cpu_s(nats_pid) - nats_s) * 1000 / launches,
+                "polls": count * took_s / len(times) / POLL_S,
                 "claims": (claims(connection) - looked) / launches,
                 "load": os.getloadavg()[0],
             }
@@ -126,7 +129,7 @@ def main() -> None:
     chosen = parser.parse_args()
     facts, rows = machine.facts(), []
     print(f"Python {facts['python']}, {facts['cores']} cores, load {facts['load_before']} before the run\n")
-    print(f"{'':<34}" + "".join(f"{name:>17}" for name in COLUMNS))
+    print(f"{'':<34}" + "".join(f"{name:>16}" for name in COLUMNS))
     for _ in range(chosen.rounds):
         for count in map(int, chosen.workers.split(",")):
             for way in ("postgresql", "nats"):
@@ -135,7 +138,7 @@ def main() -> None:
                         {name: round(each, 3) if isinstance(each, float) else each for name, each in row.items()}
                     )
                     name = f"{count} workers, {row['clients']} clients, {way}"
-                    print(f"{name:<34}" + "".join(f"{row[column]:>17.2f}" for column in COLUMNS), flush=True)
+                    print(f"{name:<34}" + "".join(f"{row[column]:>16.2f}" for column in COLUMNS), flush=True)
     if chosen.json is not None:
         machine.write(chosen.json, {"machine": facts, "rows": rows})
 
