@@ -16,7 +16,8 @@ from launchbay.usecases.context import Context
 from launchbay.usecases.events import LogFilter, mask_lines, redactor_for
 
 WINDOW_LINES = 500
-COUNTED_LINES = 1_000_000
+COUNTED_LINES = 100_000  # for show; a jump counts all
+_ALL_LINES = 10**9
 _SEARCHED_LINES = 20_000  # for one window of a search; the next one goes on
 _CONTEXT_LINES = 100  # before a line that a window is about
 
@@ -105,10 +106,10 @@ class LogPlaces:
         self._ctx = ctx
         self._of = {"instance_id": instance_id, "job_id": job_id}
 
-    async def count(self, until: int | None = None) -> int:
-        """Return the number of lines up to one, or of all, at most `COUNTED_LINES`."""
+    async def count(self, until: int | None = None, most: int = _ALL_LINES) -> int:
+        """Return the number of lines up to one, or of all, at most so many."""
         async with self._ctx.read() as work:
-            return await store.count_log_lines(work.connection, **self._of, until=until, most=COUNTED_LINES) or 0
+            return await store.count_log_lines(work.connection, **self._of, until=until, most=most) or 0
 
     async def around(self, number: int) -> Place:
         """Return the place some lines before the one with a number."""

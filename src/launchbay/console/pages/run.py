@@ -40,7 +40,15 @@ from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.events import LOG_LEVELS, LogFilter, read_log, watch_instance
 from launchbay.usecases.fleet import JobFilter
-from launchbay.usecases.job_log import WINDOW_LINES, LogPlaces, LogWindow, NumberedLine, Place, read_window
+from launchbay.usecases.job_log import (
+    COUNTED_LINES,
+    WINDOW_LINES,
+    LogPlaces,
+    LogWindow,
+    NumberedLine,
+    Place,
+    read_window,
+)
 from launchbay.usecases.jobs import JobDetails
 from launchbay.usecases.sign_in import authenticate_session
 
@@ -270,7 +278,7 @@ class _Found(NamedTuple):
         return {
             "sections": _sections(view, window, target or failure, is_filtered=is_filtered),
             "window": window,
-            "line_count": await self.places.count(),
+            "line_count": await self.places.count(most=COUNTED_LINES),
             "search": wanted.text,
             "level": wanted.level,
             "is_filtered": is_filtered,
