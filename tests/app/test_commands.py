@@ -293,6 +293,7 @@ def test_a_wrong_option_is_named_as_it_was_written() -> None:
     assert "--port is 99999; it must be a port, 0 to 65535." in launchbay("serve", "--port", "99999")[2]
 
 
+@pytest.mark.slow
 def test_a_busy_port_is_reported_before_anything_is_created(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = str(busy.getsockname()[1])

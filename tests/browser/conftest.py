@@ -16,13 +16,12 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.support.browser import CHROMIUM, FLAGS, Site, Watched, running_site, sign_in, watch
 
 TIMEOUT_MS = 30_000
-QUICK = {"test_scenario.py", "test_sign_in.py"}  # what every change must pass; the rest is slow
 expect.set_options(timeout=TIMEOUT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.path.name not in QUICK:
+        if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.slow)
 
 

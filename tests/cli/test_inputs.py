@@ -33,6 +33,7 @@ def completed(cli: Shell, *words: str) -> list[str]:
     return [line.partition(",")[2] for line in told.stdout.splitlines() if line]
 
 
+@pytest.mark.slow
 def test_names_of_objects_and_workflows_are_completed(cli: Shell) -> None:
     cli.good("application", "create", "completed-one")
     instance = cli.good("launch", "completed-one", "--instance-name", "completed-instance").strip()

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.servers import Bay, served
 from tests.support.service import EMAIL, PASSWORD
 from tests.support.shell import Shell
@@ -29,6 +31,7 @@ def test_a_service_account_is_named_as_the_owner(cli: Shell) -> None:
     assert row["owner"]["isServiceAccount"] is True
 
 
+@pytest.mark.slow
 def test_an_email_address_still_makes_a_refresh_token(tmp_path: Path) -> None:
     # A server of its own: the other tests here use up how many refresh tokens an account gets in an hour.
     with served() as bay:

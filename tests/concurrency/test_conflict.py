@@ -57,6 +57,7 @@ def check(played: list[Round]) -> None:
     assert not wrong, wrong
 
 
+@pytest.mark.slow
 async def test_of_64_simultaneous_runs_one_is_accepted(database_url: str, tmp_path: Path) -> None:
     with running_pair(database_url, tmp_path) as pair:
         check(await play(pair, rounds=20, instances=20))

@@ -52,7 +52,7 @@ def test_what_openssh_made_is_read(tmp_path: Path, kind: tuple[str, ...]) -> Non
 @pytest.mark.parametrize("format_", ["RFC4716", "PKCS8", "PEM"])
 def test_a_key_with_a_passphrase_is_refused_with_the_way_to_take_it_off(tmp_path: Path, format_: str) -> None:
     path = tmp_path / "made"
-    keygen("-q", "-t", "rsa", "-m", format_, "-N", "opensesame", "-f", str(path))
+    keygen("-q", "-t", "rsa", "-b", "2048", "-a", "1", "-m", format_, "-N", "opensesame", "-f", str(path))
     with pytest.raises(FieldErrors, match="To remove a passphrase, run"):
         key_pairs.read(path.read_text(), "x")
     keygen("-q", "-p", "-P", "opensesame", "-N", "", "-f", str(path))
