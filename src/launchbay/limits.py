@@ -62,6 +62,8 @@ READY_S = 2.0  # for the database's response to a readiness check
 # Lists.
 LIST_CHUNK_ROWS = 2_000
 LOG_CHUNK_LINES = 500
+LOG_SEARCH_TURN_BYTES = 2 * MIB  # of lines without a hit, after which a search gives way to others
+LOG_SEARCH_PAUSE_S = 0.05  # that long
 LIST_CHUNK_BYTES = 128 * KIB  # of texts in one chunk of a list, masked together
 LIST_LIMIT_MAX = 10_000
 LIST_WAITS_FOR_LAUNCHES_S = 2.0  # whose commit could bring an older instance than the newest of the list

@@ -334,3 +334,33 @@ async def test_an_entry_is_there_as_soon_as_the_change_is(stage: Stage) -> None:
         assert entry["operation"] == "create_role"
 
     await asyncio.gather(*(change() for _ in range(10)))
+
+
+async def test_entries_of_a_time_are_found_by_halving(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        await _halved(api)
+    databases.drop(url)
+
+
+async def _halved(api: Api) -> None:
+    path = f"organizations/{api.organization}/audit"
+    for number in range(8):
+        await api.application(name=f"audited {number}")
+    entries = accepted(await api.get(path))
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "UPDATE audit_entries SET at = now() - (%s::bigint - id) * interval '1 hour' WHERE organization_id = %s",
+            [int(entries[-1]["id"]), api.organization],
+        )
+    entries = accepted(await api.get(path))
+    times = [entry["at"] for entry in entries]
+    assert times == sorted(times)
+    for order in ("at", "-at"):
+        for first, last in ((0, 3), (2, 6), (5, len(entries)), (len(entries) - 1, len(entries))):
+            until = {} if last == len(entries) else {"until": times[last]}
+            found = accepted(await api.get(path, since=times[first], sort=order, **until))
+            wanted = [entry["id"] for entry in entries[first:last]]
+            assert [entry["id"] for entry in found] == (wanted if order == "at" else wanted[::-1])
+    assert accepted(await api.get(path, since=times[-1] + 60_000)) == []
+    assert accepted(await api.get(path, until=times[0])) == []

@@ -402,3 +402,34 @@ async def cancel_all(api: Api, instances: list[str]) -> None:
         newest = accepted(await api.get(f"instances/{instance}/jobs?limit=1"))[0]["id"]
         accepted(await api.delete(f"instances/{instance}/jobs/{newest}"))
         await api.settled(instance)
+
+
+@pytest.mark.slow  # 200 instances
+async def test_20_failures_among_200_are_found_by_one_call_and_resumed_by_one(own: Api) -> None:
+    application = await own.application(FRAGILE_LAUNCH)
+    launches = []
+    for number in range(200):
+        body = {"parameters": {"rest": "whenever" if number % 10 == 3 else "0"}, "labels": {"case": "many"}}
+        launches.append(own.launch(application, destroyInterval=-1, **body))
+    made = [await each for each in launches]
+    for instance in made:
+        await own.settled(instance, timeout_s=120)
+    answer = await own.get(
+        f"organizations/{own.organization}/instances", lastStatus="Failed", labels="case=many", limit=200, count="true"
+    )
+    failed = [each["id"] for each in accepted(answer)]
+    assert (len(failed), answer.headers["launchbay-total-count"]) == (20, "20")
+    assert set(failed) == {instance for number, instance in enumerate(made) if number % 10 == 3}
+    select = {"lastStatus": "Failed", "labels": "case=many"}
+    begun = await begin(own, act="resume", select=select, parameters={"rest": "0"})
+    document = await ended(own, begun["id"], timeout_s=120)
+    assert (document["status"], document["counts"]["succeeded"]) == ("Finished", 20)
+    again = await own.get(f"organizations/{own.organization}/instances", lastStatus="Failed", labels="case=many")
+    assert accepted(again) == []
+
+
+FRAGILE_LAUNCH = """
+launch:
+  parameters: [{rest: {default: "0"}}]
+  steps: [{rest: {action: wait, parameters: {delay: "{$.rest}"}}}]
+"""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from launchbay.limits import SEARCH_WORDS
 from tests.support.databases import Databases
 from tests.support.manifests import FAILING_EARLY, PAUSING
 from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
@@ -237,7 +238,10 @@ async def test_labels_are_changed_by_who_may_edit_and_are_checked(own: Api) -> N
         refused(await own.put(f"{path}/labels", {"a b": "1"}), 400, "InvalidLabel")
         refused(await own.put(f"{path}/labels", {"a": "x,y"}), 400, "InvalidLabel")
         refused(await own.put(f"{path}/labels", {f"l{number}": "" for number in range(33)}), 400, "InvalidLabel")
-        refused(await own.put(f"{path}/labels", {"a": 1}), 400)
+        told = refused(await own.put(f"{path}/labels", {"size": 1}), 400, "InvalidLabel")
+        assert told == "The value of the label size must be a string."
+        told = refused(await own.put(f"{path}/labels", {"good": "1", "team": "a b"}), 400, "InvalidLabel")
+        assert told.startswith("The label team can't have the value 'a b'. Use at most ")
 
 
 async def test_a_launch_gives_labels(own: Api) -> None:
@@ -384,3 +388,76 @@ async def test_jobs_of_earlier_versions_are_added_to_the_list(own: Api) -> None:
     async with asyncio.timeout(20):
         while await jobs(own, application=application) != [job]:
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", ["applications", "environments"])
+async def test_lists_of_applications_and_environments_take_selectors(own: Api, kind: str) -> None:
+    path = f"organizations/{own.organization}/{kind}"
+    made = [accepted(await own.post(path, {"name": f"{kind} with labels {number}"}))["id"] for number in range(3)]
+    for number, labels in enumerate(({"team": "web", "tier": "db"}, {"team": "web"}, {"team": "ops"})):
+        accepted(await own.put(f"{kind}/{made[number]}/labels", labels))
+
+    async def found(labels: str) -> list[int]:
+        rows = accepted(await own.get(path, labels=labels))
+        return [made.index(row["id"]) for row in rows if row["id"] in made]
+
+    assert await found("team=web") == [0, 1]
+    assert await found("team=web,tier!=db") == [1]
+    assert await found("team in (ops,web),!tier") == [1, 2]
+    assert await found("tier") == [0]
+    assert len(accepted(await own.get(path, labels="team", limit=2))) == 2
+    refused(await own.get(path, labels="team web"), 400, "InvalidSelector")
+
+
+async def test_components_are_counted_that_failed_and_that_are_busy(own: Api) -> None:
+    manifest = """
+    application:
+      interfaces: {do: {rest: bind(good#do.rest)}}
+      components:
+        good:
+          type: workflow.Instance
+          interfaces: {do: {rest: receive-command()}}
+          configuration:
+            configuration.workflows:
+              launch: {steps: []}
+              rest: {steps: [{rest: {action: wait, parameters: {delay: 10 minutes}}}]}
+        bad:
+          type: workflow.Instance
+          configuration:
+            configuration.workflows:
+              launch: {steps: [{go: {action: restcall, parameters: {command: "http://127.0.0.1:1/"}}}]}
+    """
+    application = await own.application(manifest)
+    instance = await own.launch(application)
+    assert (await own.settled(instance))["status"] == "Failed"
+    [shown] = await listed(own, application=application)
+    assert shown["components"]["total"] == 2
+    assert (shown["components"]["failed"], shown["components"]["busy"]) == (1, 0)
+    good = manifest.replace("restcall", "wait").replace('command: "http://127.0.0.1:1/"', "delay: 0")
+    other = await own.application(good)
+    instance = await own.launch(other)
+    assert (await own.settled(instance))["status"] == "Running"
+    started = await own.post(f"instances/{instance}/do.rest", {})
+    async with asyncio.timeout(20):
+        while (await listed(own, application=other))[0]["components"]["busy"] != 1:
+            await asyncio.sleep(0.05)
+    assert (await listed(own, application=other))[0]["components"]["failed"] == 0
+    accepted(await own.delete(f"instances/{instance}/jobs/{started.headers['launchbay-job']}"))
+
+
+async def test_too_many_words_are_refused(own: Api) -> None:
+    words = " ".join(f"word{number}" for number in range(SEARCH_WORDS + 1))
+    for kind in ("instances", "jobs"):
+        path = f"organizations/{own.organization}/{kind}"
+        assert "11 words" in refused(await own.get(path, q=words), 400, "InvalidFilter")
+
+
+async def test_jobs_are_found_by_the_beginning_of_their_id_and_by_number(own: Api) -> None:
+    instance = await own.running(PAUSING)
+    job = accepted(await own.get(f"instances/{instance}/jobs"))[0]["id"]
+    path = f"organizations/{own.organization}/jobs"
+    assert [each["id"] for each in accepted(await own.get(path, idPart=job[:20]))] == [job]
+    assert [each["id"] for each in accepted(await own.get(path, instance=instance, number=1))] == [job]
+    assert accepted(await own.get(path, instance=instance, number=2)) == []
+    refused(await own.get(path, number=1), 400, "InvalidFilter")
+    refused(await own.get(path, idPart="xyz1"), 400)

@@ -173,8 +173,10 @@ def test_the_audit_log_is_filtered_and_shows_the_change(page: Page, site: Site) 
     row = page.locator("tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("create_application")
-    row.locator("summary").click()
-    expect(row).to_contain_text(name)
+    expect(row).to_contain_text(f"/applications/{name}")
+    row.get_by_text("1 field").click()
+    expect(row.locator("dt")).to_have_text("name")
+    expect(row.locator("dd")).to_contain_text(name)
 
 
 def test_a_password_is_changed_with_the_current_one(stranger: Page, site: Site) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def test_an_application_lives_from_upload_to_deletion(cli: Shell, tmp_path: Path
     assert "breathe: Succeeded" in told.stderr
     instance = cli.document("instance", "show", "born")
     assert instance["returnValues"] == {"result.greeting": "Hello, harbour!"}
-    assert instance["destroyAt"] - instance["createdAt"] == pytest.approx(2 * 3_600_000, abs=1_000)
+    begun, ends = (datetime.fromisoformat(instance[name]) for name in ("createdAt", "destroyAt"))
+    assert (ends - begun).total_seconds() == pytest.approx(2 * 3_600, abs=1)
     assert [each["name"] for each in cli.document("instance", "list", "--application", "life")] == ["born"]
     assert cli.document("job", "show", "born", "last")["name"] == "launch"
     assert cli.good("instance", "set-destroy-at", "born", "never") == ""

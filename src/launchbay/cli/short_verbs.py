@@ -228,9 +228,12 @@ def _job_of(connection: Connection, target: str) -> str | tuple[str, str]:
     """
     names = connection.names
     if "#" in target:
-        with suppress(ObjectNotFound):  # an instance may have the name `a#1`
+        try:
             return names.any_job(target)
-        return names.instance(target)
+        except ObjectNotFound:
+            with suppress(ObjectNotFound):  # an instance may have the name `a#1`
+                return names.instance(target)
+            raise
     if is_id(target):
         with suppress(NotFound):
             return connection.client.find_job(target).instance_id, target

@@ -43,6 +43,15 @@ class LabelSelector:
     has: list[str] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
 
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Return whether an object with these labels is meant."""
+        return (
+            all(labels.get(name) in values for name, values in self.allowed.items())
+            and not any(labels.get(name) == value for name, value in self.unlike)
+            and all(name in labels for name in self.has)
+            and not any(name in labels for name in self.lacks)
+        )
+
 
 def read_selector(text: str) -> LabelSelector:
     """Return a selector such as `team=web,tier!=db`. Raises BadRequest with the term that is wrong."""

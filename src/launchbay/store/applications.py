@@ -11,6 +11,13 @@ from launchbay.store.statements import load
 _sql = load("applications")
 
 
+class LabelsRow(NamedTuple):
+    """The labels of an object, as JSON."""
+
+    id: str
+    labels: str
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """One application; its manifests are numbered from 1 to `latest_version`."""
@@ -32,6 +39,7 @@ class ChangeableRow(NamedTuple):
     sealed_source: bytes | None
 
 
+list_labels = _sql.rows("list_labels", LabelsRow)
 list_by_organization = _sql.rows("list_by_organization", NamedRow)
 insert = _sql.change("insert")
 lock = _sql.row("lock", ChangeableRow)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.applications import LabelsRow
 from launchbay.store.statements import load
 
 _sql = load("environments")
@@ -40,6 +41,7 @@ class OfferedService(NamedTuple):
 
 
 get_default_id = _sql.value("get_default_id", str)
+list_labels = _sql.rows("list_labels", LabelsRow)
 list_by_organization = _sql.rows("list_by_organization", EnvironmentRow)
 insert = _sql.change("insert")
 clone = _sql.value("clone", str)

@@ -1,9 +1,12 @@
 """Applications (reference §4, Applications; conformance.md, "Beyond the reference")."""
 
+import msgspec
+
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.ids import NamedRow, new_id
+from launchbay.model.labels import read_selector
 from launchbay.quotas import Quota
 from launchbay.store import applications
 from launchbay.store import applications as store
@@ -14,11 +17,19 @@ from launchbay.usecases.context import Context, Work, name_taken, validate_name
 DEFAULT_MANIFEST = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
 
 
-async def list_applications(ctx: Context, organization_id: str) -> list[NamedRow]:
-    """Return the applications of an organization that the caller may read, by name."""
+async def list_applications(ctx: Context, organization_id: str, labels: str | None = None) -> list[NamedRow]:
+    """Return the applications of an organization that the caller may read, by name.
+
+    `labels` is a selector of their labels. Raises BadRequest for a wrong one.
+    """
+    selector = None if labels is None else read_selector(labels)
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await store.list_by_organization(work.connection, organization_id=organization.id)
+        if selector is not None:
+            listed = await store.list_labels(work.connection, organization_id=organization.id)
+            labels_by_id = {row.id: msgspec.json.decode(row.labels) for row in listed}
+            rows = [row for row in rows if selector.fits(labels_by_id.get(row.id, {}))]
     return [
         row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.application(row.id))
     ]

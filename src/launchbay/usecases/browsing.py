@@ -15,6 +15,7 @@ from launchbay.store.instances import InstancePageRow, InstanceRecord, RelativeR
 from launchbay.usecases.context import Context
 from launchbay.usecases.events import mask_lines, redactor_for
 from launchbay.usecases.launch import validate_version
+from launchbay.usecases.organizations import names_of
 
 _FIRST = "g"  # stands behind every id, in every order of texts
 _LOOK_ROWS = 200
@@ -129,11 +130,14 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
 
 async def read_audit_page(
     ctx: Context, organization_id: str, *, before: int | None, by: str | None, about: str | None, count: int
-) -> list[AuditRow]:
-    """Return entries of the audit log, the newest first, so many at once: by an actor, about an id or a path."""
+) -> tuple[list[AuditRow], dict[str, str]]:
+    """Return entries of the audit log, the newest first, so many at once: by an actor, about an id or a path.
+
+    With them come the names of their objects by ID.
+    """
     async with ctx.read() as work:
         await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
-        return await store.list_audit_page(
+        rows = await store.list_audit_page(
             work.connection,
             organization_id=organization_id,
             before=_NEWEST if before is None else before,
@@ -141,3 +145,4 @@ async def read_audit_page(
             object=about,
             count=count,
         )
+        return rows, await names_of(work.connection, organization_id, rows)

@@ -21,8 +21,8 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
-from launchbay.model.job import Cause, Origin
-from launchbay.planning import CompiledManifests, Dispatch
+from launchbay.model.job import Cause, Origin, Plan
+from launchbay.planning import CompiledManifests, Dispatch, accept
 from launchbay.quotas import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store.applications import Application
@@ -100,6 +100,20 @@ class Work:
     async def manifest(self, application_id: str, version: int) -> CompiledManifest:
         """Return a stored manifest version, compiled. Raises InvalidManifest, Conflict."""
         return await self.app.manifests.get(self.connection, application_id, version)
+
+    async def accept(self, record: InstanceRecord, plan: Plan, manifest: CompiledManifest, version: int) -> str | None:
+        """Accept a job of an instance, and return its ID; None if another request was first."""
+        return await accept(
+            self.connection,
+            self.app.dispatch,
+            record.organization_id,
+            record.id,
+            self.actor.user_id,
+            plan,
+            manifest,
+            version=version,
+            origin=self.origin(),
+        )
 
     async def admit(self, organization_id: str, adding: Mapping[Quota, int]) -> None:
         """Check the organization's quotas before something is added. Raises BadRequest, Unavailable."""

@@ -14,6 +14,7 @@ from launchbay.ids import new_id
 from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.labels import read_selector
 from launchbay.store import environments as store
 from launchbay.store import instances, organizations
 from launchbay.store.database import unique_violation_as
@@ -31,11 +32,19 @@ class Clone(NamedTuple):
     name: str
 
 
-async def list_environments(ctx: Context, organization_id: str) -> list[EnvironmentRow]:
-    """Return the environments of an organization that the caller may read, by name."""
+async def list_environments(ctx: Context, organization_id: str, labels: str | None = None) -> list[EnvironmentRow]:
+    """Return the environments of an organization that the caller may read, by name.
+
+    `labels` is a selector of their labels. Raises BadRequest for a wrong one.
+    """
+    selector = None if labels is None else read_selector(labels)
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await store.list_by_organization(work.connection, organization_id=organization.id)
+        if selector is not None:
+            listed = await store.list_labels(work.connection, organization_id=organization.id)
+            labels_by_id = {row.id: msgspec.json.decode(row.labels) for row in listed}
+            rows = [row for row in rows if selector.fits(labels_by_id.get(row.id, {}))]
     return [
         row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.environment(row.id))
     ]

@@ -203,6 +203,7 @@ async def _scan(
     """Stream the last number of each chunk, and its wanted lines."""
     redactor = redactor_for(record)
     count = _FIRST_LINES  # the first chunk comes soon; the later ones are more efficient
+    without_hit_bytes = 0
     while True:
         async with ctx.read() as work:
             rows = await store.list_log_lines(
@@ -216,7 +217,12 @@ async def _scan(
         if not rows:
             return
         after = rows[-1].id
-        yield after, await wanted.mask(redactor, rows)
+        hits = await wanted.mask(redactor, rows)
+        yield after, hits
+        without_hit_bytes = 0 if hits else without_hit_bytes + sum(len(row.text) for row in rows)
+        if without_hit_bytes >= limits.LOG_SEARCH_TURN_BYTES:  # nothing slows it down: nobody reads what it finds
+            without_hit_bytes = 0
+            await asyncio.sleep(limits.LOG_SEARCH_PAUSE_S)
         count = min(2 * count, limits.LOG_CHUNK_LINES)
 
 

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -66,7 +66,9 @@ class InstanceFilter:
     def conditions(self) -> dict[str, Any]:
         """Return the parameters of the statement. Raises BadRequest for an invalid selector."""
         selector = LabelSelector() if self.labels is None else read_selector(self.labels)
-        words = (self.search or "").lower().split()[:SEARCH_WORDS]
+        words = (self.search or "").lower().split()
+        if len(words) > SEARCH_WORDS:
+            raise BadRequest(f"q has {len(words)} words; at most {SEARCH_WORDS} are allowed.", code="InvalidFilter")
         return {
             "ids": _array(self.ids),
             "statuses": _array(self.statuses),
@@ -129,6 +131,9 @@ def read_cursor(text: str, sort: str, *, is_time: bool) -> Cursor:
 _read_cursor = msgspec.json.Decoder(tuple[str, str, str]).decode
 
 
+R = TypeVar("R", FleetRow, FleetJobRow)
+
+
 class InstancePage(NamedTuple):
     """Instances in order, where the next page begins, and how many fit."""
 
@@ -187,11 +192,7 @@ async def page_of_instances(
     )
     total = found[0].total
     rows = [_redacted(row) for row in found if row.id is not None]
-    if len(rows) <= count:
-        return InstancePage(rows, None, total)
-    last = rows[count - 1]
-    assert last.id is not None, "rows without an ID were left out"
-    return InstancePage(rows[:count], Cursor(sort, last.place, last.id), total)
+    return InstancePage(*_page_end(rows, count, sort), total)
 
 
 async def _candidates(work: Work, organization_id: str, wanted: InstanceFilter) -> list[str] | None:
@@ -284,11 +285,16 @@ async def list_jobs(
         )
     total = found[0].total
     rows = [_redacted_job(row) for row in found if row.id is not None]
+    return JobPage(*_page_end(rows, count, sort), total)
+
+
+def _page_end(rows: list[R], count: int, sort: str) -> tuple[list[R], Cursor | None]:
+    """Return the rows of a page, and where the next one begins."""
     if len(rows) <= count:
-        return JobPage(rows, None, total)
+        return rows, None
     last = rows[count - 1]
     assert last.id is not None, "rows without an ID were left out"
-    return JobPage(rows[:count], Cursor(sort, last.place, last.id), total)
+    return rows[:count], Cursor(sort, last.place, last.id)
 
 
 async def _instances_of(work: Work, organization_id: str, wanted: JobFilter) -> Sequence[str] | None:

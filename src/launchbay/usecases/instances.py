@@ -20,7 +20,7 @@ from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.job import JobStatus, read_plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import REDACTED
-from launchbay.planning import StartedJob, accept, available_workflows, plan_deletion
+from launchbay.planning import StartedJob, available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
@@ -143,17 +143,7 @@ async def _destroy_and_delete(work: Work, record: InstanceRecord, status: Instan
         )
     manifest = await work.manifest(record.application_id, record.version)
     plan = plan_deletion(status, recalls=job_id)
-    accepted = await accept(
-        work.connection,
-        work.app.dispatch,
-        record.organization_id,
-        record.id,
-        work.actor.user_id,
-        plan,
-        manifest,
-        version=record.version,
-        origin=work.origin(),
-    )
+    accepted = await work.accept(record, plan, manifest, record.version)
     if accepted is None:
         raise Conflict("The instance was changed by another request. Retry.")
     return accepted

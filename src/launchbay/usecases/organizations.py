@@ -1,7 +1,7 @@
 """Organizations (reference §4, Organizations; conformance.md, "Beyond the reference")."""
 
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,10 +79,16 @@ async def read_audit_entries(
     start = after if after is not None else _LAST_ENTRY if newest_first else 0
     async with aclosing(statement.chunks(lend, **of, after=start, limit=limit)) as chunks:
         async for chunk in chunks:
-            ids = {part for row in chunk for part in (row.actor_id, *row.object.split("/")) if is_id(part)}
             async with lend() as connection:
-                named = await store.list_names(connection, organization_id=organization_id, ids=sorted(ids))
-            yield chunk, {row.id: row.name for row in named}
+                names = await names_of(connection, organization_id, chunk)
+            yield chunk, names
+
+
+async def names_of(connection: Connection, organization_id: str, rows: Iterable[AuditRow]) -> dict[str, str]:
+    """Return the names of actors and objects of entries by ID."""
+    ids = {part for row in rows for part in (row.actor_id, *row.object.split("/")) if is_id(part)}
+    named = await store.list_names(connection, organization_id=organization_id, ids=sorted(ids))
+    return {row.id: row.name for row in named}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
-from launchbay.planning import StartedJob, accept, environment_view, may_accept, plan_reconfigure
+from launchbay.planning import StartedJob, environment_view, may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.environments import Environment
 from launchbay.store.generations import Generation
@@ -83,18 +83,7 @@ async def reconfigure(
         await work.admit_job(record.organization_id, new_instances=new_instances)
         if record.job_id is not None or not may_accept(plan):
             raise _busy()
-        dispatch, user_id = ctx.app.dispatch, ctx.actor.user_id
-        job_id = await accept(
-            work.connection,
-            dispatch,
-            record.organization_id,
-            record.id,
-            user_id,
-            plan,
-            root.manifest,
-            version=root.version,
-            origin=work.origin(),
-        )
+        job_id = await work.accept(record, plan, root.manifest, root.version)
         if job_id is None:
             raise _busy()
         await _write(work, planned)

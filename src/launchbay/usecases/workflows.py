@@ -23,7 +23,6 @@ from launchbay.planning import (
     FORCE,
     LAUNCH,
     StartedJob,
-    accept,
     command_target,
     in_use,
     is_forced,
@@ -311,17 +310,7 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
         raise _busy()
     if plan.kind != "destroy":  # which is what makes room
         await work.admit_job(record.organization_id)
-    accepted = await accept(
-        work.connection,
-        work.app.dispatch,
-        record.organization_id,
-        record.id,
-        work.actor.user_id,
-        plan,
-        manifest,
-        version=record.version,
-        origin=work.origin(),
-    )
+    accepted = await work.accept(record, plan, manifest, record.version)
     if accepted is None:
         raise _busy()
     return accepted

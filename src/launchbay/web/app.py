@@ -300,7 +300,7 @@ async def _write(
             )
             await send({"type": "http.response.body", "body": b""})
         else:
-            await _write_stream(chunks, response.headers, receive, send, begin_turn)
+            await _write_stream(chunks, response, receive, send, begin_turn)
     finally:
         # The iterator may be in the middle of a chunk: end it now, not at garbage collection.
         if hasattr(chunks, "aclose"):
@@ -308,19 +308,20 @@ async def _write(
 
 
 async def _write_stream(
-    chunks: AsyncIterator[Sequence[Any]], headers: Headers, receive: Receive, send: Send, begin_turn: BeginTurn
+    chunks: AsyncIterator[Sequence[Any]], response: JSONStream, receive: Receive, send: Send, begin_turn: BeginTurn
 ) -> None:
     """Send a list: buffered if it is one chunk, else as a stream that stops when the client disconnects."""
+    headers, immediate = response.headers, response.immediate
     first = await _next_filled(chunks, begin_turn)
-    second = await _next_filled(chunks, begin_turn) if first else b""
-    if not second:
+    second = await _next_filled(chunks, begin_turn) if first and not immediate else b""
+    if not first or (not second and not immediate):
         await _send_buffered(send, 200, JSON, b"[" + first + b"]", headers)
         return
     gone = asyncio.create_task(until_disconnect(receive))
     try:
         await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, headers)})
         await send({"type": "http.response.body", "body": b"[" + first, "more_body": True})
-        chunk = second
+        chunk = second or await _next_filled(chunks, begin_turn)
         while chunk:
             if gone.done():
                 raise ClientDisconnect

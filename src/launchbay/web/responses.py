@@ -44,11 +44,13 @@ class RawJSONResponse(msgspec.Struct, frozen=True):
 class JSONStream(msgspec.Struct, frozen=True):
     """A JSON array that is streamed in constant memory ("Wire" 9).
 
-    A failure after the first chunks aborts the connection, so that an incomplete list never looks complete.
+    A failure after the first chunks aborts the connection, so that an incomplete list never looks complete. One chunk
+    alone is sent with its length, unless the stream is `immediate`: then the first chunk doesn't wait for the second.
     """
 
     chunks: AsyncIterator[Sequence[Any]]
     headers: Headers = ()
+    immediate: bool = False
 
 
 class TextStream(msgspec.Struct, frozen=True):
@@ -140,6 +142,14 @@ class Paging(msgspec.Struct, frozen=True):
     def limit_or_max(self) -> int:
         """Return the limit, for lists that are always bounded."""
         return LIST_LIMIT_MAX if self.limit is None else self.limit
+
+
+class LabeledPaging(Paging, frozen=True):
+    """The query of a list of objects with labels."""
+
+    labels: Annotated[
+        str | None, msgspec.Meta(description="Only objects with these labels, such as `team=web,tier!=db`.")
+    ] = None
 
 
 def encode_buffered(response: BufferedResponse) -> tuple[str, bytes]:
@@ -297,7 +307,7 @@ class _Item(Protocol):
     id: str
 
 
-def list_response(request: Request[Any, Paging], items: Sequence[_Item]) -> JSONResponse:
+def list_response(request: Request[Any, Any], items: Sequence[_Item]) -> JSONResponse:
     """Return all items, or with `limit` or `after` in the query one page, ordered by ID."""
     query = request.query
     if query.limit is None and query.after is None:

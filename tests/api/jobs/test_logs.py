@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
+from launchbay.store import events as store_events
 from tests.support.applications import Ledger
 from tests.support.network import answer
 from tests.support.service import UNKNOWN, Api, accepted, refused
@@ -171,3 +173,80 @@ async def test_a_followed_log_brings_lines_as_they_are_written(api: Api, port: i
     assert b"Cancelled by" in rest
     assert b"Job 2, 'manage.rest', failed after" in rest
     writer.close()
+
+
+@pytest.mark.parametrize("form", ["application/json", "text/plain"])
+async def test_every_form_of_a_long_log_begins_with_as_few_bytes_read_as_ndjson(
+    api: Api, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    instance = await api.running("launch: {steps: []}")
+    job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO log_lines (instance_id, job_id, level, text, at)"
+            " SELECT %s, %s, 'info', repeat('x', 500), now() FROM generate_series(1, 4000)",
+            [instance, job],
+        )
+    read_bytes = 0
+    real = store_events.list_log_lines
+
+    async def counting(*given: Any, **values: Any) -> Any:
+        nonlocal read_bytes
+        rows = await real(*given, **values)
+        read_bytes += sum(len(row.text) for row in rows)
+        return rows
+
+    monkeypatch.setattr(store_events, "list_log_lines", counting)
+
+    async def before_first_byte(accept: str) -> int:
+        """Return how many bytes of lines are read before the first byte of the body leaves."""
+        nonlocal read_bytes
+        read_bytes, at_first = 0, []
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body" and message.get("body"):
+                at_first.append(read_bytes)
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        headers = {"host": "launchbay", "authorization": api.client.headers["authorization"], "accept": accept}
+        path = f"/api/1/instances/{instance}/log"
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("launchbay", 80),
+        }
+        await api.parts.app(scope, receive, send)
+        assert read_bytes >= 2_000_000
+        return at_first[0]
+
+    least = await before_first_byte("application/x-ndjson")
+    assert 0 < least <= 128 * 1024
+    assert await before_first_byte(form) / least <= 1.0
+
+
+async def test_a_search_without_hits_gives_way_to_others(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = await api.running("launch: {steps: []}")
+    job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO log_lines (instance_id, job_id, level, text, at)"
+            " SELECT %s, %s, 'info', repeat('x', 500), now() FROM generate_series(1, 2000)",
+            [instance, job],
+        )
+    monkeypatch.setattr(limits, "LOG_SEARCH_TURN_BYTES", 100_000)
+    monkeypatch.setattr(limits, "LOG_SEARCH_PAUSE_S", 0.05)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    assert accepted(await api.get(f"instances/{instance}/log?q=nowhere")) == []
+    assert loop.time() - began_s >= 5 * 0.05  # a megabyte of lines is several turns

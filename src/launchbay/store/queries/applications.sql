@@ -2,6 +2,10 @@
 -- The applications of an organization, by name.
 SELECT id, name FROM applications WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
+-- name: list_labels
+-- The labels of the applications of an organization that have some.
+SELECT id, labels::text AS labels FROM applications WHERE organization_id = %(organization_id)s AND labels <> '{}';
+
 -- name: insert
 INSERT INTO applications (id, organization_id, name, latest_version)
 VALUES (%(application_id)s, %(organization_id)s, %(name)s, 1);

@@ -32,7 +32,10 @@ WHERE organization_id = %(organization_id)s AND id > %(after)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
+           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id LIMIT %(limit)s;
 
@@ -43,7 +46,10 @@ FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
+           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id LIMIT %(limit)s;
 
@@ -55,7 +61,10 @@ WHERE organization_id = %(organization_id)s AND id < %(after)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
+           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id DESC LIMIT %(limit)s;
 
@@ -66,7 +75,10 @@ FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id < %(after)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
+  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
+  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
+           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id DESC LIMIT %(limit)s;
 

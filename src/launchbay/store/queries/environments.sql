@@ -5,6 +5,10 @@ SELECT id FROM environments WHERE organization_id = %(organization_id)s AND is_d
 -- The environments of an organization, by name.
 SELECT id, name, is_default FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
+-- name: list_labels
+-- The labels of the environments of an organization that have some.
+SELECT id, labels::text AS labels FROM environments WHERE organization_id = %(organization_id)s AND labels <> '{}';
+
 -- name: insert
 INSERT INTO environments (id, organization_id, name, is_default)
 VALUES (%(environment_id)s, %(organization_id)s, %(name)s, %(is_default)s);

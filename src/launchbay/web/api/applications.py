@@ -8,7 +8,16 @@ from launchbay.clock import to_ms
 from launchbay.usecases import applications
 from launchbay.usecases.launch import launch
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Created, JSONResponse, NameBody, Named, Paging, Response, job_headers, list_response
+from launchbay.web.responses import (
+    Created,
+    JSONResponse,
+    LabeledPaging,
+    NameBody,
+    Named,
+    Response,
+    job_headers,
+    list_response,
+)
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Applications")
@@ -65,9 +74,9 @@ LaunchBody = Annotated[
     permission="Read on each application returned",
     returns=Returns("The applications, by name.", [{"id": EXAMPLE_ID, "name": "petclinic"}], type=list[Named]),
 )
-async def list_applications(request: Request[None, Paging]) -> Response:
+async def list_applications(request: Request[None, LabeledPaging]) -> Response:
     """List the applications of an organization."""
-    rows = await applications.list_applications(request.ctx, request.path["orgId"])
+    rows = await applications.list_applications(request.ctx, request.path["orgId"], request.query.labels)
     return list_response(request, [Named(row.id, row.name) for row in rows])
 
 

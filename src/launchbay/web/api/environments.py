@@ -5,7 +5,17 @@ import msgspec
 from launchbay.model.environment import Marker, Property
 from launchbay.usecases import environments
 from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
-from launchbay.web.responses import Created, NameBody, Named, Paging, Response, ServiceItem, YAMLResponse, list_response
+from launchbay.web.responses import (
+    Created,
+    LabeledPaging,
+    NameBody,
+    Named,
+    Paging,
+    Response,
+    ServiceItem,
+    YAMLResponse,
+    list_response,
+)
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Environments")
@@ -69,9 +79,9 @@ class ServiceIds(msgspec.Struct):
         type=list[EnvironmentItem],
     ),
 )
-async def list_environments(request: Request[None, Paging]) -> Response:
+async def list_environments(request: Request[None, LabeledPaging]) -> Response:
     """List the environments of an organization."""
-    rows = await environments.list_environments(request.ctx, request.path["orgId"])
+    rows = await environments.list_environments(request.ctx, request.path["orgId"], request.query.labels)
     return list_response(request, [EnvironmentItem(row.id, row.name, row.is_default) for row in rows])
 
 

@@ -130,7 +130,7 @@ async def read_log(request: Request[None, LogQuery]) -> Response:
     )
     if form == "json":
         chunks = ([log_line(row) for row in chunk] async for chunk in found)
-        return await list_of_chunks(request, chunks) if is_page else JSONStream(chunks)
+        return await list_of_chunks(request, chunks) if is_page else JSONStream(chunks, immediate=True)
     if form == "ndjson":
         return TextStream((b"".join(map(_json_line, chunk)) async for chunk in found), NDJSON)
     return TextStream((b"".join(map(_text_line, chunk)) async for chunk in found), TEXT)

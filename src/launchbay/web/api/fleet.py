@@ -126,10 +126,15 @@ class LastJob(msgspec.Struct):
 
 
 class ComponentCounts(msgspec.Struct):
-    """How many components there are, and how many of them are launched."""
+    """How many components there are, and how many of them are launched.
+
+    Steps of `failed` components failed in the last job. Steps of `busy` ones run now.
+    """
 
     total: int
     running: int
+    failed: int
+    busy: int
 
 
 class FleetInstance(msgspec.Struct, kw_only=True):
@@ -161,7 +166,7 @@ def fleet_instance(row: FleetRow) -> FleetInstance:
     assert row.id is not None, "rows without an instance are left out before"
     components = None
     if row.component_count is not None and row.running_count is not None:
-        components = ComponentCounts(row.component_count, row.running_count)
+        components = ComponentCounts(row.component_count, row.running_count, row.failed_count, row.busy_count)
     return FleetInstance(
         id=row.id,
         name=row.name,
@@ -514,7 +519,7 @@ async def read_instance_labels(request: Request[None, None]) -> Response:
 
 
 @labels_routes.put("/instances/{id}/labels", permission="EditInstance", body=_LABELS)
-async def put_instance_labels(request: Request[dict[str, str], None]) -> None:
+async def put_instance_labels(request: Request[dict[str, Any], None]) -> None:
     """Replace the labels of an instance."""
     await fleet.put_labels(request.ctx, "instance", request.path["id"], request.body)
 
@@ -526,7 +531,7 @@ async def read_application_labels(request: Request[None, None]) -> Response:
 
 
 @labels_routes.put("/applications/{appId}/labels", permission="EditApplication", body=_LABELS)
-async def put_application_labels(request: Request[dict[str, str], None]) -> None:
+async def put_application_labels(request: Request[dict[str, Any], None]) -> None:
     """Replace the labels of an application."""
     await fleet.put_labels(request.ctx, "application", request.path["appId"], request.body)
 
@@ -538,6 +543,6 @@ async def read_environment_labels(request: Request[None, None]) -> Response:
 
 
 @labels_routes.put("/environments/{envId}/labels", permission="EditEnvironment", body=_LABELS)
-async def put_environment_labels(request: Request[dict[str, str], None]) -> None:
+async def put_environment_labels(request: Request[dict[str, Any], None]) -> None:
     """Replace the labels of an environment."""
     await fleet.put_labels(request.ctx, "environment", request.path["envId"], request.body)
