@@ -334,12 +334,13 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/applications"))
     def list_applications(
-        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None, labels: str | None = None
     ) -> Call[list[types.Named]]:
         """List the applications of an organization. Permission: Read on each application returned.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
+        `labels`: Only objects with these labels, such as `team=web,tier!=db`.
         """
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/applications", media_type=JSON, keyed=True))
@@ -522,12 +523,13 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/environments"))
     def list_environments(
-        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None, labels: str | None = None
     ) -> Call[list[types.EnvironmentItem]]:
         """List the environments of an organization. Permission: Read on each environment returned.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
+        `labels`: Only objects with these labels, such as `team=web,tier!=db`.
         """
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/environments", media_type=JSON, keyed=True))

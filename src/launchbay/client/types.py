@@ -764,10 +764,14 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many components there are, and how many of them are launched."""
+    """How many components there are, and how many of them are launched. Steps of `failed` components failed in the
+    last job. Steps of `busy` ones run now.
+    """
 
     total: int
     running: int
+    failed: int
+    busy: int
 
 
 class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
