@@ -131,9 +131,9 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
 async def read_audit_page(
     ctx: Context, organization_id: str, *, before: int | None, by: str | None, about: str | None, count: int
 ) -> tuple[list[AuditRow], dict[str, str]]:
-    """Return entries of the audit log, the newest first, so many at once: by an actor, about an id or a path.
+    """Return entries of the audit log, newest first, and names by ID.
 
-    With them come the names of their objects by ID.
+    `by` is an actor, `about` an ID or a path.
     """
     async with ctx.read() as work:
         await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)

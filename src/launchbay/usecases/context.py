@@ -102,7 +102,7 @@ class Work:
         return await self.app.manifests.get(self.connection, application_id, version)
 
     async def accept(self, record: InstanceRecord, plan: Plan, manifest: CompiledManifest, version: int) -> str | None:
-        """Accept a job of an instance, and return its ID; None if another request was first."""
+        """Accept a job and return its ID; None if another request was first."""
         return await accept(
             self.connection,
             self.app.dispatch,
