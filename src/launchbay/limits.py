@@ -87,6 +87,10 @@ JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 
 # Bulk runs.
 BULK_INSTANCES = 10_000  # of one bulk run
+RECURRING_SCHEDULES = 10_000  # of one organization
+RECURRING_SHORTEST_S = 10  # between two firings
+RECURRING_FIRINGS = 20  # that are kept of each
+RECURRING_JITTER_MS = 24 * 3_600_000
 BULK_PARALLEL = 100  # jobs of one bulk run at the same time
 BULKS_OPEN = 50  # of one organization
 BULK_DAYS = 90  # that an ended one stays
@@ -215,6 +219,7 @@ WEBHOOK_LOG_DAYS = 7
 
 # Instances and schedules.
 DESTROY_INTERVAL_DEFAULT_MS = 3_600_000
+TIME_LATEST_MS = 4_102_444_800_000  # of a bound that people set: the year 2100
 INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000
 
 # Machines.

@@ -1,14 +1,17 @@
 """Quartz schedules are due when Quartz says so."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.schedule import due_times, next_due
+from launchbay.model.schedule import due_times, next_due, quartz, zone_of, zoned_due_times
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+BERLIN = zone_of("Europe/Berlin")
 
 
 def first(text: str, count: int = 3, after: datetime = START) -> list[str]:
@@ -56,3 +59,61 @@ def test_a_daily_schedule_is_always_due_within_a_day(moment_s: int, minute: int,
     assert due is not None
     assert after < due <= after + timedelta(days=1)
     assert (due.hour, due.minute, due.second) == (hour, minute, 0)
+
+
+def berlin(text: str, after: str, count: int = 4) -> list[str]:
+    start = datetime.fromisoformat(after).replace(tzinfo=BERLIN)
+    times = islice(zoned_due_times(text, BERLIN, start), count)
+    return [each.astimezone(BERLIN).isoformat()[5:] for each in times]
+
+
+def test_a_fixed_hour_follows_the_clock_of_the_zone() -> None:
+    assert berlin("0 7 * * *", "2026-03-28T12:00", 2) == ["03-29T07:00:00+02:00", "03-30T07:00:00+02:00"]
+    assert berlin("0 7 * * *", "2026-10-24T12:00", 2) == ["10-25T07:00:00+01:00", "10-26T07:00:00+01:00"]
+
+
+def test_a_time_that_does_not_exist_is_later_and_one_that_comes_twice_fires_once() -> None:
+    assert berlin("30 2 * * *", "2026-03-28T12:00", 2) == ["03-29T03:30:00+02:00", "03-30T02:30:00+02:00"]
+    assert berlin("30 2 * * *", "2026-03-29T03:10", 1) == ["03-29T03:30:00+02:00"]
+    assert berlin("30 2 * * *", "2026-10-24T12:00", 2) == ["10-25T02:30:00+02:00", "10-26T02:30:00+01:00"]
+
+
+def test_every_half_hour_goes_on_through_changes_of_the_clock() -> None:
+    assert berlin("0/30 * * * *", "2026-03-29T01:00") == [
+        "03-29T01:30:00+01:00",
+        "03-29T03:00:00+02:00",
+        "03-29T03:30:00+02:00",
+        "03-29T04:00:00+02:00",
+    ]
+    assert berlin("0/30 * * * *", "2026-10-25T01:45", 6) == [
+        "10-25T02:00:00+02:00",
+        "10-25T02:30:00+02:00",
+        "10-25T02:00:00+01:00",
+        "10-25T02:30:00+01:00",
+        "10-25T03:00:00+01:00",
+        "10-25T03:30:00+01:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"]
+)
+def test_the_times_of_an_hourly_expression_are_an_hour_apart_but_for_odd_changes(zone: str) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    times = list(islice(zoned_due_times("0 * * * *", zone_of(zone), start), 24 * 366))
+    apart = Counter((later - earlier).total_seconds() / 60 for earlier, later in pairwise(times))
+    assert set(apart) <= ({60.0} if zone != "Australia/Lord_Howe" else {30.0, 60.0, 90.0})
+    assert all(each.astimezone(zone_of(zone)).minute == 0 for each in times)
+
+
+def test_five_fields_are_those_of_unix() -> None:
+    assert quartz("0 7 * * 1-5") == "0 0 7 * * 2-6"
+    assert quartz("0 7 * * 7") == "0 0 7 * * 1"
+    assert quartz("0 7 * * MON-FRI") == "0 0 7 * * MON-FRI"
+    assert quartz("0 0 7 ? * 2-6") == "0 0 7 ? * 2-6"
+
+
+def test_an_unknown_zone_is_named() -> None:
+    for name in ("Europe/Nowhere", "../etc/passwd", "", "a" * 5_000):
+        with pytest.raises(ValueError, match="Unknown time zone"):
+            zone_of(name)

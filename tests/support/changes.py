@@ -61,6 +61,14 @@ class Stage:
         }
         return await self.made(f"{self.organization}/services", body)
 
+    async def recurring_body(self) -> dict[str, Any]:
+        """Return a recurring schedule that isn't due for months."""
+        return {"name": "rare", "cron": "0 0 1 1 *", "instanceId": await self.settled(), "workflow": "greet"}
+
+    async def recurring_schedule(self) -> str:
+        """Make a recurring schedule that isn't due for months."""
+        return await self.made(f"{self.organization}/recurring-schedules", await self.recurring_body())
+
     async def bulk(self) -> str:
         """Begin a bulk run that waits for the engine."""
         body = {"act": "label", "ids": [await self.launched()], "labels": {"team": "web"}}
@@ -491,6 +499,28 @@ async def cancel_bulk(stage: Stage) -> Call:
     return partial(stage.api.post, f"bulk/{await stage.bulk()}/cancel")
 
 
+async def create_recurring_schedule(stage: Stage) -> Call:
+    body = await stage.recurring_body()
+    return partial(stage.api.post, f"{stage.organization}/recurring-schedules", body)
+
+
+async def update_recurring_schedule(stage: Stage) -> Call:
+    body = {"name": "rare", "cron": "0 0 1 1 *"}
+    return partial(stage.api.put, f"recurring-schedules/{await stage.recurring_schedule()}", body)
+
+
+async def pause_recurring_schedule(stage: Stage) -> Call:
+    return partial(stage.api.post, f"recurring-schedules/{await stage.recurring_schedule()}/pause")
+
+
+async def resume_recurring_schedule(stage: Stage) -> Call:
+    return partial(stage.api.post, f"recurring-schedules/{await stage.recurring_schedule()}/resume")
+
+
+async def delete_recurring_schedule(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"recurring-schedules/{await stage.recurring_schedule()}")
+
+
 async def create_change_set(stage: Stage) -> Call:
     body = {"act": "destroy", "ids": [await stage.settled()]}
     return partial(stage.api.post, f"{stage.organization}/change-sets", body)
@@ -640,6 +670,8 @@ SCENARIOS: dict[str, Scenario] = {
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
+        create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
+        delete_recurring_schedule,
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
         set_change_policy,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,

@@ -270,6 +270,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "invitation": _invitation,
     "webhooks": Stage.webhook,
     "bulk": Stage.bulk,
+    "recurring-schedules": Stage.recurring_schedule,
     "change-sets": Stage.change_set,
     "rollouts": Stage.rollout,
     "approvals": Stage.approval,

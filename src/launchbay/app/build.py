@@ -71,6 +71,8 @@ from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
 from launchbay.usecases.generations import RollbackRunner
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, initialize
+from launchbay.usecases.recurring import POLL_S as RECURRING_S
+from launchbay.usecases.recurring import RecurringRunner
 from launchbay.usecases.rollouts import POLL_S as ROLLOUTS_S
 from launchbay.usecases.rollouts import RolloutRunner
 from launchbay.usecases.sealing import seal_addresses
@@ -491,6 +493,7 @@ def _engine(
             PeriodicTask("webhooks", POLL_S, sender.send_due),
             PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database)),
             PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
+            PeriodicTask("recurring schedules", RECURRING_S, RecurringRunner(context).advance),
             PeriodicTask("change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance),
             PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance),
             PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),

@@ -37,6 +37,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.lookups import LookupQuery, LookupRow
 from launchbay.store.organizations import Organization
+from launchbay.store.recurring import RecurringSchedule
 from launchbay.store.rollouts import Rollout
 from launchbay.store.services import Service
 from launchbay.store.users import HeldRole, Role, RoleKind, User
@@ -201,6 +202,13 @@ class Lookup:
     async def bulk(self, bulk_id: str) -> BulkRun:
         """Return a bulk run of an organization that the caller belongs to."""
         found, stamp = await self._find(lookups.bulk, bulk_id)
+        if not (await self._grants_in(found.organization_id, stamp)).member:
+            raise _foreign()
+        return found
+
+    async def recurring_schedule(self, schedule_id: str) -> RecurringSchedule:
+        """Return a recurring schedule of an organization that the caller belongs to."""
+        found, stamp = await self._find(lookups.recurring_schedule, schedule_id)
         if not (await self._grants_in(found.organization_id, stamp)).member:
             raise _foreign()
         return found

@@ -77,6 +77,7 @@ NOUNS: Mapping[str, str] = {
     "application": "Manage applications, and launch them.",
     "approval": "Answer the questions of waiting workflows.",
     "audit": "List who changed what, and when.",
+    "recurring-schedule": "Run workflows, launches and bulk runs at the times of a cron expression.",
     "bulk": "Run a workflow on many instances, or resume, reconfigure, extend, destroy or label them.",
     "change-set": "Keep what a change would do, have it approved, and apply it as shown.",
     "environment": "Manage environments: policies, markers, properties, services.",

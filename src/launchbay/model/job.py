@@ -209,7 +209,7 @@ JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "ref
 class Cause(msgspec.Struct, frozen=True):
     """The larger change that a job is part of; a rollback's `id` is its generation."""
 
-    kind: Literal["change-set", "rollout", "rollback"]
+    kind: Literal["change-set", "rollout", "rollback", "recurring-schedule"]
     id: str
 
 

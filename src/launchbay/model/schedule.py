@@ -1,4 +1,6 @@
-"""Due times of Quartz cron expressions (manifest-language §5, `configuration.schedule`). Pure; times are UTC.
+"""Due times of Quartz cron expressions (manifest-language §5, `configuration.schedule`). Pure.
+
+Times are UTC, except those of recurring schedules, which follow the clock of a zone (`zoned_due_times`).
 
 Quartz has a seconds field first, counts weekdays from 1 (Sunday), has an optional year at the end, and has days that
 other dialects lack: `L-3` (days before the month's last), `15W` and `LW` (the weekday nearest to a day). cronsim
@@ -9,10 +11,13 @@ import calendar
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
 _WEEKDAY = re.compile(r"(?<![#\d])([1-7])(?=[-,/#L]|$)")
+_UNIX_WEEKDAY = re.compile(r"(?<![#/\d])([0-7])(?=[-,/#]|$)")
+_MOST_SET = timedelta(hours=3)  # that a clock is set by
 _BEFORE_LAST = re.compile(r"L(?:-(\d{1,2}))?(W?)")
 _NEAREST = re.compile(r"(\d{1,2})W")
 _LAST_YEAR = 2199
@@ -35,6 +40,84 @@ def due_times(text: str, after: datetime) -> Iterator[datetime]:
     except CronSimError as error:
         raise ValueError(f"Invalid schedule {text!r}: {error}.") from error
     return _times(translated, after.astimezone(UTC), is_day, _years(fields[6] if len(fields) == 7 else "*"))
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """Return an IANA time zone, such as Europe/Berlin. Raises ValueError."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"Unknown time zone {name[:80]!r}: expected a name such as Europe/Berlin or UTC.") from None
+
+
+def quartz(text: str) -> str:
+    """Return a cron expression in Quartz's form: one of five fields, as of Unix, gets seconds and its weekdays."""
+    fields = text.upper().split()
+    if len(fields) != 5:
+        return text
+    weekday = _UNIX_WEEKDAY.sub(lambda match: str(int(match[1]) % 7 + 1), fields[4])
+    return " ".join(("0", *fields[:4], weekday))
+
+
+def zoned_due_times(text: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """Yield the times after `after` of an expression on the clock of a zone, soonest first, in UTC.
+
+    Where the clock is set forth, a time that doesn't exist is as much later as the clock was set. Where it is set back,
+    a fixed hour fires once, the first time; an expression for every hour continues as real time does. Raises ValueError
+    at the call if the text isn't an expression.
+    """
+    due_times(quartz(text), after)  # refuses what isn't an expression
+    is_continuous = quartz(text).split()[2].startswith("*")
+    return (_continuous if is_continuous else _fixed)(quartz(text), zone, after.astimezone(UTC))
+
+
+def _fixed(text: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    last = after
+    # The clock may have been set forth since a time that is still due.
+    for local in due_times(text, _clock(after - _MOST_SET, zone)):
+        found = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+        if found > last:
+            last = found
+            yield found
+
+
+def _continuous(text: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    while True:
+        clock = _clock(after, zone)
+        ahead = clock - after
+        local = next(due_times(text, clock), None)
+        if local is None:
+            return
+        found = local - ahead
+        if _clock(found, zone) != local:
+            # The clock is set in between: look again from there, with what it shows then.
+            after = _change(zone, after, found) - timedelta(seconds=1)
+            clock = _clock(after + timedelta(seconds=1), zone)
+            local = next(due_times(text, clock - timedelta(seconds=1)), None)
+            if local is None:
+                return
+            found = local - (clock - (after + timedelta(seconds=1)))
+        yield found
+        after = found
+
+
+def _clock(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Return what the clock shows, as if it were UTC."""
+    return moment.astimezone(zone).replace(tzinfo=UTC, fold=0)
+
+
+def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
+    """Return the first second after the clock was set, between two moments."""
+    ahead = _clock(before, zone) - before
+    low, high = 0, int((after - before).total_seconds())
+    while high - low > 1:
+        middle = (low + high) // 2
+        moment = before + timedelta(seconds=middle)
+        if _clock(moment, zone) - moment == ahead:
+            low = middle
+        else:
+            high = middle
+    return (before + timedelta(seconds=high)).replace(microsecond=0)
 
 
 def next_due(text: str, after: datetime) -> datetime | None:

@@ -78,6 +78,7 @@ answers = _sealed("answers", "put_answer")
 second_factors = _sealed("second_factors", "put_second_factor")
 sign_ins = _sealed("sign_ins", "put_sign_in")
 step_documents = _sealed("step_documents", "put_step_document")
+recurring_schedules = _sealed("recurring_schedules", "put_recurring_schedule")
 change_sets = _sealed("change_sets", "put_change_set")
 bindings = _text("bindings", "put_binding")
 documents = (

@@ -13,6 +13,7 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.organizations import Organization
+from launchbay.store.recurring import RecurringSchedule
 from launchbay.store.rollouts import Rollout
 from launchbay.store.services import Service
 from launchbay.store.statements import columns, first_row, load
@@ -98,6 +99,7 @@ environment = LookupQuery("environment", Environment)
 default_environment = LookupQuery("default_environment", Environment, noun="default environment")
 service = LookupQuery("service", Service)
 bulk = LookupQuery("bulk", BulkRun, noun="bulk run")
+recurring_schedule = LookupQuery("recurring_schedule", RecurringSchedule, noun="recurring schedule")
 change_set = LookupQuery("change_set", ChangeSet, noun="change set")
 rollout = LookupQuery("rollout", Rollout, noun="roll-out")
 role = LookupQuery("role", Role)

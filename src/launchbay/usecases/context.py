@@ -165,6 +165,8 @@ class Work:
         token, cause = self.actor.token, self._ctx.cause
         if token is not None:
             return Origin("token", token.id, token.name, cause)
+        if cause is not None and cause.kind == "recurring-schedule":
+            return Origin("schedule", cause.id, self.actor.name)
         return None if cause is None else Origin("person", self.actor.user_id, self.actor.name, cause)
 
     def fingerprint(self, value: Any) -> str:

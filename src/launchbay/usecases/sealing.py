@@ -24,6 +24,7 @@ from launchbay.store.change_sets import act_purpose
 from launchbay.store.database import Database
 from launchbay.store.instances import document_purpose
 from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
+from launchbay.store.recurring import recurring_purpose
 from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.second_factors import second_factor_purpose
@@ -91,6 +92,7 @@ SEALED: Mapping[EncryptedColumn[SealedRow], Callable[[str, str], str]] = {
     store.answers: answer_purpose,
     store.second_factors: lambda factor_id, _: second_factor_purpose(factor_id),
     store.step_documents: lambda document_id, _: document_purpose(document_id),
+    store.recurring_schedules: lambda schedule_id, _: recurring_purpose(schedule_id),
     store.change_sets: lambda change_set_id, _: act_purpose(change_set_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }

@@ -50,7 +50,7 @@ async def run_workflow(
     Conflict when a job is under way or others use an instance that is to be destroyed.
     """
     async with ctx.begin() as work:
-        record = await _for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
+        record = await for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
         parameters = _with_force(workflow, parameters, force=force)
         _refuse_launch_parameters(workflow, parameters)
         job_id = await _run(work, record, workflow, parameters)
@@ -72,7 +72,7 @@ async def schedule_workflow(
     The instances that use one are checked now, and again when its destruction is due.
     """
     async with ctx.begin() as work:
-        record = await _for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        record = await for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = validate_interval(interval)
         parameters = _with_force(workflow, parameters, force=force)
         _refuse_launch_parameters(workflow, parameters)
@@ -117,7 +117,7 @@ async def reschedule_workflow(
         pending = await store.list_by_instance(work.connection, instance_id=instance_id)
         fitting = _fitting(pending, schedule)
         workflow = fitting[0].workflow if fitting else schedule
-        record = await _for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        record = await for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         found = _only(fitting, schedule)
         interval_ms = validate_interval(interval)
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
@@ -168,7 +168,7 @@ def validate_interval(interval: Any) -> int:
     return interval
 
 
-async def _for_running(work: Work, instance_id: str, workflow: str, permission: Permission) -> InstanceRecord:
+async def for_running(work: Work, instance_id: str, workflow: str, permission: Permission) -> InstanceRecord:
     """Fetch the instance for running the workflow; `destroy` needs the permission to edit (reference §4, run).
 
     Raises NotAllowed for an instance that belongs to a submodule, besides what the lookup raises.

@@ -153,6 +153,13 @@ WHERE id > %(id)s AND fed_signals LIKE '%%launchbay:sealed:%%' ORDER BY id LIMIT
 -- name: put_fed_signals
 UPDATE instances SET fed_signals = %(text)s WHERE id = %(id)s AND fed_signals = %(before)s;
 
+-- name: recurring_schedules
+SELECT id, '' AS part, act AS sealed FROM recurring_schedules
+WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_recurring_schedule
+UPDATE recurring_schedules SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;
+
 -- name: change_sets
 SELECT id, '' AS part, act AS sealed FROM change_sets
 WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;

@@ -80,6 +80,14 @@ FROM users u
 LEFT JOIN (bulk_runs b JOIN organizations o ON o.id = b.organization_id) ON b.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
+-- name: recurring_schedule
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       r.id, r.organization_id, r.name, r.owner_id, r.owner_email, r.token_id, r.kind, r.application_id, r.instance_id, r.act, r.cron, r.zone,
+       r.starts_at, r.ends_at, r.is_paused, r.when_busy, r.jitter_ms, r.due_at, r.fires_at, r.firings, r.fired, r.created_at
+FROM users u
+LEFT JOIN (recurring_schedules r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: change_set
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        c.id, c.organization_id, c.owner_id, c.owner_email, c.token_id, c.kind, c.comment, c.on_failure, c.needed, c.role_ids,

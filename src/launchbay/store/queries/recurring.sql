@@ -1,0 +1,51 @@
+-- name: count
+SELECT count(*) FROM recurring_schedules WHERE organization_id = %(organization_id)s;
+
+-- name: insert
+INSERT INTO recurring_schedules (id, organization_id, name, owner_id, owner_email, owner_name, address, method, token_id, kind, application_id,
+                                 instance_id, act, cron, zone, starts_at, ends_at, is_paused, when_busy, jitter_ms, due_at, fires_at)
+VALUES (%(schedule_id)s, %(organization_id)s, %(name)s, %(owner_id)s, %(owner_email)s, %(owner_name)s, %(address)s, %(method)s, %(token_id)s,
+        %(kind)s, %(application_id)s, %(instance_id)s, %(act)s, %(cron)s, %(zone)s, %(starts_at)s, %(ends_at)s, %(is_paused)s, %(when_busy)s,
+        %(jitter_ms)s, %(due_at)s, %(fires_at)s);
+
+-- name: list_by_organization
+-- Recurring schedules of an organization, the newest first; of one instance or application where it is given.
+SELECT id, organization_id, name, owner_id, owner_email, token_id, kind, application_id, instance_id, act, cron, zone, starts_at, ends_at,
+       is_paused, when_busy, jitter_ms, due_at, fires_at, firings, fired, created_at
+FROM recurring_schedules
+WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+  AND (%(instance_id)s::text IS NULL OR instance_id = %(instance_id)s)
+  AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
+ORDER BY id DESC LIMIT %(count)s;
+
+-- name: lock
+-- Orders what changes a recurring schedule one after the other, also its firings.
+SELECT id FROM recurring_schedules WHERE id = %(schedule_id)s FOR UPDATE;
+
+-- name: update
+UPDATE recurring_schedules
+SET name = %(name)s, cron = %(cron)s, zone = %(zone)s, starts_at = %(starts_at)s, ends_at = %(ends_at)s, is_paused = %(is_paused)s,
+    when_busy = %(when_busy)s, jitter_ms = %(jitter_ms)s, due_at = %(due_at)s, fires_at = %(fires_at)s
+WHERE id = %(schedule_id)s;
+
+-- name: delete
+DELETE FROM recurring_schedules WHERE id = %(schedule_id)s;
+
+-- name: list_due
+SELECT id FROM recurring_schedules WHERE fires_at <= %(now)s ORDER BY fires_at LIMIT %(count)s;
+
+-- name: take
+-- One that is due, for one transaction. No row: another process has locked it or fired it, or it was paused or deleted.
+SELECT id, organization_id, name, owner_id, owner_email, owner_name, address, method, token_id, kind, application_id, instance_id, act, cron, zone,
+       ends_at, when_busy, jitter_ms, due_at, firings
+FROM recurring_schedules WHERE id = %(schedule_id)s AND fires_at <= %(now)s FOR UPDATE SKIP LOCKED;
+
+-- name: note_firing
+UPDATE recurring_schedules SET due_at = %(due_at)s, fires_at = %(fires_at)s, firings = %(firings)s, fired = fired + %(fired)s
+WHERE id = %(schedule_id)s;
+
+-- name: postpone
+UPDATE recurring_schedules SET fires_at = %(fires_at)s WHERE id = %(schedule_id)s;
+
+-- name: list_job_statuses
+SELECT id, status FROM jobs WHERE id = ANY(%(ids)s::text[]);

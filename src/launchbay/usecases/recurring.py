@@ -1,0 +1,474 @@
+"""Recurring schedules that people make (conformance.md, "Beyond the reference").
+
+A schedule is a row. When it is due, one server locks it and runs its workflow, launches its application or begins its
+bulk run as the person who made it. One transaction does that and sets the next time, so that each time fires once.
+Times that pass while no server runs, or while an instance is busy, are made up for by one firing.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
+from typing import Any, Literal
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.auth import permissions
+from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
+from launchbay.clock import to_ms
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, Unavailable
+from launchbay.ids import new_id
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import Cause
+from launchbay.model.schedule import zone_of, zoned_due_times
+from launchbay.planning import plan_run
+from launchbay.store import bulk as bulk_store
+from launchbay.store import recurring as store
+from launchbay.store.database import DatabaseError
+from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
+from launchbay.usecases.bulk import Act, BulkRequest, create_bulk, require_control
+from launchbay.usecases.context import AppContext, Context, Work, validate_name
+from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.launch import launch, plan_launch_tree
+from launchbay.usecases.workflows import for_running, run_workflow
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_ROUND = 100  # fired before the others of the process get their turn
+_BUSY_PAUSE_S = 2.0
+_SHOWN = 5  # next times, of a document
+_BUSY = {Conflict.code, "InstanceBusy", "QuotaExceeded"}
+Kind = Literal["run", "launch", "bulk"]
+WhenBusy = Literal["skip", "queue"]
+
+
+class Doing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a schedule does: one of the three. Stored encrypted."""
+
+    workflow: str | None = None
+    parameters: dict[str, Any] = {}
+    launch: dict[str, Any] | None = None
+    bulk: Act | None = None
+    ids: list[str] | None = None
+    wanted: InstanceFilter = InstanceFilter()
+    max_parallel: int = 10
+    stop_after_failures: int | None = None
+
+
+class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One firing: when it was due, and what became of it."""
+
+    due_at: int
+    at: int
+    outcome: Literal["Started", "Skipped", "Refused"]
+    message: str | None = None
+    job_id: str | None = None
+    instance_id: str | None = None
+    bulk_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When a schedule fires. `jitter_ms` delays each firing by a random part of it."""
+
+    cron: str
+    zone: str = "UTC"
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    is_paused: bool = False
+    when_busy: WhenBusy = "skip"
+    jitter_ms: int = 0
+
+    def check(self, now: datetime) -> None:
+        """Raise BadRequest for an expression, zone or bound that can't be."""
+        times = list(islice(self.times(now), 3))
+        if self.ends_at is not None and self.starts_at is not None and self.ends_at <= self.starts_at:
+            raise BadRequest("endsAt must be after startsAt.", code="InvalidSchedule")
+        if not times:
+            raise BadRequest("The schedule has no time in the future. Check cron and endsAt.", code="InvalidSchedule")
+        if any((later - earlier).total_seconds() < limits.RECURRING_SHORTEST_S for earlier, later in pairwise(times)):
+            raise BadRequest(
+                f"The schedule fires more often than every {limits.RECURRING_SHORTEST_S} seconds.",
+                "Give the seconds field a single value, such as 0.",
+                code="InvalidSchedule",
+            )
+
+    def times(self, now: datetime) -> Iterator[datetime]:
+        """Yield the times after now. Raises BadRequest."""
+        try:
+            after = now if self.starts_at is None else max(now, self.starts_at - timedelta(seconds=1))
+            for found in zoned_due_times(self.cron, zone_of(self.zone), after):
+                if self.ends_at is not None and found > self.ends_at:
+                    return
+                yield found
+        except ValueError as error:
+            raise BadRequest(f"cron: {error}", code="InvalidSchedule") from error
+
+    def next(self, now: datetime) -> tuple[datetime | None, datetime | None]:
+        """Return the next time and when it fires; None for both if there is none."""
+        due_at = None if self.is_paused else next(self.times(now), None)
+        if due_at is None:
+            return None, None
+        return due_at, due_at + timedelta(milliseconds=random.randint(0, self.jitter_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurringRequest:
+    """A recurring schedule to make. `instance_id` is of a run, `application_id` of a launch; a bulk run has neither."""
+
+    name: str
+    timing: Timing
+    doing: Doing
+    instance_id: str | None = None
+    application_id: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        if self.doing.bulk is not None:
+            return "bulk"
+        return "run" if self.application_id is None else "launch"
+
+
+@dataclass(frozen=True, slots=True)
+class RecurringView:
+    """A recurring schedule with what it does, its next times, and the statuses of the jobs that it began."""
+
+    schedule: RecurringSchedule
+    doing: Doing
+    next_at: list[datetime]
+    firings: list[Firing]
+    statuses: Mapping[str, str]
+
+
+async def create_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> str:
+    """Make a recurring schedule and return its ID.
+
+    Raises BadRequest for what can't be run now, with the permissions of the caller.
+    """
+    now, name = ctx.app.clock.now(), validate_name(request.name)
+    request.timing.check(now)
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        application_id = await _check_doing(work, organization.id, request)
+        if (await store.count(work.connection, organization_id=organization.id) or 0) >= limits.RECURRING_SCHEDULES:
+            raise BadRequest(
+                f"The organization has {limits.RECURRING_SCHEDULES} recurring schedules. Delete one.",
+                code="QuotaExceeded",
+            )
+        schedule_id, actor = new_id(), ctx.actor
+        due_at, fires_at = request.timing.next(now)
+        await store.insert(
+            work.connection,
+            schedule_id=schedule_id,
+            organization_id=organization.id,
+            owner_id=actor.user_id,
+            owner_email=actor.email,
+            owner_name=actor.name,
+            address=actor.address,
+            method=actor.method.value,
+            token_id=None if actor.token is None else actor.token.id,
+            kind=request.kind,
+            application_id=application_id,
+            instance_id=request.instance_id,
+            act=work.app.secret_key.seal(msgspec.json.encode(request.doing), recurring_purpose(schedule_id)),
+            due_at=due_at,
+            fires_at=fires_at,
+            **_columns(name, request.timing),
+        )
+        after = {"name": name, "kind": request.kind, "cron": request.timing.cron, "zone": request.timing.zone}
+        await work.audit("create_recurring_schedule", organization, after=after, at=_at(organization.id, schedule_id))
+    return schedule_id
+
+
+def _columns(name: str, timing: Timing) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cron": timing.cron,
+        "zone": timing.zone,
+        "starts_at": timing.starts_at,
+        "ends_at": timing.ends_at,
+        "is_paused": timing.is_paused,
+        "when_busy": timing.when_busy,
+        "jitter_ms": timing.jitter_ms,
+    }
+
+
+def _at(organization_id: str, schedule_id: str) -> str:
+    return f"/organizations/{organization_id}/recurring-schedules/{schedule_id}"
+
+
+async def _check_doing(work: Work, organization_id: str, request: RecurringRequest) -> str | None:
+    """Check that the caller could do it now; return the application of an instance or launch.
+
+    A bulk run checks each instance at its turn.
+    """
+    doing = request.doing
+    if doing.bulk is not None:
+        doing.bulk.check()
+        return None
+    if request.application_id is not None:
+        planned = await plan_launch_tree(work, request.application_id, doing.launch or {})
+        _must_belong(planned.application.organization_id, organization_id)
+        return request.application_id
+    workflow = doing.workflow or ""
+    record = await for_running(work, request.instance_id or "", workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+    _must_belong(record.organization_id, organization_id)
+    manifest = await work.manifest(record.application_id, record.version)
+    plan_run(manifest, workflow, doing.parameters, InstanceStatus.RUNNING)
+    return record.application_id
+
+
+def _must_belong(found: str, organization_id: str) -> None:
+    if found != organization_id:
+        raise BadRequest("The instance or application belongs to another organization.", code="UnknownId")
+
+
+def _resource(schedule: RecurringSchedule) -> Resource | None:
+    if schedule.application_id is None:
+        return None
+    if schedule.instance_id is None:
+        return permissions.application(schedule.application_id)
+    return permissions.instance(schedule.application_id, schedule.instance_id)
+
+
+def _is_visible(work: Work, schedule: RecurringSchedule) -> bool:
+    resource = _resource(schedule)
+    return resource is None or work.lookup.allows(schedule.organization_id, Permission.READ, resource)
+
+
+async def list_recurring_schedules(
+    ctx: Context,
+    organization_id: str,
+    *,
+    instance_id: str | None,
+    application_id: str | None,
+    after: str | None,
+    count: int,
+) -> list[RecurringView]:
+    """Return the recurring schedules of what the caller may read, the newest first."""
+    found: list[RecurringSchedule] = []
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        while len(found) < count:
+            rows = await store.list_by_organization(
+                work.connection,
+                organization_id=organization.id,
+                instance_id=instance_id,
+                application_id=application_id,
+                after=after,
+                count=limits.PAGE_ROWS_MAX,
+            )
+            found += [row for row in rows if _is_visible(work, row)]
+            if len(rows) < limits.PAGE_ROWS_MAX:
+                break
+            after = rows[-1].id
+        return await _views(work, found[:count])
+
+
+async def read_recurring_schedule(ctx: Context, schedule_id: str) -> RecurringView:
+    async with ctx.read() as work:
+        return (await _views(work, [await _find(work, schedule_id)]))[0]
+
+
+async def _find(work: Work, schedule_id: str) -> RecurringSchedule:
+    found = await work.lookup.recurring_schedule(schedule_id)
+    resource = _resource(found)
+    if resource is not None:
+        work.lookup.require(found.organization_id, Permission.READ, resource)
+    return found
+
+
+async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[RecurringView]:
+    firings = {each.id: _read_firings(each.firings) for each in schedules}
+    ids = [firing.job_id for each in firings.values() for firing in each if firing.job_id]
+    statuses = {row.id: row.status for row in await store.list_job_statuses(work.connection, ids=ids)} if ids else {}
+    key, now = work.app.secret_key, work.app.clock.now()
+    return [
+        RecurringView(
+            each,
+            _read_doing(key.open(bytes(each.act), recurring_purpose(each.id))),
+            next_times(each, now),
+            firings[each.id],
+            statuses,
+        )
+        for each in schedules
+    ]
+
+
+def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -> list[datetime]:
+    """Return the next times of a schedule, without jitter."""
+    return [] if schedule.due_at is None else list(islice(_timing(schedule).times(now), most))
+
+
+def _timing(row: RecurringSchedule | DueRow) -> Timing:
+    return Timing(cron=row.cron, zone=row.zone, ends_at=row.ends_at, jitter_ms=row.jitter_ms)
+
+
+async def update_recurring_schedule(ctx: Context, schedule_id: str, name: str, timing: Timing) -> None:
+    """Replace name and times. Who made it may do that, and who may edit all instances."""
+    now, name = ctx.app.clock.now(), validate_name(name)
+    timing.check(now)
+    async with ctx.begin() as work:
+        found = await _find(work, schedule_id)
+        require_control(work, found, "the recurring schedule")
+        await store.lock(work.connection, schedule_id=found.id)
+        due_at, fires_at = timing.next(now)
+        await store.update(
+            work.connection, schedule_id=found.id, due_at=due_at, fires_at=fires_at, **_columns(name, timing)
+        )
+        before = {"name": found.name, "cron": found.cron, "zone": found.zone, "paused": found.is_paused}
+        after = {"name": name, "cron": timing.cron, "zone": timing.zone, "paused": timing.is_paused}
+        await work.audit(
+            "update_recurring_schedule",
+            found.organization_id,
+            before,
+            after,
+            at=_at(found.organization_id, found.id),
+        )
+
+
+async def pause_recurring_schedule(ctx: Context, schedule_id: str, *, paused: bool) -> None:
+    """Pause a recurring schedule, or resume it from now on."""
+    async with ctx.begin() as work:
+        found = await _find(work, schedule_id)
+        require_control(work, found, "the recurring schedule")
+        await store.lock(work.connection, schedule_id=found.id)
+        timing = Timing(
+            cron=found.cron,
+            zone=found.zone,
+            starts_at=found.starts_at,
+            ends_at=found.ends_at,
+            is_paused=paused,
+            when_busy="queue" if found.when_busy == "queue" else "skip",
+            jitter_ms=found.jitter_ms,
+        )
+        due_at, fires_at = timing.next(ctx.app.clock.now())
+        await store.update(
+            work.connection, schedule_id=found.id, due_at=due_at, fires_at=fires_at, **_columns(found.name, timing)
+        )
+        await work.audit(
+            "pause_recurring_schedule" if paused else "resume_recurring_schedule",
+            found.organization_id,
+            {"paused": found.is_paused},
+            {"paused": paused},
+            at=_at(found.organization_id, found.id),
+        )
+
+
+async def delete_recurring_schedule(ctx: Context, schedule_id: str) -> None:
+    async with ctx.begin() as work:
+        found = await _find(work, schedule_id)
+        require_control(work, found, "the recurring schedule")
+        await store.delete(work.connection, schedule_id=found.id)
+        await work.audit(
+            "delete_recurring_schedule",
+            found.organization_id,
+            {"name": found.name, "cron": found.cron},
+            at=_at(found.organization_id, found.id),
+        )
+
+
+class RecurringRunner:
+    """Fires recurring schedules that are due; `advance` is one round."""
+
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+
+    async def advance(self) -> bool:
+        """Fire what is due. Return True if there is more."""
+        async with self._app.database.connection() as connection:
+            due = await store.list_due(connection, now=self._app.clock.now(), count=_ROUND)
+        for schedule_id in due:
+            await self._fire(schedule_id)
+        return len(due) == _ROUND
+
+    async def _fire(self, schedule_id: str) -> None:
+        row: DueRow | None = None
+        try:
+            async with self._app.database.transaction() as connection:
+                row = await store.take(connection, schedule_id=schedule_id, now=self._app.clock.now())
+                if row is None:
+                    return
+                with self._app.database.joined(connection):
+                    started = await self._do(row)
+                await self._note(connection, row, started)
+        except (Unavailable, DatabaseError):
+            raise
+        except LaunchbayError as error:
+            assert row is not None, "only what it does is refused"
+            await self._refused(row, error)
+        except Exception:
+            if row is None:
+                raise
+            # A defect of ours. Another attempt would fail the same way, and hold up the others.
+            log.exception("recurring.failed", schedule=schedule_id)
+            await self._refused(row, LaunchbayError("Internal error. The log of the server says more."))
+
+    async def _do(self, row: DueRow) -> Firing:
+        """Do it as who made the schedule."""
+        doing = _read_doing(self._app.secret_key.open(bytes(row.act), recurring_purpose(row.id)))
+        ctx = Context(self._app, await self._actor(row), cause=Cause("recurring-schedule", row.id))
+        firing = Firing(due_at=to_ms(row.due_at), at=to_ms(self._app.clock.now()), outcome="Started")
+        if row.kind == "bulk":
+            assert doing.bulk is not None
+            wanted = BulkRequest(
+                act=doing.bulk,
+                ids=doing.ids,
+                wanted=doing.wanted,
+                max_parallel=doing.max_parallel,
+                stop_after_failures=doing.stop_after_failures,
+            )
+            bulk_id = await create_bulk(ctx, row.organization_id, wanted)
+            return msgspec.structs.replace(firing, bulk_id=bulk_id)
+        if row.kind == "launch":
+            started = await launch(ctx, row.application_id or "", doing.launch or {})
+        else:
+            started = await run_workflow(ctx, row.instance_id or "", doing.workflow or "", doing.parameters)
+        return msgspec.structs.replace(firing, job_id=started.job_id, instance_id=started.instance_id)
+
+    async def _actor(self, row: DueRow) -> Actor:
+        """Return who made the schedule. Raises NotAllowed if their access token has ended."""
+        token = None
+        if row.token_id is not None:
+            async with self._app.database.connection() as connection:
+                found = await bulk_store.get_token(connection, token_id=row.token_id)
+            if found is None:
+                raise NotAllowed("The access token that made the schedule has expired or was revoked.")
+            token = ActingToken(found.id, found.name, found.organization_id, found.scope)
+        return Actor(row.owner_id, row.owner_email, row.owner_name, row.address, Method(row.method), token=token)
+
+    async def _refused(self, row: DueRow, error: LaunchbayError) -> None:
+        """Note why it couldn't be done; of a busy instance, wait or skip the time."""
+        now = self._app.clock.now()
+        is_busy = error.code in _BUSY
+        has_nothing = error.code == "NothingChosen"
+        async with self._app.database.transaction() as connection:
+            again = await store.take(connection, schedule_id=row.id, now=now)
+            if again is None or again.due_at != row.due_at:
+                return
+            if is_busy and row.when_busy == "queue":
+                fires_at = now + timedelta(seconds=_BUSY_PAUSE_S)
+                await store.postpone(connection, schedule_id=row.id, fires_at=fires_at)
+                return
+            outcome: Literal["Skipped", "Refused"] = "Skipped" if is_busy or has_nothing else "Refused"
+            firing = Firing(due_at=to_ms(row.due_at), at=to_ms(now), outcome=outcome, message=str(error)[:500])
+            await self._note(connection, row, firing)
+
+    async def _note(self, connection: Any, row: DueRow, firing: Firing) -> None:
+        due_at, fires_at = _timing(row).next(max(self._app.clock.now(), row.due_at))
+        kept = [firing, *_read_firings(row.firings)][: limits.RECURRING_FIRINGS]
+        await store.note_firing(
+            connection,
+            schedule_id=row.id,
+            due_at=due_at,
+            fires_at=fires_at,
+            firings=msgspec.json.encode(kept).decode(),
+            fired=int(firing.outcome == "Started"),
+        )
+
+
+_read_doing = msgspec.json.Decoder(Doing).decode
+_read_firings = msgspec.json.Decoder(list[Firing]).decode

@@ -1,0 +1,171 @@
+"""Recurring schedules over HTTP: the real engine fires them (docs/howto/recurring-schedules.md)."""
+
+import asyncio
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.support.service import Api, accepted
+
+APP = """
+application:
+  interfaces: {manage: {grow: bind(web#manage.grow), rest: bind(web#manage.rest)}}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {manage: {grow: receive-command(int size => int size), rest: receive-command()}}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          grow: {steps: [], return: {size: {value: "{$.size}"}}}
+          rest: {steps: [{wait: {action: wait, parameters: {delay: 1 h}}}]}
+          destroy: {steps: []}
+"""
+EVERY_10_S = "0/10 * * * * ?"
+
+
+async def made(api: Api, **body: Any) -> Any:
+    body = {"name": "Regular", "cron": EVERY_10_S, **body}
+    return accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))
+
+
+async def set_due(api: Api, schedule: str) -> None:
+    statement = "UPDATE recurring_schedules SET due_at = date_trunc('second', now()), fires_at = now() WHERE id = %s"
+    async with api.database.transaction() as connection:
+        await connection.execute(statement, [schedule])
+
+
+async def fired(api: Api, schedule: str, outcome: str = "Started") -> Any:
+    """Have it fire now, and return it after that."""
+    await set_due(api, schedule)
+    async with asyncio.timeout(20):
+        while True:
+            found = accepted(await api.get(f"recurring-schedules/{schedule}"))
+            if found["firings"] and found["firings"][0]["outcome"] == outcome:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def test_a_workflow_runs_at_its_times_as_who_made_the_schedule(api: Api) -> None:
+    instance = await api.running(APP)
+    schedule = await made(api, instanceId=instance, workflow="manage.grow", parameters={"size": "3"})
+    assert (schedule["kind"], schedule["status"], schedule["fired"]) == ("run", "Active", 0)
+    found = await fired(api, schedule["id"])
+    (firing,) = found["firings"]
+    job = accepted(await api.get(f"jobs/{firing['jobId']}?wait=30"))
+    assert (job["workflow"], job["results"], job["instanceId"]) == ("manage.grow", {"size": 3}, instance)
+    assert job["beganBy"] == {"kind": "schedule", "id": schedule["id"], "name": "Administrator"}
+    found = accepted(await api.get(f"recurring-schedules/{schedule['id']}"))
+    assert (found["fired"], found["firings"][0]["jobStatus"]) == (1, "Succeeded")
+    assert found["nextAt"][0] > firing["dueAt"]
+
+
+async def test_a_launch_and_a_bulk_run_repeat_too(api: Api) -> None:
+    application = await api.application(APP)
+    launch = await made(api, applicationId=application, launch={"labels": {"team": "night"}, "destroyInterval": 60_000})
+    firing = (await fired(api, launch["id"]))["firings"][0]
+    instance = accepted(await api.get(f"instances/{firing['instanceId']}"))
+    assert (instance["applicationId"], instance["labels"]) == (application, {"team": "night"})
+    accepted(await api.get(f"jobs/{firing['jobId']}?wait=30"))
+    act = {"act": "run", "workflow": "manage.grow", "parameters": {"size": 2}, "select": {"labels": "team=night"}}
+    bulk = await made(api, bulk=act)
+    assert (bulk["kind"], bulk["act"]) == ("bulk", "run")
+    run = accepted(await api.get(f"bulk/{(await fired(api, bulk['id']))['firings'][0]['bulkId']}"))
+    assert sum(run["counts"].values()) == 1
+
+
+@pytest.mark.parametrize("when_busy", ["skip", "queue"])
+async def test_a_busy_instance_is_skipped_or_waited_for(api: Api, when_busy: str) -> None:
+    instance = await api.running(APP)
+    schedule = await made(api, instanceId=instance, workflow="manage.grow", parameters={"size": 1}, whenBusy=when_busy)
+    resting = (await api.post(f"instances/{instance}/manage.rest", {})).headers["launchbay-job"]
+    if when_busy == "skip":
+        (firing,) = (await fired(api, schedule["id"], "Skipped"))["firings"]
+        assert "already running" in firing["message"]
+        return
+    await set_due(api, schedule["id"])
+    async with asyncio.timeout(20):
+        while accepted(await api.get(f"recurring-schedules/{schedule['id']}"))["waitingSince"] is None:
+            await asyncio.sleep(0.05)
+    accepted(await api.delete(f"instances/{instance}/jobs/{resting}"))
+    assert (await fired(api, schedule["id"]))["fired"] == 1
+
+
+async def test_a_paused_schedule_has_no_next_time_until_it_is_resumed(api: Api) -> None:
+    schedule = await made(api, applicationId=await api.application(APP), paused=True)
+    assert (schedule["status"], schedule["nextAt"]) == ("Paused", [])
+    accepted(await api.post(f"recurring-schedules/{schedule['id']}/resume"))
+    assert len(accepted(await api.get(f"recurring-schedules/{schedule['id']}"))["nextAt"]) == 5
+    accepted(await api.post(f"recurring-schedules/{schedule['id']}/pause"))
+    assert accepted(await api.get(f"recurring-schedules/{schedule['id']}"))["status"] == "Paused"
+
+
+async def test_times_follow_the_clock_of_the_zone(api: Api) -> None:
+    body = {"cron": "0 7 * * MON-FRI", "zone": "Europe/Berlin", "preview": True}
+    preview = await made(api, applicationId=await api.application(APP), **body)
+    assert (preview["id"], preview["status"]) == (None, "Preview")
+    berlin = [datetime.fromtimestamp(each / 1000, ZoneInfo("Europe/Berlin")) for each in preview["nextAt"]]
+    assert len(berlin) == 5
+    assert {(each.hour, each.minute) for each in berlin} == {(7, 0)}
+    assert all(each.weekday() < 5 for each in berlin)
+
+
+async def test_a_schedule_is_changed_listed_and_deleted(api: Api) -> None:
+    application = await api.application(APP)
+    schedule = await made(api, applicationId=application)
+    accepted(
+        await api.put(f"recurring-schedules/{schedule['id']}", {"name": "Rare", "cron": "0 0 1 1 *", "jitterMs": 5})
+    )
+    where = f"organizations/{api.organization}/recurring-schedules"
+    (listed,) = accepted(await api.get(where, application=application))
+    assert (listed["name"], listed["cron"], listed["jitterMs"]) == ("Rare", "0 0 1 1 *", 5)
+    accepted(await api.delete(f"recurring-schedules/{schedule['id']}"))
+    assert accepted(await api.get(where, application=application)) == []
+    assert (await api.get(f"recurring-schedules/{schedule['id']}")).status_code == 404
+
+
+async def test_a_firing_needs_the_permission_that_its_maker_has_then(api: Api) -> None:
+    schedule = await made(api, applicationId=await api.application(APP))
+    await api.member("Read")
+    async with api.database.transaction() as connection:
+        statement = "UPDATE recurring_schedules SET owner_id = (SELECT max(id) FROM users) WHERE id = %s"
+        await connection.execute(statement, [schedule["id"]])
+    (firing,) = (await fired(api, schedule["id"], "Refused"))["firings"]
+    assert "CreateInstance" in firing["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"cron": "every night"}, "Invalid schedule"),
+        ({"zone": "Europe/Nowhere"}, "Unknown time zone"),
+        ({"cron": "* * * * * ?"}, "more often than every 10 seconds"),
+        ({"endsAt": 1}, "no time in the future"),
+        ({"startsAt": 4_000_000_000_000, "endsAt": 3_000_000_000_000}, "endsAt must be after startsAt"),
+        ({"applicationId": None}, "Give one of instanceId, applicationId and bulk"),
+        ({"workflow": "x"}, "workflow and parameters need instanceId"),
+        ({"launch": {"version": 77}}, "77"),
+        ({"bulk": {"act": "run", "ids": ["0" * 24]}}, "Give one of"),
+        ({"jitterMs": -1}, "jitterMs"),
+        ({"name": " "}, "A name must have"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_the_reason(api: Api, body: dict[str, Any], message: str) -> None:
+    body = {"name": "x", "cron": EVERY_10_S, "applicationId": await api.application(APP), **body}
+    answer = await api.post(f"organizations/{api.organization}/recurring-schedules", body)
+    assert answer.status_code == 400
+    assert message in answer.text
+
+
+async def test_other_organizations_see_nothing_of_it(api: Api) -> None:
+    schedule = await made(api, applicationId=await api.application(APP))
+    outsider, _, _ = await api.outsider()
+    for answer in (
+        await outsider.get(f"recurring-schedules/{schedule['id']}"),
+        await outsider.post(f"recurring-schedules/{schedule['id']}/pause"),
+        await outsider.delete(f"recurring-schedules/{schedule['id']}"),
+        await outsider.get(f"organizations/{api.organization}/recurring-schedules"),
+    ):
+        assert answer.status_code == 403
