@@ -152,6 +152,9 @@ RULES = [
     )
 ]
 
+# Made from the table of endpoints: their docstrings begin with what a handler says, and go on with its permission.
+GENERATED = {"src/launchbay/client/operations.py", "src/launchbay/client/types.py"}
+
 # Measure → the figure that every file may have. More is allowed only up to what the record holds for the file.
 LIMITS = {
     "sentences over 30 words": 1,
@@ -302,7 +305,7 @@ def measures(found: list[Passage]) -> dict[str, dict[str, int]]:
                 figures[passage.file] = _measure_page(passage.text)
             case Kind.MESSAGE:
                 source["messages over 25 words"] += any(words > 25 for words, _ in sentences(passage.text))
-            case Kind.DOCSTRING:
+            case Kind.DOCSTRING if passage.file not in GENERATED:
                 words = len(passage.text.partition("\n")[0].split())
                 source["docstrings with a first line over 14 words"] += words > 14
                 source["docstrings with a first line over 20 words"] += words > 20

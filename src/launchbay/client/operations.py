@@ -1202,6 +1202,106 @@ class Operations:
     def cancel_bulk(self, bulk_id: str) -> Call[None]:
         """Cancel a bulk run. Permission: None for who began it, else EditInstance."""
 
+    # Recurring schedules
+
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/recurring-schedules", media_type=JSON, keyed=True))
+    def create_recurring_schedule(
+        self,
+        organization_id: str,
+        *,
+        name: str,
+        cron: str,
+        zone: str | None = None,
+        starts_at: int | None = None,
+        ends_at: int | None = None,
+        paused: bool | None = None,
+        when_busy: Any = None,
+        jitter_ms: int | None = None,
+        instance_id: str | None = None,
+        workflow: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        application_id: str | None = None,
+        launch: Mapping[str, Any] | None = None,
+        bulk: types.BulkBody | None = None,
+        preview: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.RecurringDocument]:
+        """Run a workflow, launch an application or begin a bulk run at the times of a cron expression. Permission:
+        ScheduleInstanceWorkflow; CreateInstance for a launch.
+
+        `cron`: Five fields (minute, hour, day, month, weekday), or six or seven of Quartz with seconds first.
+        `zone`: An IANA time zone, such as Europe/Berlin.
+        `starts_at`: Milliseconds since the Unix epoch.
+        `ends_at`: Milliseconds since the Unix epoch.
+        `jitter_ms`: Delay each firing by a random time up to this, in ms.
+        `preview`: Only show the next times.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/recurring-schedules"))
+    def list_recurring_schedules(
+        self,
+        organization_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        instance: str | None = None,
+        application: str | None = None,
+    ) -> Call[list[types.RecurringDocument]]:
+        """List the recurring schedules of an organization. Permission: Read on the instance or application of each
+        one returned.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        `instance`: Only those of this instance.
+        `application`: Only those of this application and its instances.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/recurring-schedules/{scheduleId}"))
+    def read_recurring_schedule(self, recurring_schedule_id: str) -> Call[types.RecurringDocument]:
+        """Show a recurring schedule with its next times and last firings. Permission: Read on its instance or
+        application.
+        """
+
+    @operation(OperationSpec("PUT", "/api/1/recurring-schedules/{scheduleId}", media_type=JSON))
+    def update_recurring_schedule(
+        self,
+        recurring_schedule_id: str,
+        *,
+        name: str,
+        cron: str,
+        zone: str | None = None,
+        starts_at: int | None = None,
+        ends_at: int | None = None,
+        paused: bool | None = None,
+        when_busy: Any = None,
+        jitter_ms: int | None = None,
+    ) -> Call[None]:
+        """Replace the name and the times of a recurring schedule. Permission: None for who made it, else
+        EditInstance.
+
+        `cron`: Five fields (minute, hour, day, month, weekday), or six or seven of Quartz with seconds first.
+        `zone`: An IANA time zone, such as Europe/Berlin.
+        `starts_at`: Milliseconds since the Unix epoch.
+        `ends_at`: Milliseconds since the Unix epoch.
+        `jitter_ms`: Delay each firing by a random time up to this, in ms.
+        """
+
+    @operation(OperationSpec("DELETE", "/api/1/recurring-schedules/{scheduleId}"))
+    def delete_recurring_schedule(self, recurring_schedule_id: str) -> Call[None]:
+        """Delete a recurring schedule. What it has begun continues. Permission: None for who made it, else
+        EditInstance.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/recurring-schedules/{scheduleId}/pause"))
+    def pause_recurring_schedule(self, recurring_schedule_id: str) -> Call[None]:
+        """Pause a recurring schedule. Permission: None for who made it, else EditInstance."""
+
+    @operation(OperationSpec("POST", "/api/1/recurring-schedules/{scheduleId}/resume"))
+    def resume_recurring_schedule(self, recurring_schedule_id: str) -> Call[None]:
+        """Resume a paused recurring schedule with its next time. Permission: None for who made it, else
+        EditInstance.
+        """
+
     # Changes
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/change-sets", media_type=JSON, keyed=True))

@@ -960,6 +960,65 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None
 
 
+class BulkBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What to do, and with which instances: either `ids` or `select`. `expiresIn` is in milliseconds from the turn
+    of the instance; -1 is never. A label that is null is removed.
+    """
+
+    act: Any
+    ids: list[str] | None = None
+    select: Selection | None = None
+    workflow: str | None = None
+    parameters: dict[str, Any] = {}
+    version: int | None = None
+    expires_in: int | None = None
+    labels: dict[str, Any] = {}
+    max_parallel: int = 10
+    stop_after_failures: int | None = None
+    preview: bool = False
+
+
+class FiringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A firing; times are in milliseconds since the Unix epoch. `jobStatus` is the present one."""
+
+    due_at: int
+    at: int
+    outcome: str
+    message: str | None = None
+    job_id: str | None = None
+    job_status: str | None = None
+    instance_id: str | None = None
+    bulk_id: str | None = None
+
+
+class RecurringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A recurring schedule; times are in milliseconds since the Unix epoch. `nextAt` are the next five times without
+    jitter, `firings` the last twenty, the newest first. A preview has no `id`.
+    """
+
+    id: str | None
+    name: str
+    kind: str
+    status: str
+    cron: str
+    zone: str
+    starts_at: int | None
+    ends_at: int | None
+    when_busy: str
+    jitter_ms: int
+    instance_id: str | None
+    application_id: str | None
+    workflow: str | None
+    act: str | None
+    next_at: list[int]
+    waiting_since: int | None = None
+    fired: int
+    firings: list[FiringDocument]
+    owner_id: str | None
+    owner_email: str | None
+    created_at: int | None
+
+
 class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 

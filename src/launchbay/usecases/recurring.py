@@ -108,7 +108,7 @@ class Timing:
             raise BadRequest(f"cron: {error}", code="InvalidSchedule") from error
 
     def next(self, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """Return the next time and when it fires; None for both if there is none."""
+        """Return the next time and when it fires, or None twice."""
         due_at = None if self.is_paused else next(self.times(now), None)
         if due_at is None:
             return None, None
@@ -143,8 +143,8 @@ class RecurringView:
     statuses: Mapping[str, str]
 
 
-async def create_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> str:
-    """Make a recurring schedule and return its ID.
+async def create_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> RecurringView:
+    """Make a recurring schedule and return it.
 
     Raises BadRequest for what can't be run now, with the permissions of the caller.
     """
@@ -180,7 +180,7 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
         )
         after = {"name": name, "kind": request.kind, "cron": request.timing.cron, "zone": request.timing.zone}
         await work.audit("create_recurring_schedule", organization, after=after, at=_at(organization.id, schedule_id))
-    return schedule_id
+        return (await _views(work, [await work.lookup.recurring_schedule(schedule_id)]))[0]
 
 
 def _columns(name: str, timing: Timing) -> dict[str, Any]:
@@ -284,7 +284,11 @@ async def _find(work: Work, schedule_id: str) -> RecurringSchedule:
 async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[RecurringView]:
     firings = {each.id: _read_firings(each.firings) for each in schedules}
     ids = [firing.job_id for each in firings.values() for firing in each if firing.job_id]
-    statuses = {row.id: row.status for row in await store.list_job_statuses(work.connection, ids=ids)} if ids else {}
+    statuses: dict[str, str] = {}
+    if ids:
+        organization_id = schedules[0].organization_id
+        rows = await store.list_job_statuses(work.connection, ids=ids, organization_id=organization_id)
+        statuses = {row.id: row.status for row in rows}
     key, now = work.app.secret_key, work.app.clock.now()
     return [
         RecurringView(

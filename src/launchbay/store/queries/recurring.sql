@@ -48,4 +48,4 @@ WHERE id = %(schedule_id)s;
 UPDATE recurring_schedules SET fires_at = %(fires_at)s WHERE id = %(schedule_id)s;
 
 -- name: list_job_statuses
-SELECT id, status FROM jobs WHERE id = ANY(%(ids)s::text[]);
+SELECT id, status FROM jobs WHERE id = ANY(%(ids)s::text[]) AND organization_id = %(organization_id)s;

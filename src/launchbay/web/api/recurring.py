@@ -190,8 +190,9 @@ async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Re
     wanted = request.body.request()
     if request.body.preview:
         return JSONResponse(_preview(request.ctx.app.clock.now(), wanted))
-    schedule_id = await recurring.create_recurring_schedule(request.ctx, request.path["orgId"], wanted)
-    return JSONResponse(_document(await recurring.read_recurring_schedule(request.ctx, schedule_id)))
+    return JSONResponse(
+        _document(await recurring.create_recurring_schedule(request.ctx, request.path["orgId"], wanted))
+    )
 
 
 @routes.get(
