@@ -91,12 +91,12 @@ def running(
 
 
 @contextmanager
-def working(server: Server, url: str, count: int, **settings: str) -> Iterator[None]:
-    """Start so many workers beside a server, on its database, and stop them at the end."""
+def working(server: Server, url: str, count: int, **settings: str) -> Iterator[list[int]]:
+    """Start so many workers beside a server, on its database, and stop them at the end; yields their processes."""
     workers: list[subprocess.Popen[str]] = []
     try:
         workers.extend(start_worker(server, url, **settings) for _ in range(count))
-        yield
+        yield [worker.pid for worker in workers]
     finally:
         for worker in workers:
             _end(worker)

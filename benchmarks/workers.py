@@ -27,7 +27,7 @@ import uvloop
 from benchmarks import machine
 from benchmarks.dispatch import Waiting, closed_loop, complete
 from benchmarks.launches import application, percentiles
-from benchmarks.server import Server, process_cpu_s, running, start_worker
+from benchmarks.server import Server, process_cpu_s, running, working
 from launchbay.engine.dispatch import POLL_S
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
@@ -91,11 +91,7 @@ def measure(way: str, count: int, seconds: float) -> Iterator[dict[str, Any]]:
         stack.callback(postgres.stop)
         server = stack.enter_context(running(directory, "--no-engine", "--database-url", postgres.url, **settings))
         connection = stack.enter_context(psycopg.connect(conninfo(postgres.url), autocommit=True))
-        workers = [start_worker(server, postgres.url, **settings) for _ in range(count)]
-        for worker in workers:
-            stack.callback(worker.wait, 30)
-            stack.callback(worker.terminate)
-        pids = [server.pid, *(worker.pid for worker in workers)]
+        pids = [server.pid, *stack.enter_context(working(server, postgres.url, count, **settings))]
         for clients in CLIENTS:
             looked = claims(connection)
             own_s, all_s = sum(map(process_cpu_s, pids)), server.cpu_s() - server.own_cpu_s()
