@@ -231,7 +231,7 @@ async def show_activity(request: PageRequest) -> Response:
     values = await tab_values(request, "activity")
     record = values["view"].record
     before = forms.parse_number(request.query("before"), 18)
-    rows = await read_audit_page(
+    rows, _ = await read_audit_page(
         request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
     )
     shown = rows[:CONSOLE_PAGE_ROWS]
