@@ -5,7 +5,7 @@ import re
 from tests.support.documentation import DOCS, ROOT, functions_of
 
 PAGE = DOCS / "promises.md"
-PROMISES = 14
+PROMISES = 15
 _SECTION = re.compile(r"^## (\d+)\. ", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 

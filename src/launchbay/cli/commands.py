@@ -486,6 +486,8 @@ EXTENSIONS: Mapping[str, Extension] = {
 # Verbs that combine several operations.
 ADDED: Mapping[str, Mapping[str, str]] = {
     "bulk": {"wait": "launchbay.cli.instances:wait_for_bulk"},
+    "change-set": {"wait": "launchbay.cli.instances:wait_for_change_set"},
+    "rollout": {"wait": "launchbay.cli.instances:wait_for_rollout"},
     "instance": {"list": "launchbay.cli.instances:list_all", "wait": "launchbay.cli.instances:wait"},
     "job": {"wait": "launchbay.cli.instances:wait_for_one_job"},
     "token": {"create": "launchbay.cli.tokens:create"},

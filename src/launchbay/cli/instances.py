@@ -1,7 +1,7 @@
-"""Commands that make several calls: `ps`, `instance list`, `instance wait`, `job wait`, `bulk wait`."""
+"""Commands that make several calls, such as `ps`, `instance list` and `rollout wait`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,7 @@ from launchbay.cli.commands import (
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
+from launchbay.client import Client
 from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.instance import InstanceStatus
 
@@ -193,6 +194,48 @@ wait_for_one_job = RemoteCommand(
     short_help="Wait for a job and show its steps.",
     help="Wait until a job has ended and show its steps and results. Exit with 1 if it failed.",
     params=[click.Argument(["job"], metavar="JOB"), *waiting_options(always=True), *sharing_options()],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _wait_until_ended(what: str, timeout: float | None, given: dict[str, Any], read: Callable[[Client], Any]) -> None:
+    """Show it once it has ended. Roll-outs that wait for somebody have ended too."""
+    connection = connected(given)
+    until_s = None if timeout is None else time.monotonic() + timeout
+    while (found := msgspec.to_builtins(read(connection.client)))["finishedAt"] is None:
+        if found["status"] in {"Stopped", "Waiting"}:
+            break
+        if until_s is not None and time.monotonic() >= until_s:
+            show(found, connection.output)
+            raise CommandFailed(f"{what} hasn't ended within {timeout:g} s.", ExitCode.TIMED_OUT)
+        time.sleep(_BULK_POLL_S)
+    show(found, connection.output)
+    if found["status"] not in {"Finished", "Succeeded"}:
+        raise CommandFailed(f"{what} is {found['status']}.", ExitCode.FAILED)
+
+
+def _wait_for_rollout(rollout: str, timeout: float | None, **given: Any) -> None:
+    _wait_until_ended("The roll-out", timeout, given, lambda client: client.read_rollout(rollout))
+
+
+def _wait_for_change_set(change_set: str, timeout: float | None, **given: Any) -> None:
+    _wait_until_ended("The change set", timeout, given, lambda client: client.read_change_set(change_set))
+
+
+wait_for_rollout = RemoteCommand(
+    "wait",
+    callback=_wait_for_rollout,
+    short_help="Wait until a roll-out has ended or stopped.",
+    help="Wait until a roll-out has ended, stopped, or waits for somebody. Exit with 1 unless it finished.",
+    params=[click.Argument(["rollout"], metavar="ROLLOUT"), *waiting_options(always=True), *sharing_options()],
+    context_settings=HELP_OPTIONS,
+)
+wait_for_change_set = RemoteCommand(
+    "wait",
+    callback=_wait_for_change_set,
+    short_help="Wait until the jobs of a change set have ended.",
+    help="Wait until the jobs of a change set have ended. Exit with 1 unless all succeeded.",
+    params=[click.Argument(["change_set"], metavar="CHANGE_SET"), *waiting_options(always=True), *sharing_options()],
     context_settings=HELP_OPTIONS,
 )
 

@@ -69,7 +69,9 @@ class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         """Raise BadRequest for a field that is missing or unused."""
-        given = {name for name in self.__struct_fields__ if name != "act" and getattr(self, name) is not None}
+        given = {
+            name for name in self.__struct_fields__ if name != "act" and getattr(self, name) not in (None, False, {})
+        }
         if unused := sorted(given - _FIELDS[self.act]):
             raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
         needed = {"launch": self.application_id, "version": self.version}.get(self.act, "")

@@ -73,13 +73,14 @@ def sizes_of(waves: Sequence[int | str], count: int) -> list[int]:
         if isinstance(wave, int):
             size = wave
         else:
-            number = wave.removesuffix("%")
-            if not (wave.endswith("%") and number.isascii() and number.isdigit() and 0 < int(number[:4]) <= 100):
+            number, percent = wave.removesuffix("%"), wave.endswith("%")
+            is_number = number.isascii() and number.isdigit() and len(number) < 6
+            if not is_number or (percent and not 0 < int(number) <= 100):
                 raise BadRequest(
                     f"waves: {wave[:40]!r} isn't a size. Give a number, or a percentage such as '10%'.",
                     code="InvalidWaves",
                 )
-            size = -(-count * int(number) // 100)  # rounded up, so that no wave is empty
+            size = -(-count * int(number) // 100) if percent else int(number)  # rounded up: no wave is empty
         if size < 1:
             raise BadRequest("waves: a wave has one instance at least.", code="InvalidWaves")
         if left > 0:
