@@ -117,7 +117,7 @@ SHORTCUTS = (
         ),
     ),
     ("Tabs", (("Next, previous tab", "] ["),)),
-    ("Instance", (("Run a workflow", "W"), ("Resume the last run", "R"), ("Cancel the run", "C"))),
+    ("Instance", (("Run a workflow", "W"), ("Resume the last run", "R"))),
     (
         "Graph",
         (
