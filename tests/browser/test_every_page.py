@@ -50,7 +50,7 @@ def test_nothing_that_was_stored_runs_on_any_page(page: Page, world: World) -> N
         assert page.locator(_PLANTED).count() == 0, name
         text = page.inner_text("body")
         assert re.search(r"(?<![0-9a-f])1337(?![0-9a-f])", text) is None, name  # an ID may contain it
-        assert "the-hidden-word" not in text or name == "manifest", name
+        assert "the-hidden-word" not in text or name in {"manifest", "versions", "version"}, name
     assert outside == []
 
 
