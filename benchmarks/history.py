@@ -32,10 +32,21 @@ SELECT launchbay_new_id() AS id, of.id AS instance_id,
 FROM (SELECT id FROM instances WHERE name LIKE %(name)s || '%%' ORDER BY id OFFSET %(skip)s LIMIT %(take)s) AS of,
      generate_series(1, %(each)s::integer)
 """
+# With their numbers: the trigger that numbers jobs changes the instance for each of them, which is quadratic.
 COPY_JOBS = """
-INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, fence, created_at, started_at, finished_at)
-SELECT filled.id, filled.instance_id, name, owner_id, 'Succeeded', plan, steps, fence, at, at, at
-FROM filled, jobs WHERE jobs.id = %(job)s
+WITH numbered AS (
+    SELECT filled.*,
+           instances.jobs_begun + row_number() OVER (PARTITION BY filled.instance_id ORDER BY at, filled.id) AS place
+    FROM filled JOIN instances ON instances.id = filled.instance_id
+), begun AS (
+    UPDATE instances SET jobs_begun = jobs_begun + added.jobs
+    FROM (SELECT instance_id, count(*) AS jobs FROM filled GROUP BY instance_id) AS added
+    WHERE instances.id = added.instance_id
+)
+INSERT INTO jobs (id, instance_id, number, name, owner_id, status, plan, steps, fence, created_at, started_at,
+                  finished_at)
+SELECT numbered.id, numbered.instance_id, place, name, owner_id, 'Succeeded', plan, steps, fence, at, at, at
+FROM numbered, jobs WHERE jobs.id = %(job)s
 """
 COPY_STEPS = """
 INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at)

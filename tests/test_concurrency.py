@@ -1,10 +1,10 @@
-"""The one way in which several failures become one."""
+"""Several works at the same time: failures that become one, and turns of thousands."""
 
 import asyncio
 
 import pytest
 
-from launchbay.concurrency import gather_bounded
+from launchbay.concurrency import Pace, Tasks, gather_bounded
 from launchbay.errors import ActionFailed, AddressRefused
 
 
@@ -74,3 +74,50 @@ async def test_every_failure_is_reported_once_after_all_works_ended() -> None:
 async def test_any_other_error_is_raised_as_it_is() -> None:
     with pytest.raises(KeyError):
         await gather_bounded([fails(ActionFailed("one")), fails(KeyError("bug"))], 2)
+
+
+async def test_of_many_ready_tasks_a_few_continue_in_each_turn_of_the_loop_in_their_order() -> None:
+    pace = Pace(3)
+    order: list[int] = []
+    turns: list[int] = []
+    loop = asyncio.get_running_loop()
+    turn = 0
+
+    def count_turns() -> None:
+        nonlocal turn
+        turn += 1
+        if len(order) < 20:
+            loop.call_soon(count_turns)
+
+    async def work(number: int) -> None:
+        await pace.turn()
+        order.append(number)
+        turns.append(turn)
+
+    loop.call_soon(count_turns)
+    works = [asyncio.create_task(work(number)) for number in range(22)]
+    works[7].cancel()
+    works[8].cancel()
+    await asyncio.wait(works)
+    assert order == [number for number in range(22) if number not in {7, 8}]
+    assert max(turns.count(each) for each in turns) <= 2 * 3
+    assert pace.is_free
+
+
+async def test_ended_tasks_are_told_once_with_what_they_are_about() -> None:
+    tasks: Tasks[int, str] = Tasks()
+
+    async def work(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    for number in range(3):
+        tasks.start(work(number), f"about {number}")
+    found: dict[str, int] = {}
+    while tasks:
+        found |= {about: task.result() for task, about in await tasks.ended()}
+    assert found == {"about 0": 0, "about 1": 1, "about 2": 2}
+    tasks.start(asyncio.sleep(60, 0), "never")
+    tasks.wake()
+    assert await tasks.ended() == []
+    await tasks.cancel()

@@ -9,6 +9,7 @@ from benchmarks.evidence.dispatch import dispatch
 from benchmarks.evidence.faults import faults
 from benchmarks.evidence.floods import floods
 from benchmarks.evidence.growth import growth
+from benchmarks.evidence.long_jobs import long_jobs
 from benchmarks.evidence.power import power
 from benchmarks.evidence.soak import retention, soak
 from benchmarks.evidence.speed import speed
@@ -24,6 +25,7 @@ COMMANDS = {
     "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",
     "soak": "make soak ARGS='--json docs/evidence/data/soak.json'",
     "retention": "python -m benchmarks.retention --json docs/evidence/data/retention.json",
+    "long-jobs": "python -m benchmarks.long_jobs --json docs/evidence/data/long-jobs.json",
 }
 TITLES = {
     "speed.md": "the speed table",
@@ -31,6 +33,7 @@ TITLES = {
     "growth.md": "growth with instances, schedules and workers",
     "soak.md": "half an hour of load and kills: does anything grow?",
     "retention.md": "throwing away the history of many jobs",
+    "long-jobs.md": "what a step costs in long and wide jobs",
     "faults.md": "kills, failover, and a database that stops",
     "floods.md": "one organization sends all it can, another one works",
     "profile.md": "the three hottest paths, and what was done about them",
@@ -69,6 +72,8 @@ def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
         yield "soak.md", soak(data, directory)
     if "retention" in data:
         yield "retention.md", retention(data)
+    if "long-jobs" in data:
+        yield "long-jobs.md", long_jobs(data["long-jobs"])
     if data["faults"]:
         yield "faults.md", faults(data["faults"])
     if data["floods"]:

@@ -1,12 +1,14 @@
-"""Run several awaitables at the same time, within a limit."""
+"""Run several awaitables at the same time, or thousands of them in turns."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Awaitable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
 
 from launchbay.errors import ActionFailed, EgressFailed
 
 T = TypeVar("T")
+About = TypeVar("About")
 
 
 async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]:
@@ -49,3 +51,86 @@ async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in ending:
         if not task.cancelled():
             task.exception()
+
+
+class Tasks(Generic[T, About]):
+    """Running tasks, with what each is about.
+
+    `asyncio.wait` looks at all of them whenever one ends. This looks only at those that have ended.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[asyncio.Task[T], About] = {}
+        self._ended: list[asyncio.Task[T]] = []
+        self._news = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, work: Coroutine[Any, Any, T], about: About) -> None:
+        task = asyncio.create_task(work)
+        self._running[task] = about
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            task.exception()  # whoever takes it may stop at an earlier one
+        self._ended.append(task)
+        self._news.set()
+
+    def wake(self, *_: object) -> None:
+        """Let `ended` return, even if nothing has ended."""
+        self._news.set()
+
+    async def ended(self) -> list[tuple[asyncio.Task[T], About]]:
+        """Wait for news, and return the tasks that have ended since the last call."""
+        await self._news.wait()
+        self._news.clear()
+        ended, self._ended = self._ended, []
+        return [(task, self._running.pop(task)) for task in ended]
+
+    async def cancel(self) -> None:
+        """Cancel those that run, and wait for their end."""
+        await cancel_all(self._running)
+
+
+class Pace:
+    """Lets only `at_once` tasks continue in each turn of the event loop.
+
+    In their order. Thousands that become ready at the same moment would keep everything else from running until all have had theirs.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._begun = 0
+        self._is_scheduled = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether `turn` won't wait."""
+        return not self._waiting and self._begun < self._at_once
+
+    async def turn(self) -> None:
+        """Wait for a turn."""
+        if self.is_free:
+            self._begin()
+            return
+        admitted = asyncio.get_running_loop().create_future()
+        self._waiting.append(admitted)
+        await admitted
+
+    def _begin(self) -> None:
+        self._begun += 1
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self._is_scheduled = False
+        self._begun = 0
+        while self._waiting and self._begun < self._at_once:
+            admitted = self._waiting.popleft()
+            if not admitted.done():  # cancelled
+                admitted.set_result(None)
+                self._begin()

@@ -21,6 +21,8 @@ EXPRESSION_TEXT_CHARS = 4 * MIB  # of one string with expressions
 EXPRESSION_TOTAL_CHARS = 16 * MIB  # of all strings in the value of one template
 EXPRESSION_WORK_ITEMS = 500_000  # values read or copied by the evaluation of one template
 RUNTIME_NESTING = 32  # macros calling macros, commands calling commands
+RECORDS_PAGE = 500  # of a job that continues, read and decoded together
+STEPS_AT_ONCE = 64  # that begin or continue in one turn of the event loop, of all jobs of a process
 JOB_STEPS = 20_000  # of one job, including those inside macros and commands; calls that double reach it fast
 
 # Request bodies and JSON.

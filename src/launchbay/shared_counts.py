@@ -44,7 +44,7 @@ class SharedCounts:
 
     @classmethod
     def make(cls, processes: int) -> tuple[Self, int]:
-        """Return memory for so many processes, for one that isn't among them, and the descriptor to pass on."""
+        """Return the memory of so many processes, and the descriptor to pass on."""
         descriptor = os.memfd_create("launchbay-counts")
         os.ftruncate(descriptor, _size(processes))
         os.write(descriptor, secrets.token_bytes(_SEED_BYTES))
@@ -62,7 +62,7 @@ class SharedCounts:
             levels[cell] = max(levels[cell], level)
 
     def in_second(self, key: str, second: int) -> int:
-        """Return how often the key was counted in a second, this one or the last."""
+        """Return how often the key was counted in this second or the last."""
         cells = self._seconds[second & 1]
         a, b, c, d = self._cells_of(key)
         least = min(cells[a], cells[b], cells[c], cells[d])

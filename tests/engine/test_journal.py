@@ -246,3 +246,14 @@ async def test_percentages_and_log_lines_share_their_writes(bay: Bay, monkeypatc
     await bay.until("SELECT count(*) = 101 FROM log_lines WHERE job_id = %s", job, within_s=2)  # with the begin
     assert calls == [100]
     assert await bay.steps(job) == {"p/a": ("Executing", 99)}
+
+
+async def test_a_write_whose_time_has_come_meanwhile_does_not_break_the_next_one(
+    bay: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    monkeypatch.setattr("launchbay.engine.journal.LAZY_S", 0.0)  # as if the loop had been busy since
+    for number in range(3):
+        kept.log(None, "info", f"line {number}")
+    await bay.until("SELECT count(*) = 3 FROM log_lines WHERE job_id = %s", job)

@@ -14,6 +14,8 @@ from launchbay.errors import ActionFailed, Unavailable
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import CompiledManifests, plan_destroy
 from launchbay.store import jobs
+from launchbay.store.database import Connection
+from launchbay.store.jobs import RecordRow
 from tests.support.engine import Bay
 
 TWO_STEPS = """
@@ -386,3 +388,33 @@ async def test_who_is_deleted_at_the_same_moment_is_not_told_of_new_signals(bay:
     await running
     assert await bay.ended(job) == ("Succeeded", None)
     assert await bay.one("SELECT count(*) FROM schedules WHERE kind = 'signals'") == 0
+
+
+async def test_what_earlier_claims_left_is_read_in_pages(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [f"s{number}: {{action: effect, parameters: {{value: {number}}}}}" for number in range(25)]
+    names = ", ".join(f"s{number}" for number in range(25))
+    listed = ", ".join(f"{{{each}}}" for each in steps)
+    instance = await bay.instance(f"""
+    launch:
+      steps: [{listed}, {{last: {{action: pass, precedingPhases: [{names}], parameters: {{gate: go}}}}}}]
+""")
+    job = await bay.launch(instance)
+    old = asyncio.create_task(bay.run(job))
+    await bay.until("SELECT count(*) = 26 FROM steps WHERE job_id = %s", job)
+    pages: list[int] = []
+    read = jobs.list_records
+
+    async def counted(connection: Connection, **parameters: Any) -> list[RecordRow]:
+        page = await read(connection, **parameters)
+        pages.append(len(page))
+        return page
+
+    monkeypatch.setattr(jobs, "list_records", counted)
+    monkeypatch.setattr(limits, "RECORDS_PAGE", 10)
+    new = asyncio.create_task(bay.run(job))
+    await bay.until("SELECT fence = 2 FROM jobs WHERE id = %s", job)
+    bay.world.gate("go").set()
+    await asyncio.gather(old, new)
+    assert await bay.ended(job) == ("Succeeded", None)
+    assert pages == [10, 10, 6], "each row once"
+    assert len(bay.world.paths()) == 25, "no recorded step ran again"

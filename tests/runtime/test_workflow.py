@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from launchbay import limits
 from launchbay.manifest.expressions import compile_template
 from launchbay.manifest.graph import Step
-from launchbay.runtime.workflow import ready_steps, rounds
+from launchbay.runtime.workflow import Phases, rounds
 from tests.support.runtime import MACRO, Instance, instance
 
 
@@ -370,6 +370,41 @@ def workflow(draw: st.DrawFn) -> list[Step]:
         step(f"s{n}", draw(PHASES), tuple(draw(st.lists(st.sampled_from(["p", "q", "r", "unknown"]), max_size=3))))
         for n in range(count)
     ]
+
+
+def ready_steps(waiting: list[Step], running: list[Step]) -> list[Step]:
+    phases = Phases([*waiting, *running])
+    return [each for each in waiting if phases.is_ready(each)]
+
+
+@given(workflow())
+def test_the_end_of_a_step_names_all_that_it_makes_ready(steps: list[Step]) -> None:
+    phases = Phases(steps)
+    waiting = {each.name: each for each in steps}
+    ready = {each.name: each for each in steps if phases.is_ready(each)}
+    while ready:
+        ended = waiting.pop(ready.pop(next(iter(ready))).name)
+        found = {each.name: each for each in phases.end(ended) if each.name in waiting and phases.is_ready(each)}
+        ready |= found
+        expected = names(ready_steps(list(waiting.values()), []))
+        assert set(ready) == expected
+
+
+def test_long_chains_cost_the_same_for_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    is_ready = Phases.is_ready
+
+    def counted(self: Phases, asked: Step) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_ready(self, asked)
+
+    monkeypatch.setattr(Phases, "is_ready", counted)
+    for count in (100, 1000):
+        looks = 0
+        chain = [step(f"s{n}", f"p{n}", (f"p{n - 1}",) if n else ()) for n in range(count)]
+        assert len(rounds(chain)) == count
+        assert looks <= 3 * count
 
 
 def test_a_step_waits_for_every_unfinished_step_of_its_preceding_phases() -> None:

@@ -217,7 +217,8 @@ class PostgresJournal:
         self._log_quota = LogQuota()
         self._next: _Batch | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._write_at_s = 0.0
         self._lost: Exception | None = None
 
     def find(self, path: str) -> StepRecord | None:
@@ -473,9 +474,10 @@ class PostgresJournal:
     def _write_within(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
-        if self._timer is None or self._timer.when() > at:
+        if self._timer is None or self._write_at_s > at:
             self._stop_timer()
-            self._timer = loop.call_at(at, self._write_now)
+            # Not the handle's `when`: uvloop returns one without it if the time has come meanwhile.
+            self._timer, self._write_at_s = loop.call_at(at, self._write_now), at
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from launchbay import limits
 from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.cancellation import release_descendants, replay_cancelled, replay_superseded
@@ -198,8 +199,15 @@ class Runner:
 
     async def _load_history(self, job_id: str, secrets: Secrets) -> tuple[Mapping[str, StepRecord], str | None]:
         """Return the records of earlier claims, and the reason for a cancellation, if any."""
+        records: dict[str, StepRecord] = {}
+        page: list[RecordRow] | None = None
+        while page is None or len(page) == limits.RECORDS_PAGE:
+            async with self._database.connection() as connection:
+                after = page[-1].path if page else ""
+                page = await jobs.list_records(connection, job_id=job_id, after=after, count=limits.RECORDS_PAGE)
+            # Other jobs and requests get their turn between pages.
+            records.update((row.path, _record(row, secrets)) for row in page)
         async with self._database.connection() as connection:
-            records = {row.path: _record(row, secrets) for row in await jobs.list_records(connection, job_id=job_id)}
             return records, await jobs.get_cancellation(connection, job_id=job_id)
 
     async def _cancel_child(self, reason: str, job_id: str) -> None:

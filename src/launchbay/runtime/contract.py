@@ -9,12 +9,14 @@ from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from launchbay import limits
 from launchbay.actions.contract import Document
 from launchbay.actions.registry import Registry
 from launchbay.clock import Backoff, Clock
+from launchbay.concurrency import Pace
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, WorkflowFailed
@@ -356,6 +358,7 @@ class RuntimeDeps:
     mail: MailServer | None = None
     documents: StepDocuments = field(default_factory=NullDocuments)
     programs: Programs = field(default_factory=Programs)
+    pace: Pace = field(default_factory=partial(Pace, limits.STEPS_AT_ONCE))
 
 
 class Caller(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, SupportsTeardown
-from launchbay.concurrency import cancel_all
+from launchbay.concurrency import Tasks, cancel_all
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import Component, Workflow
@@ -25,6 +25,7 @@ from launchbay.runtime.context import StepRun
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
 from launchbay.runtime.machines import release_all, release_component
 from launchbay.runtime.signals import missing_for_launch, refresh_linked_signals, required_components
+from launchbay.runtime.slot import paced
 from launchbay.runtime.state import Graph
 from launchbay.runtime.step import run_recorded
 from launchbay.runtime.workflow import WorkflowRun, run_triggered
@@ -144,7 +145,7 @@ class _Launch:
         order = [path for path in job.manifest.order if path in chosen]
         order.sort(key=lambda path: bool(job.component(path).workflows))
         self._waiting = dict.fromkeys(order)
-        self._running: dict[asyncio.Task[None], str] = {}
+        self._running: Tasks[None, str] = Tasks()
         self._failures: dict[str, str] = {}
         self._changed: set[str] = set()
         self._dependents: dict[str, list[str]] = {}
@@ -161,21 +162,27 @@ class _Launch:
     async def _run(self) -> None:
         self._job.state.begin_launch(self._waiting)
         candidates = list(self._waiting)
-        news = asyncio.create_task(self._job.state.next_change.wait())
+        news = self._await_news()
         try:
             while True:
                 self._start(candidates)
                 if not self._running:
                     break
-                done, _ = await asyncio.wait({*self._running, news}, return_when=asyncio.FIRST_COMPLETED)
-                if news in done:
-                    news = asyncio.create_task(self._job.state.next_change.wait())
+                ended = await self._running.ended()
+                if news.done():
+                    news = self._await_news()
                 was_held = bool(self._failed_before)
-                self._record_finished([task for task in self._running if task in done])
+                self._record_finished(ended)
                 candidates = self._candidates(after_hold=was_held and not self._failed_before)
         finally:
-            await cancel_all([news, *self._running])
+            await cancel_all([news])
+            await self._running.cancel()
         self._raise_failures()
+
+    def _await_news(self) -> asyncio.Task[Any]:
+        news = asyncio.create_task(self._job.state.next_change.wait())
+        news.add_done_callback(self._running.wake)
+        return news
 
     def _start(self, candidates: list[str]) -> None:
         job = self._job
@@ -184,16 +191,16 @@ class _Launch:
             may_start = path in self._waiting and (starts_new or path in self._begun_before)
             if may_start and not missing_for_launch(job, job.component(path)):
                 del self._waiting[path]
-                self._running[asyncio.create_task(self._launch(path))] = path
+                self._running.start(self._launch(path), path)
 
     async def _launch(self, path: str) -> None:
+        await paced(self._job.deps.pace)
         component = self._job.component(path)
         await self._job.component_type(component).launch(self._job, component)
 
-    def _record_finished(self, tasks: list[asyncio.Task[None]]) -> None:
+    def _record_finished(self, ended: list[tuple[asyncio.Task[None], str]]) -> None:
         job = self._job
-        for task in sorted(tasks, key=self._running.__getitem__):
-            path = self._running.pop(task)
+        for task, path in sorted(ended, key=lambda each: each[1]):
             failed_before = self._failed_before.pop(path, None)
             try:
                 task.result()

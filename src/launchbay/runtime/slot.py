@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from launchbay.concurrency import Pace
+
 
 def _do_nothing() -> None:
     """Ignore an event of the slot."""
@@ -212,6 +214,15 @@ def flushed(flush: Callable[[], Awaitable[None]]) -> AbstractContextManager[None
     """Call `flush` before the running job is parked, if that happens during the block."""
     slot = current_slot.get()
     return nullcontext() if slot is None else slot.flushed(flush)
+
+
+async def paced(pace: Pace) -> None:
+    """Wait for a turn among the steps of this process."""
+    if pace.is_free:
+        await pace.turn()
+    else:
+        with staying():
+            await pace.turn()
 
 
 def interruptible() -> AbstractContextManager[None]:

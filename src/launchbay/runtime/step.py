@@ -32,7 +32,7 @@ from launchbay.runtime.context import (
     split_command,
 )
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.slot import staying, uninterruptible
+from launchbay.runtime.slot import paced, staying, uninterruptible
 from launchbay.telemetry.tracing import Attributes, tracing
 
 _FAILURES_SHOWN = 10
@@ -337,6 +337,8 @@ class _Execution:
             # The start of a wait is as good as its record: if a crash takes that, it starts again at most LAZY_S later.
             durable = attempt > 1 or self.is_decided or not getattr(self.action, "starts_unnoticed", False)
             await self.job.journal.start(self.path, self.step.name, attempt, self.step_run.started_at, durable=durable)
+            if durable:  # one write records the starts of many
+                await paced(self.job.deps.pace)
         else:
             self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
 

@@ -10,6 +10,7 @@ each step that had failed has failed again, and after a failure the siblings tha
 
 import asyncio
 import copy
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from launchbay import limits
-from launchbay.concurrency import cancel_all
+from launchbay.concurrency import Tasks
 from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
 from launchbay.ids import seconds_of
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
@@ -28,38 +29,50 @@ from launchbay.runtime.commands import cancel_abandoned
 from launchbay.runtime.context import report_percent
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.signals import ConsumedSignals, coerce_or_warn, mark_seen, signal_triggers
-from launchbay.runtime.slot import staying
+from launchbay.runtime.slot import paced, staying
 from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.step import LATE_S, StepFailed, required_seconds, run_recorded, run_step
 
 _UNFINISHED = 99  # percent, of what still runs
 
 
-def ready_steps(waiting: Iterable[Step], running: Iterable[Step]) -> list[Step]:
-    """Return the waiting steps that may start now.
+class Phases:
+    """Which of some steps may start.
 
     A step starts when no other unfinished step has one of its preceding phases. A phase that no step declares is
     finished.
     """
-    waiting = list(waiting)
-    busy: dict[str, int] = {}
-    for step in (*waiting, *running):
-        busy[step.phase] = busy.get(step.phase, 0) + 1
 
-    def is_ready(step: Step) -> bool:
-        return all(busy.get(phase, 0) == (phase == step.phase) for phase in set(step.preceding_phases))
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._unfinished: Counter[str] = Counter()
+        self._followers: dict[str, list[Step]] = {}
+        for step in steps:
+            self._unfinished[step.phase] += 1
+            for phase in dict.fromkeys(step.preceding_phases):
+                self._followers.setdefault(phase, []).append(step)
 
-    return [step for step in waiting if is_ready(step)]
+    def is_ready(self, step: Step) -> bool:
+        return all(self._unfinished[phase] == (phase == step.phase) for phase in step.preceding_phases)
+
+    def end(self, step: Step) -> list[Step]:
+        """Count a step as finished.
+
+        Return the steps that may be ready by that, some of which may have started.
+        """
+        self._unfinished[step.phase] -= 1
+        # With one left, only that one itself can have been waiting for this.
+        return self._followers.get(step.phase, []) if self._unfinished[step.phase] <= 1 else []
 
 
 def rounds(steps: Iterable[Step]) -> dict[str, int]:
     """Return the round in which each step would run if all steps took the same time; deadlocked steps have none."""
-    waiting = list(steps)
+    candidates = list(steps)
+    phases = Phases(candidates)
     found: dict[str, int] = {}
     number = 0
-    while ready := ready_steps(waiting, ()):
-        found.update((step.name, number) for step in ready)
-        waiting = [step for step in waiting if step.name not in found]
+    while ready := {step.name: step for step in candidates if step.name not in found and phases.is_ready(step)}:
+        found.update(dict.fromkeys(ready, number))
+        candidates = [freed for step in ready.values() for freed in phases.end(step)]
         number += 1
     return found
 
@@ -224,7 +237,8 @@ class _Steps:
         self._steps = steps
         self._place = {step.name: number for number, step in enumerate(self._steps)}
         self._waiting = {step.name: step for step in self._steps}
-        self._running: dict[asyncio.Task[Mapping[str, Any]], Step] = {}
+        self._running: Tasks[Mapping[str, Any], Step] = Tasks()
+        self._phases = Phases(self._steps)
         self._failures: dict[str, str] = {}
         self._set_by: dict[str, Step] = {}
         self._rounds: dict[str, int] = {}
@@ -240,16 +254,22 @@ class _Steps:
 
     async def run(self) -> None:
         """Run them all. Raises WorkflowFailed."""
+        candidates: Iterable[Step] = self._steps
         try:
-            while self._waiting or self._running:
-                self._start_ready()
+            while True:
+                self._start_ready(candidates)
                 if not self._running:
                     break
-                done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-                for task in sorted(done, key=lambda task: self._place[self._running[task].name]):
-                    self._finish(self._running.pop(task), task)
+                was_held = bool(self._failed_before)
+                freed: dict[str, Step] = {}
+                for task, step in sorted(await self._running.ended(), key=lambda each: self._place[each[1].name]):
+                    self._finish(step, task)
+                    freed.update((each.name, each) for each in self._phases.end(step))
+                candidates = sorted(freed.values(), key=lambda each: self._place[each.name])
+                if was_held and not self._failed_before:
+                    candidates = list(self._waiting.values())
         finally:
-            await cancel_all(self._running)
+            await self._running.cancel()
         if self._waiting and not self._failures:
             self._failures[next(iter(self._waiting))] = self._explain_deadlock()
         if self._failures:
@@ -257,15 +277,17 @@ class _Steps:
             messages = [self._failures[name] for name in sorted(self._failures, key=self._place.__getitem__)]
             raise WorkflowFailed(f"workflow {self._run.workflow.name!r}: {' '.join(messages)}")
 
-    def _start_ready(self) -> None:
+    def _start_ready(self, candidates: Iterable[Step]) -> None:
         starts_new = not self._failures and not self._failed_before and not self._run.is_replay
-        for step in ready_steps(self._waiting.values(), self._running.values()):
-            if starts_new or step.name in self._begun_before:
+        for step in candidates:
+            may_start = step.name in self._waiting and (starts_new or step.name in self._begun_before)
+            if may_start and self._phases.is_ready(step):
                 del self._waiting[step.name]
-                self._running[asyncio.create_task(self._run_step(step))] = step
+                self._running.start(self._run_step(step), step)
 
     async def _run_step(self, step: Step) -> Mapping[str, Any]:
         report_percent.set(partial(self._show_percent, step))  # in this task only
+        await paced(self._run.job.deps.pace)
         return await run_step(self._run, step)
 
     def _show_percent(self, step: Step, percent: int) -> None:

@@ -228,7 +228,7 @@ def raise_descriptor_limit() -> None:
 
 
 class Bounds(NamedTuple):
-    """How many connections may be open: in all processes of this server, per address in all, and in this one."""
+    """How many connections may be open: in all, per address, in this process."""
 
     total: int
     per_address: int

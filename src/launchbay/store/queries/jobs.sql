@@ -91,9 +91,9 @@ SELECT launchbay_plan_version(jobs.plan) AS plan, instances.state_version AS sta
 FROM jobs JOIN instances ON instances.id = jobs.instance_id WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';
 
 -- name: list_records
--- What earlier claims left of all steps. Only steps with effects have outputs; the others are computed again.
+-- What earlier claims left of steps, in pages by path. Only steps with effects have outputs; the others are computed again.
 SELECT path, status, percent, attempt, coalesce(started_at, now()) AS started_at, outputs, error_message
-FROM steps WHERE job_id = %(job_id)s;
+FROM steps WHERE job_id = %(job_id)s AND path > %(after)s ORDER BY path LIMIT %(count)s;
 
 -- name: write_journal
 -- Steps and log lines of one flush. No row: another worker holds the job. The share lock makes a raise of the fence wait
