@@ -97,7 +97,8 @@ class Tasks(Generic[T, About]):
 class Pace:
     """Lets only `at_once` tasks continue in each turn of the event loop.
 
-    In their order. Thousands that become ready at the same moment would keep everything else from running until all have had theirs.
+    They continue in their order. Thousands that become ready at the same moment would keep everything else from
+    running until all have had theirs.
     """
 
     def __init__(self, at_once: int) -> None:

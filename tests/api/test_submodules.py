@@ -352,6 +352,30 @@ async def test_a_reconfiguration_writes_20_new_children_in_as_many_statements_as
     assert counts[0] == counts[1] > 3
 
 
+async def test_a_reconfiguration_changes_20_children_in_as_many_statements_as_2(
+    api: Api, statements: ContextVar[list[Any]]
+) -> None:
+    name = fresh_name("child")
+    await api.application(SIZED_CHILD, name)
+    counts = []
+    for children in (2, 20):
+        instance = await api.launch(await api.application(parent_of_many(name, children)))
+        shown = await api.settled(instance)
+        parts = [part for part in shown["components"] if "instanceId" in part]
+        configuration = {"submodules": {part["name"]: {"parameters": {"input.size": 9}} for part in parts}}
+        accepted(await api.post(f"instances/{instance}/configuration/preview", configuration))
+        made: list[Any] = []
+        statements.set(made)
+        accepted(await api.put(f"instances/{instance}/configuration", configuration))
+        counts.append(len(made))
+        statements.set([])
+        document = await api.settled(instance)
+        assert document["status"] == "Running", document["errorMessage"]
+        for part in parts:
+            assert (await api.document(part["instanceId"]))["parameters"]["input.size"] == 9
+    assert counts[0] == counts[1] > 3, counts
+
+
 async def family(api: Api) -> tuple[str, str, str]:
     """Make applications on three levels and return their ids, the outermost first."""
     inner, middle = fresh_name("inner"), fresh_name("middle")

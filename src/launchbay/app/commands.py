@@ -443,7 +443,7 @@ def _tune_interpreter() -> None:
     # The garbage collector would walk over all modules again and again.
     gc.collect()
     gc.freeze()
-    # A compiled manifest of 1 MiB has a million objects: to look for garbage after each 700 takes a quarter of its time.
+    # A compiled manifest of 1 MiB has a million objects: to look for garbage after each 700 costs a quarter of it.
     gc.set_threshold(50_000, 20, 20)
     # A thread that masks a log or compiles a manifest would hold the loop up for 5 ms, after each of its waits.
     sys.setswitchinterval(SWITCH_S)

@@ -137,6 +137,22 @@ class LockRow(NamedTuple):
     may_hold_something: bool
 
 
+class FamilyLinkRow(NamedTuple):
+    """A link of an instance, in the columns of LinkedRow after the first."""
+
+    instance_id: str
+    component: str
+    target_id: str
+    kind: str
+    application_id: str | None
+    version: int | None
+    revision_id: str | None
+    parameters: str | None
+    name: str | None
+    status: str | None
+    binding: str | None
+
+
 class LinkedRow(NamedTuple):
     """The instance behind a component. All fields but the link are None if it was deleted."""
 
@@ -205,6 +221,7 @@ copy_submodule = _sql.value("copy_submodule", str)
 show_components = _sql.change("show_components")
 list_shared_catalogs = _sql.column("list_shared_catalogs", str)
 list_linked = _sql.rows("list_linked", LinkedRow)
+list_linked_family = _sql.rows("list_linked_family", FamilyLinkRow)
 list_users = _sql.rows("list_users", UserRow)
 get_status = _sql.row("get_status", StatusRow)
 change_configuration = _sql.change("change_configuration")

@@ -39,6 +39,7 @@ class FormerLaunch:
     revision_id: str | None
     parameters: Mapping[str, Any]
     links: Mapping[str, LinkedRow]
+    family: Mapping[str, Mapping[str, LinkedRow]]  # links of the instances inside, by instance and component
 
     def link(self, path: str) -> Link | None:
         row = self.links.get(path)
@@ -180,7 +181,7 @@ class TreePlanner:
                 application_id, Permission.CREATE_INSTANCE, permissions.environment(self._environment.id)
             )
             self._applications[application_id] = application
-        present = await self._present(node, component.path, application.id)
+        present = self._present(node, component.path, application.id)
         version = application.latest_version if present is None else present.version
         inherited: Mapping[str, Any] = {}
         inside = request.submodules
@@ -232,14 +233,21 @@ class TreePlanner:
         )
         return child, read_submodules(inside, "/".join(("submodules", *child.path)))
 
-    async def _present(self, node: LaunchNode, path: str, application_id: str) -> FormerLaunch | None:
+    def _present(self, node: LaunchNode, path: str, application_id: str) -> FormerLaunch | None:
         """Return what the submodule's instance is like now, when it stays: it is its own, lives, and is the same."""
-        row = None if node.former is None else node.former.links.get(path)
-        if row is None or row.kind != LinkKind.OWN or row.application_id != application_id:
+        former = node.former
+        row = None if former is None else former.links.get(path)
+        if former is None or row is None or row.kind != LinkKind.OWN or row.application_id != application_id:
             return None
         if row.status == InstanceStatus.DESTROYED:
             return None
-        return await former_of(self._work, row.target_id, row.version or 0, row.revision_id, row.parameters or "{}")
+        return FormerLaunch(
+            version=row.version or 0,
+            revision_id=row.revision_id,
+            parameters=msgspec.json.decode(row.parameters or "{}"),
+            links=former.family.get(row.target_id, {}),
+            family=former.family,
+        )
 
     def _given(
         self,
@@ -303,13 +311,16 @@ class TreePlanner:
 async def former_of(
     work: Work, instance_id: str, version: int, revision_id: str | None, parameters: str
 ) -> FormerLaunch:
-    """Return what an instance is like before a reconfiguration."""
-    rows = await instances.list_linked(work.connection, instance_id=instance_id)
+    """Return what an instance, with its own submodules, is like before a reconfiguration."""
+    family: dict[str, dict[str, LinkedRow]] = {}
+    for row in await instances.list_linked_family(work.connection, instance_id=instance_id):
+        family.setdefault(row.instance_id, {})[row.component] = LinkedRow(*row[1:])
     return FormerLaunch(
         version=version,
         revision_id=revision_id,
         parameters=msgspec.json.decode(parameters),
-        links={row.component: row for row in rows},
+        links=family.get(instance_id, {}),
+        family=family,
     )
 
 

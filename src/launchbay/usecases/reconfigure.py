@@ -208,24 +208,26 @@ async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> 
 
 
 async def _write(work: Work, planned: PlannedConfiguration) -> None:
-    relinked = []
+    relinked: list[LaunchNode] = []
+    changed: list[LaunchNode] = []
     for node in planned.root.walk():
         if node.former is None:
             relinked.append(node)
         elif node is planned.root or _changes(node, planned):
             relinked.append(node)
-            await instances.change_configuration(
-                work.connection,
-                instance_id=node.instance_id,
-                version=node.version,
-                revision_id=node.revision_id,
-                parameters=msgspec.json.encode(node.parameters).decode(),
-                parameter_origins=msgspec.json.encode(node.origins).decode(),
-                components=components_text(node),
-                environment_view=planned.view.to_text(),
-                name=node.name,
-                before=_former_text(node),
-            )
+            changed.append(node)
+    await instances.change_configuration(
+        work.connection,
+        instance_ids=[node.instance_id for node in changed],
+        versions=[node.version for node in changed],
+        revision_ids=[node.revision_id for node in changed],
+        parameters=[msgspec.json.encode(node.parameters).decode() for node in changed],
+        parameter_origins=[msgspec.json.encode(node.origins).decode() for node in changed],
+        components=[components_text(node) for node in changed],
+        environment_view=planned.view.to_text(),
+        names=[node.name for node in changed],
+        befores=[_former_text(node) for node in changed],
+    )
     write_children(work, planned.root, planned.environment, planned.view)
     write_links(work, relinked)
 

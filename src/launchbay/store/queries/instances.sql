@@ -147,6 +147,18 @@ SELECT instance_links.component, instance_links.target_id, instance_links.kind, 
 FROM instance_links LEFT JOIN instances ON instances.id = instance_links.target_id
 WHERE instance_links.instance_id = %(instance_id)s;
 
+-- name: list_linked_family
+-- The same of an instance and of its own submodules, at all levels.
+WITH RECURSIVE family AS (
+    SELECT %(instance_id)s::text AS id
+    UNION
+    SELECT link.target_id FROM family JOIN instance_links AS link ON link.instance_id = family.id AND link.kind = 'own'
+)
+SELECT instance_links.instance_id, instance_links.component, instance_links.target_id, instance_links.kind, instances.application_id,
+       instances.version, instances.revision_id, instances.parameters, instances.name, instances.status, instance_links.binding
+FROM family JOIN instance_links ON instance_links.instance_id = family.id
+LEFT JOIN instances ON instances.id = instance_links.target_id;
+
 -- name: list_users
 -- The instances outside that use an instance, or one of its submodules: as a service, or as a shared instance. Those that are
 -- destroyed use nothing.
@@ -166,17 +178,19 @@ ORDER BY consumer.id;
 SELECT state, before, status, application_id, version, parameters FROM instances WHERE id = %(instance_id)s;
 
 -- name: change_configuration
--- The new configuration of an instance; a job brings it there from `before`.
+-- The new configuration of an instance and its submodules; a job brings them there from `before`.
 WITH removed_links AS (
-    DELETE FROM instance_links WHERE instance_id = %(instance_id)s
+    DELETE FROM instance_links WHERE instance_id = ANY (%(instance_ids)s)
 )
 UPDATE instances
-SET version = %(version)s, revision_id = %(revision_id)s, parameters = %(parameters)s, components = %(components)s,
-    parameter_origins = %(parameter_origins)s,
-    environment_view = %(environment_view)s, name = %(name)s, 
+SET version = new.version, revision_id = new.revision_id, parameters = new.parameters, components = new.components,
+    parameter_origins = new.origins, environment_view = %(environment_view)s, name = new.name,
     -- A submodule whose turn never came in a reconfiguration that failed is still what it was before that.
-    before = coalesce(before, %(before)s)
-WHERE id = %(instance_id)s;
+    before = coalesce(instances.before, new.before)
+FROM unnest(%(instance_ids)s::text[], %(versions)s::integer[], %(revision_ids)s::text[], %(parameters)s::text[],
+            %(parameter_origins)s::text[], %(components)s::text[], %(names)s::text[], %(befores)s::text[])
+     AS new (id, version, revision_id, parameters, origins, components, name, before)
+WHERE instances.id = new.id;
 
 -- name: list_page
 -- Instances of an organization, the newest first: ids have the order of time.
