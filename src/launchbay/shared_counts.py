@@ -26,7 +26,10 @@ class SharedCounts:
     """Memory of the processes that have the same descriptor, or of this one alone."""
 
     def __init__(self, processes: int = 1, number: int = 1, descriptor: int = -1) -> None:
-        """Map the memory. `number` is that of this process, from 1; `descriptor` comes from `make`."""
+        """Map the memory.
+
+        `number` is that of this process, from 1; `descriptor` comes from `make`.
+        """
         self._processes = processes
         self._number = number
         memory = memoryview(mmap.mmap(descriptor, _size(processes)))

@@ -193,7 +193,10 @@ def _refuse_early_attempt(wait_s: float) -> None:
 
 
 class TokenBuckets:
-    """A bucket for each key, filled with `per_s` tokens a second up to `burst`; with 0 a second nothing is limited."""
+    """A bucket for each key, filled with `per_s` tokens a second up to `burst`.
+
+    With 0 a second, nothing is limited.
+    """
 
     def __init__(self, per_s: float, burst: float, clock: Clock, counts: SharedCounts, purpose: str = "") -> None:
         """Keep the buckets in `counts`, apart from those of other purposes."""
