@@ -90,7 +90,8 @@ async def test_the_palette_takes_as_few_statements_with_many_instances_as_with_o
         for each in range(number):
             await api.launch(application, instanceName=f"{name}-{number}-{each}")
         await visitor.get(path)
-        statements.set(found := [])
+        found: list[str] = []
+        statements.set(found)
         answer = await visitor.get(path)
         assert answer.text.count('role="option"') >= min(number, 6)
         counts.append(len(found))

@@ -11,7 +11,7 @@ _sql = load("rollouts")
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A roll-out. `waves` are numbers of instances, and `counts` the instances by status as JSON."""
+    """A roll-out. `waves` are numbers of instances, `counts` a JSON map by status."""
 
     id: str
     organization_id: str

@@ -46,7 +46,7 @@ _CONTROLS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRequest:
-    """A roll-out to begin. Without `ids`, the filter chooses among the instances of the application.
+    """A roll-out to begin. Without `ids`, the filter chooses instances of the application.
 
     `waves` are numbers of instances or percentages of all, such as "10%"; who is left is the last wave. Without
     `pause_ms`, somebody has to continue after each wave.
