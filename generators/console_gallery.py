@@ -43,6 +43,24 @@ GALLERY = (
         "The graph of its components, and its instances; versions, revisions and settings are tabs.",
     ),
     Shown(
+        "version",
+        "/console/applications/{id}/versions/{version}",
+        "A version",
+        "What a version changed, by meaning and by line. Launch it, or restore it as the newest.",
+    ),
+    Shown(
+        "application-revisions",
+        "/console/applications/{id}/revisions",
+        "Revisions",
+        "Saved configurations of the application that a launch can start from.",
+    ),
+    Shown(
+        "application-settings",
+        "/console/applications/{id}/settings",
+        "Settings of an application",
+        "Rename the application, change its labels, or delete it.",
+    ),
+    Shown(
         "versions",
         "/console/applications/{id}/versions",
         "Versions",

@@ -110,7 +110,7 @@ CHANGE_SET_COMMENT_CHARS = 2_000
 
 # Roll-outs.
 ROLLOUT_WAVES = 50
-ROLLOUTS_OPEN = 20  # of one organization
+ROLLOUTS_OPEN = 100  # of one organization
 ROLLOUT_DAYS = 90  # that an ended one stays
 ROLLOUT_PAUSE_LONGEST_MS = 7 * 24 * 3_600_000
 

@@ -52,7 +52,7 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
         "ownerId": found["ownerId"],
         "parentId": None,
         "labels": {},
-        "components": {"total": 1, "running": 1},
+        "components": {"total": 1, "running": 1, "failed": 0, "busy": 0},
         "createdAt": found["createdAt"],
         "destroyAt": None,
         "lastJob": {

@@ -57,7 +57,7 @@ def test_the_status_names_application_job_and_error(cli: Shell, ferry: str, ship
     assert "step 'turn' failed" in shown
     document = cli.document("status", ferry)
     assert (document["id"], document["application"], document["environment"]) == (ship, ferry, "default")
-    assert document["components"] == {"total": 1, "running": 1}
+    assert document["components"] == {"total": 1, "running": 1, "failed": 1, "busy": 0}
     assert [job["name"] for job in document["jobs"]] == ["manage.move", "launch"]
     assert all(ISO.fullmatch(document[name]) for name in ("createdAt", "destroyAt"))
     assert all(ISO.fullmatch(job["finishedAt"]) for job in document["jobs"])

@@ -27,6 +27,7 @@ CHANGES_NOTHING = {
     "preview_launch": "tells what would happen",
     "preview_destroy": "tells what would happen",
     "preview_configuration": "tells what would happen",
+    "preview_impact": "tells what would happen",
     "generate_token_with_second_factor": "it uses its code up whatever comes of it: a test of its own in test_audit.py",
     "end_provider_sessions": "it needs a token of a provider: tests of its own in test_openid_logout.py",
 }
@@ -505,7 +506,7 @@ async def create_recurring_schedule(stage: Stage) -> Call:
 
 
 async def update_recurring_schedule(stage: Stage) -> Call:
-    body = {"name": "rare", "cron": "0 0 1 1 *"}
+    body = {"name": "rarer", "cron": "0 0 1 2 *"}
     return partial(stage.api.put, f"recurring-schedules/{await stage.recurring_schedule()}", body)
 
 
@@ -514,7 +515,9 @@ async def pause_recurring_schedule(stage: Stage) -> Call:
 
 
 async def resume_recurring_schedule(stage: Stage) -> Call:
-    return partial(stage.api.post, f"recurring-schedules/{await stage.recurring_schedule()}/resume")
+    schedule = await stage.recurring_schedule()
+    accepted(await stage.api.post(f"recurring-schedules/{schedule}/pause"))
+    return partial(stage.api.post, f"recurring-schedules/{schedule}/resume")
 
 
 async def delete_recurring_schedule(stage: Stage) -> Call:
