@@ -188,7 +188,9 @@ function graph(host) {
       }
       const use = node.querySelector("use");
       use.setAttribute("href", use.getAttribute("href").replace(/#.*/, `#g-${shape}`));
-      node.setAttribute("aria-label", `${node.getAttribute("aria-label").split(", ")[0]}, ${words}`);
+      // The name must contain what is seen, in its order.
+      const seen = [node.getAttribute("aria-label").split(", ")[0], note, words].filter((each, at, all) => each && all.indexOf(each) === at);
+      node.setAttribute("aria-label", seen.join(", "));
       node.querySelector(".t2").textContent = note;
       for (const bar of node.querySelectorAll(".bar-bg, .bar-fg")) bar.remove();
       for (const [name, left, wide] of parts) {

@@ -181,7 +181,7 @@ async def test_none_is_on_a_public_page_or_in_the_metrics(world: World) -> None:
 
 
 NOUNS = {"job": "jobs", "user": "users", "webhook": "webhooks"}
-STREAMS = {"/console/instances/{id}/events"}
+STREAMS = {page.path for page in ROUTES if page.path.endswith("/events")}
 SURELY_VISITED = {"/console/instances/{id}", "/console/instances/{id}/jobs/{job}", "/console/applications/{id}"}
 SURELY_VISITED |= {
     f"/console/instances/{{id}}/{tab}" for tab in ("configuration", "activity", "settings", "components")

@@ -128,7 +128,7 @@ def test_a_submodule_is_opened_in_the_graph(page: Page, site: Site) -> None:
     graph.locator("a.node[data-id=child]").click()
     page.get_by_role("link", name="Show its components").click()
     expect(page.locator("[data-graph] a.node[data-id='child/greeter']")).to_have_attribute(
-        "aria-label", "greeter, Running"
+        "aria-label", "greeter, Workflow, Running"
     )
     page.get_by_role("link", name=re.compile("Collapse child")).click()
     expect(page.locator("[data-graph] a.node[data-id=child]")).to_be_visible()
@@ -152,6 +152,6 @@ application:
     history = site.ask("GET", f"instances/{instance}")["workflowHistory"]
     site.ask("DELETE", f"instances/{instance}/jobs/{history[0]['id']}")
     expect(slow).to_have_class(re.compile("fail"))
-    expect(slow).to_have_attribute("aria-label", "slow, Failed")
+    expect(slow).to_have_attribute("aria-label", "slow, rest failed, Failed")
     expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-fail$"))
     expect(slow.locator(".t2")).to_have_text("rest failed")

@@ -102,7 +102,8 @@ def test_a_new_organization_is_the_callers(page: Page) -> None:
     page.get_by_text("New organization").click()
     page.get_by_label("Name").fill("Harbour works")
     page.get_by_role("button", name="Create organization").click()
-    expect(page.get_by_role("heading", name="Harbour works")).to_be_visible()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.locator("aside, header").first).to_contain_text("Harbour works")
     expect(page.get_by_role("status")).to_contain_text("Organization created")
 
 

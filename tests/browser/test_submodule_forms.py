@@ -26,4 +26,4 @@ def test_the_fields_of_submodules_follow_the_version_that_is_chosen(page: Page, 
     inner.get_by_label("input.label").fill("Tea")
     page.get_by_role("button", name="Launch", exact=True).click()
     page.wait_for_url("**/console/instances/*")
-    expect(page.locator("#live-results")).to_contain_text("Tea: 3 of pine", timeout=40_000)
+    expect(page.locator("#results")).to_contain_text("Tea: 3 of pine", timeout=40_000)
