@@ -73,6 +73,7 @@ async def test_the_instance_of_a_revision_is_found_as_older_clients_ask_for_it(a
 async def test_a_destroyed_instance_is_shared_no_more(api: Api) -> None:
     revision, instance = await shareable(api)
     service = await catalog(api, {revision: instance})
+    await api.settled(instance)
     async with api.database.connection() as connection:
         await connection.execute("UPDATE instances SET status = 'Destroyed' WHERE id = %s", [instance])
     answer = await api.post(f"services/{service}/get-shared-instance", {"arguments": {"revision": revision}})
