@@ -112,6 +112,13 @@ async def test_times_follow_the_clock_of_the_zone(api: Api) -> None:
     assert all(each.weekday() < 5 for each in berlin)
 
 
+async def test_no_next_time_is_before_the_start(api: Api) -> None:
+    start = 4_000_000_000_000
+    schedule = await made(api, applicationId=await api.application(APP), startsAt=start)
+    found = accepted(await api.get(f"recurring-schedules/{schedule['id']}"))
+    assert [each >= start for each in found["nextAt"]] == [True] * 5
+
+
 async def test_a_schedule_is_changed_listed_and_deleted(api: Api) -> None:
     application = await api.application(APP)
     schedule = await made(api, applicationId=application)

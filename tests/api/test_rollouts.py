@@ -71,6 +71,59 @@ async def until(api: Api, rollout: str, *statuses: str, timeout_s: float = 30.0)
     return document
 
 
+SECRET = "quay-side-pass-phrase"
+GUARDED = """
+application:
+  interfaces: {input: {password: bind(web#input.password), release: bind(web#input.release)}}
+  configuration: {input.release: RELEASE}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {input: {password: configuration(string), release: configuration(int)}}
+      configuration:
+        input.password: none
+        configuration.triggers: {input.release: update}
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch: {steps: []}
+          update: {steps: [{wait: {action: wait, parameters: {delay: "{$.password}"}}}]}
+          destroy: {steps: []}
+"""
+
+
+async def guarded(api: Api) -> tuple[str, str]:
+    """Return an application whose next version fails with a secret in its message, and an instance of the first."""
+    application = await api.application(GUARDED.replace("RELEASE", "1"))
+    instance = await api.launch(application, parameters={"input.password": SECRET}, destroyInterval=-1)
+    await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", GUARDED.replace("RELEASE", "2")))
+    return application, instance
+
+
+async def test_outcomes_show_no_secret_of_the_instance(own: Api) -> None:
+    application, instance = await guarded(own)
+    rollout = await begin(own, application, ids=[instance], onFailure="stop")
+    await until(own, rollout["id"], "Stopped", "Finished")
+    (outcome,) = accepted(await own.get(f"rollouts/{rollout['id']}/instances"))
+    assert outcome["status"] == "Failed"
+    assert SECRET not in outcome["message"]
+    assert "********" in outcome["message"]
+
+
+async def test_change_sets_show_no_secret_of_the_instance(own: Api) -> None:
+    _, instance = await guarded(own)
+    body = {"act": "version", "ids": [instance], "version": 3}
+    made = accepted(await own.post(f"organizations/{own.organization}/change-sets", body))
+    accepted(await own.post(f"change-sets/{made['id']}/apply"))
+    async with asyncio.timeout(30):
+        while (found := accepted(await own.get(f"change-sets/{made['id']}")))["status"] == "Applying":
+            await asyncio.sleep(0.05)
+    assert found["status"] == "Failed"
+    (planned,) = found["plan"]
+    assert SECRET not in planned["message"]
+    assert "********" in planned["message"]
+
+
 async def versions(api: Api, made: list[str]) -> list[int]:
     return [(await api.document(instance))["version"] for instance in made]
 

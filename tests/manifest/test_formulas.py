@@ -154,7 +154,8 @@ def test_what_cannot_be_computed_says_why(text: str, message: str) -> None:
 
 
 def test_no_message_shows_a_value() -> None:
-    for text in ("$.secret * 2", "number($.secret)", "$.secret < 1", "lower($.all)", "parseJson($.secret)"):
+    yaml = ("parseYaml($.secret + ': 1\\n' + $.secret + ': 2')", "parseYaml('*' + $.secret)")
+    for text in ("$.secret * 2", "number($.secret)", "$.secret < 1", "lower($.all)", "parseJson($.secret)", *yaml):
         with pytest.raises(ExpressionError) as caught:
             value(text, secret="hunter2", all=["hunter2"])
         assert "hunter2" not in str(caught.value)

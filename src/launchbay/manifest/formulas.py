@@ -511,7 +511,7 @@ def _text(run: _Run, value: Any) -> str:
 
 
 def _encoded(run: _Run, value: Any) -> str:
-    run.items([None] * _size(value))
+    run.budget.items(_size(value))
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
@@ -555,7 +555,7 @@ def _default(run: _Run, value: Any, other: Any) -> Any:  # noqa: ARG001 - see _F
 
 def _parsed_json(run: _Run, value: Any) -> Any:
     text = _as_text(value)
-    run.items([None] * (text.count(",") + text.count("[") + text.count("{")))
+    run.budget.items(text.count(",") + text.count("[") + text.count("{"))
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -573,7 +573,7 @@ def _reason(error: Exception) -> str:
 
 
 def _yaml(run: _Run, value: Any) -> str:
-    run.items([None] * _size(value))
+    run.budget.items(_size(value))
     return run.text(yaml.safe_dump(_unshared(value), allow_unicode=True, sort_keys=False))
 
 
@@ -586,11 +586,14 @@ def _unshared(value: Any) -> Any:
 
 def _parsed_yaml(run: _Run, value: Any) -> Any:
     text = _as_text(value)
-    run.items([None] * (text.count("\n") + text.count(",")))
+    run.budget.items(text.count("\n") + text.count(","))
     try:
         return plain(read(text.encode()))
     except InvalidManifest as error:
-        raise ExpressionError(f"parseYaml(): {error}") from None
+        found = error.findings[0]  # its message may contain parts of the text
+        raise ExpressionError(
+            f"parseYaml(): {found['code']} in line {found['line']}, column {found['column']} of the text."
+        ) from None
 
 
 def _base64(run: _Run, value: Any) -> str:

@@ -359,3 +359,10 @@ def _secrets(value: Any, *, under_secret: bool) -> Iterator[str]:
         yield value
     elif under_secret and isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
+
+
+def masked_message(message: str | None, *documents: str | None) -> str | None:
+    """Mask the secrets of an instance's JSON documents in the message of one of its jobs."""
+    if message is None:
+        return None
+    return Redactor([json.loads(text) for text in documents if text is not None]).text(message)

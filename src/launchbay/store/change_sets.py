@@ -35,7 +35,8 @@ class ChangeSet:
 class ChangeSetInstance(NamedTuple):
     """What a change set does to one instance.
 
-    `promise`, `facts` and `differences` are JSON texts.
+    `promise`, `facts` and `differences` are JSON texts. `message` may contain secrets of the JSON texts `parameters`
+    and `environment_view`, which are None without one.
     """
 
     place: int
@@ -49,6 +50,8 @@ class ChangeSetInstance(NamedTuple):
     job_id: str | None
     message: str | None
     differences: str | None
+    parameters: str | None
+    environment_view: str | None
 
 
 class AnswerRow(NamedTuple):

@@ -59,6 +59,7 @@ class DueRow(NamedTuple):
     act: bytes
     cron: str
     zone: str
+    starts_at: datetime | None
     ends_at: datetime | None
     when_busy: str
     jitter_ms: int

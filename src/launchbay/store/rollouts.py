@@ -35,7 +35,10 @@ class Rollout:
 
 
 class RolloutInstanceRow(NamedTuple):
-    """An instance of a roll-out and its outcome."""
+    """An instance of a roll-out and its outcome.
+
+    `message` may contain secrets of the JSON texts `parameters` and `environment_view`, which are None without one.
+    """
 
     place: int
     wave: int
@@ -50,6 +53,8 @@ class RolloutInstanceRow(NamedTuple):
     message: str | None
     started_at: datetime | None
     finished_at: datetime | None
+    parameters: str | None
+    environment_view: str | None
 
 
 class TakenRow(NamedTuple):

@@ -31,7 +31,7 @@ from launchbay.errors import (
 from launchbay.ids import new_id
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
-from launchbay.model.redaction import Redactor
+from launchbay.model.redaction import masked_message
 from launchbay.planning import DESTROY, require_workflow
 from launchbay.store import applications
 from launchbay.store import bulk as store
@@ -288,18 +288,15 @@ async def list_bulk_instances(
             rows = await store.list_instances(
                 work.connection, bulk_id=run.id, status=status, after=after, count=limits.PAGE_ROWS_MAX
             )
-            found += [_redacted(row) for row in rows if _is_visible(work, run, row)]
+            found += [
+                row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
+                for row in rows
+                if _is_visible(work, run, row)
+            ]
             if len(rows) < limits.PAGE_ROWS_MAX:
                 break
             after = rows[-1].place
     return found[:count]
-
-
-def _redacted(row: BulkInstanceRow) -> BulkInstanceRow:
-    if row.message is None or row.parameters is None:
-        return row
-    known = [msgspec.json.decode(text) for text in (row.parameters, row.environment_view) if text is not None]
-    return row._replace(message=Redactor(known).text(row.message))
 
 
 def _is_visible(work: Work, run: BulkRun, row: BulkInstanceRow) -> bool:

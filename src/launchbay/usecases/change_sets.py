@@ -22,6 +22,7 @@ from launchbay.manifest.scaling import component_at
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import LinkKind
 from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, verdict_after
+from launchbay.model.redaction import masked_message
 from launchbay.planning import DESTROY, StartedJob
 from launchbay.store import change_sets as store
 from launchbay.store import instances
@@ -233,7 +234,7 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
         rows = await store.list_instances(work.connection, change_set_id=found.id)
         answers = await store.list_answers(work.connection, change_set_id=found.id)
         visible = [
-            row
+            row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
             for row in rows
             if work.lookup.allows(
                 found.organization_id,

@@ -7,7 +7,7 @@ Times that pass while no server runs, or while an instance is busy, are made up 
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Any, Literal
@@ -17,19 +17,18 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
+from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import to_ms
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, Unavailable
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
 from launchbay.model.schedule import zone_of, zoned_due_times
 from launchbay.planning import plan_run
-from launchbay.store import bulk as bulk_store
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
-from launchbay.usecases.bulk import Act, BulkRequest, create_bulk, require_control
+from launchbay.usecases.bulk import Act, BulkRequest, actor_of, create_bulk, require_control
 from launchbay.usecases.context import AppContext, Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.launch import launch, plan_launch_tree
@@ -308,7 +307,14 @@ def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -
 
 
 def _timing(row: RecurringSchedule | DueRow) -> Timing:
-    return Timing(cron=row.cron, zone=row.zone, ends_at=row.ends_at, jitter_ms=row.jitter_ms)
+    return Timing(
+        cron=row.cron,
+        zone=row.zone,
+        starts_at=row.starts_at,
+        ends_at=row.ends_at,
+        when_busy="queue" if row.when_busy == "queue" else "skip",
+        jitter_ms=row.jitter_ms,
+    )
 
 
 async def update_recurring_schedule(ctx: Context, schedule_id: str, name: str, timing: Timing) -> None:
@@ -340,15 +346,7 @@ async def pause_recurring_schedule(ctx: Context, schedule_id: str, *, paused: bo
         found = await _find(work, schedule_id)
         require_control(work, found, "the recurring schedule")
         await store.lock(work.connection, schedule_id=found.id)
-        timing = Timing(
-            cron=found.cron,
-            zone=found.zone,
-            starts_at=found.starts_at,
-            ends_at=found.ends_at,
-            is_paused=paused,
-            when_busy="queue" if found.when_busy == "queue" else "skip",
-            jitter_ms=found.jitter_ms,
-        )
+        timing = replace(_timing(found), is_paused=paused)
         due_at, fires_at = timing.next(ctx.app.clock.now())
         await store.update(
             work.connection, schedule_id=found.id, due_at=due_at, fires_at=fires_at, **_columns(found.name, timing)
@@ -414,7 +412,7 @@ class RecurringRunner:
     async def _do(self, row: DueRow) -> Firing:
         """Do it as who made the schedule."""
         doing = _read_doing(self._app.secret_key.open(bytes(row.act), recurring_purpose(row.id)))
-        ctx = Context(self._app, await self._actor(row), cause=Cause("recurring-schedule", row.id))
+        ctx = Context(self._app, await actor_of(self._app, row), cause=Cause("recurring-schedule", row.id))
         firing = Firing(due_at=to_ms(row.due_at), at=to_ms(self._app.clock.now()), outcome="Started")
         if row.kind == "bulk":
             assert doing.bulk is not None
@@ -432,17 +430,6 @@ class RecurringRunner:
         else:
             started = await run_workflow(ctx, row.instance_id or "", doing.workflow or "", doing.parameters)
         return msgspec.structs.replace(firing, job_id=started.job_id, instance_id=started.instance_id)
-
-    async def _actor(self, row: DueRow) -> Actor:
-        """Return who made the schedule. Raises NotAllowed if their access token has ended."""
-        token = None
-        if row.token_id is not None:
-            async with self._app.database.connection() as connection:
-                found = await bulk_store.get_token(connection, token_id=row.token_id)
-            if found is None:
-                raise NotAllowed("The access token that made the schedule has expired or was revoked.")
-            token = ActingToken(found.id, found.name, found.organization_id, found.scope)
-        return Actor(row.owner_id, row.owner_email, row.owner_name, row.address, Method(row.method), token=token)
 
     async def _refused(self, row: DueRow, error: LaunchbayError) -> None:
         """Note why it couldn't be done; of a busy instance, wait or skip the time."""

@@ -18,6 +18,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import Cause
+from launchbay.model.redaction import masked_message
 from launchbay.planning import available_workflows
 from launchbay.store import rollouts as store
 from launchbay.store.database import Connection, DatabaseError
@@ -203,7 +204,11 @@ async def list_rollout_instances(
             rows = await store.list_instances(
                 work.connection, rollout_id=rollout.id, status=status, after=after, count=limits.PAGE_ROWS_MAX
             )
-            found += [row for row in rows if _is_visible(work, rollout, row)]
+            found += [
+                row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
+                for row in rows
+                if _is_visible(work, rollout, row)
+            ]
             if len(rows) < limits.PAGE_ROWS_MAX:
                 break
             after = rows[-1].place

@@ -30,8 +30,12 @@ WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id <
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_instances
-SELECT place, instance_id, instance_name, application_id, environment_id, promise, facts, status, job_id, message, differences
-FROM change_set_instances WHERE change_set_id = %(change_set_id)s ORDER BY place;
+SELECT place, instance_id, instance_name, change_set_instances.application_id, change_set_instances.environment_id, promise, facts,
+       change_set_instances.status, change_set_instances.job_id, message, differences,
+       CASE WHEN message IS NOT NULL THEN instances.parameters END AS parameters,
+       CASE WHEN message IS NOT NULL THEN instances.environment_view END AS environment_view
+FROM change_set_instances LEFT JOIN instances ON instances.id = change_set_instances.instance_id
+WHERE change_set_id = %(change_set_id)s ORDER BY place;
 
 -- name: list_answers
 SELECT user_id, email, approves, comment, at FROM change_set_answers WHERE change_set_id = %(change_set_id)s ORDER BY at, user_id;

@@ -37,7 +37,7 @@ SELECT id FROM recurring_schedules WHERE fires_at <= %(now)s ORDER BY fires_at L
 -- name: take
 -- One that is due, for one transaction. No row: another process has locked it or fired it, or it was paused or deleted.
 SELECT id, organization_id, name, owner_id, owner_email, owner_name, address, method, token_id, kind, application_id, instance_id, act, cron, zone,
-       ends_at, when_busy, jitter_ms, due_at, firings
+       starts_at, ends_at, when_busy, jitter_ms, due_at, firings
 FROM recurring_schedules WHERE id = %(schedule_id)s AND fires_at <= %(now)s FOR UPDATE SKIP LOCKED;
 
 -- name: note_firing

@@ -34,10 +34,12 @@ WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id <
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_instances
-SELECT place, wave, instance_id, instance_name, application_id, environment_id, former_version, generation, status, job_id, message,
-       started_at, finished_at
-FROM rollout_instances
-WHERE rollout_id = %(rollout_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR status = %(status)s)
+SELECT place, wave, instance_id, instance_name, rollout_instances.application_id, rollout_instances.environment_id, former_version, generation,
+       rollout_instances.status, rollout_instances.job_id, message, started_at, finished_at,
+       CASE WHEN message IS NOT NULL THEN instances.parameters END AS parameters,
+       CASE WHEN message IS NOT NULL THEN instances.environment_view END AS environment_view
+FROM rollout_instances LEFT JOIN instances ON instances.id = rollout_instances.instance_id
+WHERE rollout_id = %(rollout_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR rollout_instances.status = %(status)s)
 ORDER BY place LIMIT %(count)s;
 
 -- name: lock_status
