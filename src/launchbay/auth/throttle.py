@@ -46,6 +46,7 @@ PER_ACCOUNT = LeakyBucket(capacity=10, leak_s=60.0)
 PER_ADDRESS = LeakyBucket(capacity=100, leak_s=6.0)
 REPEATED_S = 3600.0  # so long a password that was wrong counts only once
 _PURPOSE = "wrong sign-in"
+_READS = 5  # of the counts for one attempt, while others end; verifying takes far longer than reading
 
 
 @dataclass(slots=True)
@@ -81,6 +82,8 @@ class SignInThrottle:
         self._capacity = capacity
         # Attempts whose outcome isn't known yet count as wrong, so that many at once don't slip through.
         self._in_flight: Counter[str] = Counter()
+        # What ended while the counts were read may be in neither of them: for each reader, the keys of such attempts.
+        self._readers: dict[int, Counter[str]] = {}
         self._succeeded: OrderedDict[str, None] = OrderedDict()  # pairs of account and address
 
     @asynccontextmanager
@@ -90,22 +93,31 @@ class SignInThrottle:
         account_key, pair_key = self._key("account", account), self._key("pair", account, block)
         address_key = self._key("address", block)
         hash_ = self._key("password", account, password)
-        async with self._database.connection() as connection:
-            row = await wrong_sign_ins.read_attempt(
-                connection,
-                account_key=account_key,
-                pair_key=pair_key,
-                address_key=address_key,
-                account=account,
-                address=address,
-                hash=hash_,
-                life_s=REPEATED_S,
-            )
+        ended: Counter[str] = Counter()
+        self._readers[id(ended)] = ended
+        try:
+            for _ in range(_READS):
+                ended.clear()
+                async with self._database.connection() as connection:
+                    row = await wrong_sign_ins.read_attempt(
+                        connection,
+                        account_key=account_key,
+                        pair_key=pair_key,
+                        address_key=address_key,
+                        account=account,
+                        address=address,
+                        hash=hash_,
+                        life_s=REPEATED_S,
+                    )
+                if not any(ended[key] for key in (account_key, pair_key, address_key)):
+                    break
+        finally:
+            del self._readers[id(ended)]
         assert row is not None, "the aggregate is one row"
         is_own = row.is_known or pair_key in self._succeeded
         key, level = (pair_key, row.pair) if is_own else (account_key, row.account)
-        _refuse_early_attempt(PER_ACCOUNT.wait_s(level + self._in_flight[key]))
-        wait_s = PER_ADDRESS.wait_s(row.address + self._in_flight[address_key])
+        _refuse_early_attempt(PER_ACCOUNT.wait_s(level + self._in_flight[key] + ended[key]))
+        wait_s = PER_ADDRESS.wait_s(row.address + self._in_flight[address_key] + ended[address_key])
         self._in_flight.update((key, address_key))
         try:
             yield Attempt(key, address_key, hash_, address, is_own, row.is_repeated, wait_s)
@@ -114,6 +126,8 @@ class SignInThrottle:
                 self._in_flight[each] -= 1
                 if not self._in_flight[each]:
                     del self._in_flight[each]
+            for each_ended in self._readers.values():
+                each_ended.update((key, address_key))
 
     async def failed(self, attempt: Attempt, account: Actor | None) -> None:
         """Count a wrong password. Raises TooManyRequests after too many at the address.
