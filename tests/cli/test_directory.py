@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.directory.contents import file_name, object_name, yaml_text
+from launchbay.directory.contents import file_name, object_name, yaml_text
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from tests.support.service import GREETER

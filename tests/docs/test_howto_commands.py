@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from launchbay.cli.commands import ADDED
-from launchbay.cli.directory.contents import read_directory
 from launchbay.cli.main import SECTIONS
 from launchbay.cli.verbs import nouns
 from launchbay.client import Client
+from launchbay.directory.contents import read_directory
 from tests.support.documentation import DOCS, blocks
 
 DIRECTORY = DOCS / "howto" / "apply-a-directory.md"

@@ -27,8 +27,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "rollback": Entry("launchbay.cli.short_verbs:rollback", "Roll an instance back to an earlier configuration."),
         "open": Entry("launchbay.cli.short_verbs:open_", "Print the address of an instance in the console."),
         "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
-        "apply": Entry("launchbay.cli.directory.commands:apply", "Apply a directory of files to an organization."),
-        "export": Entry("launchbay.cli.directory.commands:export", "Write an organization to a directory of files."),
+        "apply": Entry("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),
+        "export": Entry("launchbay.cli.directory:export", "Write an organization to a directory of files."),
     },
     "Manifests (no server needed)": {
         "validate": Entry("launchbay.cli.manifests:validate", "Check manifests; print findings with line and column."),

@@ -1,16 +1,14 @@
 """The changes from the state of an organization to the contents of a directory, and how to make each."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from launchbay.cli.directory.contents import Application, Contents, NamedRevision, Source, yaml_text
-from launchbay.cli.output import ObjectNotFound, print_warning
-from launchbay.client import Client
-from launchbay.client.types import ApplicationDocument, Marker, Property, RevisionDocument
+from launchbay.directory.contents import Application, Contents, NamedRevision, Source, yaml_text
+from launchbay.errors import BadRequest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from launchbay.model.archive import (
@@ -23,88 +21,180 @@ from launchbay.model.archive import (
 )
 
 
+class Listed(NamedTuple):
+    """An object in a list.
+
+    `mark` says of an environment that it is the default, and of a role that it can change.
+    """
+
+    id: str
+    name: str
+    mark: bool = False
+
+
+class StoredApplication(NamedTuple):
+    """An application.
+
+    `version` is the newest of its manifest, `source_url` where that is loaded from, if it is.
+    """
+
+    name: str
+    version: int
+    source_url: str | None
+
+
+class StoredRevision(NamedTuple):
+    """A named revision with the IDs of what it refers to."""
+
+    id: str
+    name: str
+    application_id: str
+    version: int
+    parameters: dict[str, Any]
+    environment_id: str | None
+    submodules: dict[str, Any]
+
+
+class Organization(Protocol):
+    """What a plan reads of an organization, and changes in it, by ID.
+
+    Implemented by the client for `launchbay apply`, and by the use cases for a source in Git.
+    """
+
+    def list_roles(self) -> Sequence[Listed]: ...
+    def list_environments(self) -> Sequence[Listed]: ...
+    def list_applications(self) -> Sequence[Listed]: ...
+    def list_services(self) -> Sequence[Listed]: ...
+    def role_text(self, role: str) -> str: ...
+    def policies_text(self, environment: str) -> str: ...
+    def markers(self, environment: str) -> list[str]: ...
+    def properties(self, environment: str) -> list[PropertyEntry]: ...
+    def environment_services(self, environment: str) -> list[str]: ...
+    def environment_labels(self, environment: str) -> dict[str, str]: ...
+    def application(self, application: str) -> StoredApplication: ...
+    def application_labels(self, application: str) -> dict[str, str]: ...
+    def manifest(self, application: str, version: int) -> str: ...
+    def versions(self, application: str) -> Sequence[int]: ...
+    def list_revisions(self, application: str) -> Sequence[Listed]: ...
+    def revision(self, revision: str) -> StoredRevision: ...
+    def manifest_problem(self, text: str) -> str | None: ...
+
+    def create_role(self, name: str, text: str) -> object: ...
+    def update_role(self, role: str, name: str, text: str) -> object: ...
+    def delete_role(self, role: str) -> object: ...
+    def create_environment(self, name: str) -> str: ...
+    def delete_environment(self, environment: str) -> object: ...
+    def set_policies(self, environment: str, document: str) -> object: ...
+    def set_markers(self, environment: str, names: list[str]) -> object: ...
+    def set_properties(self, environment: str, properties: list[PropertyEntry]) -> object: ...
+    def set_environment_services(self, environment: str, services: list[str]) -> object: ...
+    def set_environment_labels(self, environment: str, labels: dict[str, str]) -> object: ...
+    def set_default_environment(self, environment: str) -> object: ...
+    def create_application(self, name: str) -> str: ...
+    def delete_application(self, application: str) -> object: ...
+    def set_application_labels(self, application: str, labels: dict[str, str]) -> object: ...
+    def replace_manifest(self, application: str, name: str, text: str) -> object: ...
+    def set_manifest_source(self, application: str, url: str) -> object: ...
+    def delete_revision(self, revision: str) -> object: ...
+
+    def create_revision(
+        self,
+        application: str,
+        *,
+        name: str,
+        version: int,
+        parameters: dict[str, Any],
+        environment: str | None,
+        submodules: dict[str, Any],
+    ) -> str: ...
+
+    def change_revision(
+        self,
+        revision: str,
+        *,
+        version: int | None,
+        parameters: dict[str, Any],
+        environment: str | None,
+        submodules: dict[str, Any],
+    ) -> object: ...
+
+
 @dataclass
-class RemoteState:
+class State:
     """The state of an organization, read on demand. Ids of objects that the plan creates are added."""
 
-    client: Client
-    id: str
+    organization: Organization
     revision_ids: dict[tuple[str, str], str] = field(default_factory=dict)
     _texts: dict[tuple[str, int], str] = field(default_factory=dict)
 
     @cached_property
     def roles(self) -> dict[str, str]:
         """Ids of the editable roles by name."""
-        return {each.name: each.id for each in self.client.list_roles(self.id) if each.can_edit}
+        return {each.name: each.id for each in self.organization.list_roles() if each.mark}
 
     @cached_property
     def fixed_roles(self) -> frozenset[str]:
         """Names of the roles that can't be changed."""
-        return frozenset(each.name for each in self.client.list_roles(self.id) if not each.can_edit)
+        return frozenset(each.name for each in self.organization.list_roles() if not each.mark)
 
     @cached_property
     def environments(self) -> dict[str, str]:
-        return {each.name: each.id for each in self.client.list_environments(self.id)}
+        return {each.name: each.id for each in self.organization.list_environments()}
 
     @cached_property
     def default_environment(self) -> str:
         """Name of the default environment, or an empty string."""
-        return next((each.name for each in self.client.list_environments(self.id) if each.is_default), "")
+        return next((each.name for each in self.organization.list_environments() if each.mark), "")
 
     @cached_property
     def applications(self) -> dict[str, str]:
-        return {each.name: each.id for each in self.client.list_applications(self.id)}
+        return {each.name: each.id for each in self.organization.list_applications()}
 
     @cached_property
     def services(self) -> dict[str, str]:
-        return {each.name: each.id for each in self.client.list_services(self.id)}
+        return {each.name: each.id for each in self.organization.list_services()}
 
     def role_text(self, name: str) -> str:
         """Return the permissions of a role, in YAML."""
-        return self.client.read_role(self.roles[name]).permissions
+        return self.organization.role_text(self.roles[name])
 
     def environment(self, name: str) -> Environment:
         number = self.environments[name]
-        policies = plain(read(self.client.read_policies(number).encode()))
+        policies = plain(read(self.organization.policies_text(number).encode()))
         names = {service: name for name, service in self.services.items()}
         return Environment(
             default=name == self.default_environment,
             policies=policies.get("policies") or {},
-            markers=[each.name for each in self.client.read_markers(number).markers],
-            properties=[
-                PropertyEntry(each.name, each.type, each.value)
-                for each in self.client.read_properties(number).properties
-            ],
-            services=[names.get(each.id, each.id) for each in self.client.read_environment_services(number).services],
-            labels=self.client.read_environment_labels(number),
+            markers=self.organization.markers(number),
+            properties=self.organization.properties(number),
+            services=[names.get(each, each) for each in self.organization.environment_services(number)],
+            labels=self.organization.environment_labels(number),
         )
 
     def application_labels(self, name: str) -> dict[str, str]:
-        return self.client.read_application_labels(self.applications[name])
+        return self.organization.application_labels(self.applications[name])
 
-    def application(self, name: str) -> ApplicationDocument:
-        return self.client.read_application(self.applications[name])
+    def application(self, name: str) -> StoredApplication:
+        return self.organization.application(self.applications[name])
 
     def manifest(self, application: str, version: int) -> str:
         key = (application, version)
         if key not in self._texts:
-            self._texts[key] = self.client.read_manifest(self.applications[application], version=version)
+            self._texts[key] = self.organization.manifest(self.applications[application], version)
         return self._texts[key]
 
     def version_of(self, application: str, text: str) -> int | None:
         """Return the newest version of an application's manifest with this text."""
-        versions = sorted(
-            (each.version for each in self.client.list_manifests(self.applications[application])), reverse=True
-        )
+        versions = sorted(self.organization.versions(self.applications[application]), reverse=True)
         return next((version for version in versions if self.manifest(application, version) == text), None)
 
-    def revisions(self, application: str) -> dict[str, RevisionDocument]:
-        listed = self.client.list_revisions(self.applications[application])
+    def revisions(self, application: str) -> dict[str, StoredRevision]:
+        listed = self.organization.list_revisions(self.applications[application])
         for each in listed:
             self.revision_ids[application, each.name] = each.id
-        return {each.name: self.client.read_revision(each.id) for each in listed}
+        return {each.name: self.organization.revision(each.id) for each in listed}
 
-    def revision(self, document: RevisionDocument) -> Revision:
+    def revision(self, document: StoredRevision) -> Revision:
         """Return a revision, with names for what it refers to."""
         names = {number: name for name, number in self.environments.items()}
         environment = document.environment_id
@@ -115,17 +205,17 @@ class RemoteState:
         )
 
     def revision_id(self, text: str) -> str:
-        """Return the id of `APPLICATION/REVISION`. Raises ObjectNotFound."""
+        """Return the id of `APPLICATION/REVISION`. Raises BadRequest."""
         application, _, name = text.rpartition("/")
         if (application, name) not in self.revision_ids and application in self.applications:
             self.revisions(application)
         number = self.revision_ids.get((application, name))
         if number is None:
-            raise ObjectNotFound(f"Unknown revision '{text}' in submodules. Use APPLICATION/REVISION.")
+            raise BadRequest(f"Unknown revision '{text}' in submodules. Use APPLICATION/REVISION.")
         return number
 
     def with_ids(self, submodules: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the submodules of a revision with ids instead of names. Raises ObjectNotFound."""
+        """Return the submodules of a revision with ids instead of names. Raises BadRequest."""
         return with_revision_ids(submodules, self.revision_id)
 
     def contents(self) -> Contents:
@@ -146,8 +236,8 @@ class RemoteState:
         return Application(None if source else manifest, source, self.application_labels(name), revisions)
 
     def _revision_name(self, number: str) -> str:
-        document = self.client.read_revision(number)
-        return f"{self.client.read_application(document.application_id).name}/{document.name}"
+        document = self.organization.revision(number)
+        return f"{self.organization.application(document.application_id).name}/{document.name}"
 
 
 CREATE, CHANGE, DELETE = "+", "~", "-"
@@ -168,13 +258,13 @@ class Change:
 class Plan:
     """The changes from an organization to the wanted contents, in the order to apply them. Planning changes nothing."""
 
-    def __init__(self, organization: RemoteState, wanted: Contents) -> None:
-        self._organization = organization
-        self._client = organization.client
+    def __init__(self, state: State, wanted: Contents) -> None:
+        self._state = state
+        self._organization = state.organization
         self._wanted = wanted
 
     def changes(self) -> list[Change]:
-        """Return creations and changes. Raises ObjectNotFound for an unknown name or an invalid manifest."""
+        """Return creations and changes. Raises BadRequest for an unknown name or an invalid manifest."""
         wanted = self._wanted
         found = [change for name, text in (wanted.roles or {}).items() for change in self._role(name, text)]
         for name, environment in (wanted.environments or {}).items():
@@ -189,18 +279,18 @@ class Plan:
 
     def superfluous(self) -> list[Change]:
         """Return deletions of objects that aren't in the directory, only of kinds that have a folder in it."""
-        organization, wanted, client = self._organization, self._wanted, self._client
+        state, wanted, organization = self._state, self._wanted, self._organization
         found: list[Change] = []
         for name, application in (wanted.applications or {}).items():
-            if name in organization.applications and application.revisions is not None:
-                for revision, document in organization.revisions(name).items():
+            if name in state.applications and application.revisions is not None:
+                for revision, document in state.revisions(name).items():
                     if revision not in application.revisions:
-                        delete = partial(client.delete_revision, document.id)
+                        delete = partial(organization.delete_revision, document.id)
                         found.append(Change(DELETE, f"revision {name}/{revision}", delete))
         kinds: tuple[tuple[str, Mapping[str, Any] | None, dict[str, str], Callable[[str], object]], ...] = (
-            ("application", wanted.applications, organization.applications, client.delete_application),
-            ("environment", wanted.environments, organization.environments, client.delete_environment),
-            ("role", wanted.roles, organization.roles, client.delete_role),
+            ("application", wanted.applications, state.applications, organization.delete_application),
+            ("environment", wanted.environments, state.environments, organization.delete_environment),
+            ("role", wanted.roles, state.roles, organization.delete_role),
         )
         for kind, names, present, delete_one in kinds:
             if names is not None:
@@ -209,29 +299,29 @@ class Plan:
         return found
 
     def _role(self, name: str, text: str) -> Iterator[Change]:
-        organization, client = self._organization, self._client
-        if name in organization.fixed_roles:
-            raise ObjectNotFound(f"The role '{name}' can't be changed. Delete roles/{name}.yaml.")
-        if name not in organization.roles:
-            create = partial(client.create_role, organization.id, name=name, permissions=text)
+        state, organization = self._state, self._organization
+        if name in state.fixed_roles:
+            raise BadRequest(f"The role '{name}' can't be changed. Delete roles/{name}.yaml.")
+        if name not in state.roles:
+            create = partial(organization.create_role, name, text)
             yield Change(CREATE, f"role {name}", create, after=text)
             return
-        now = organization.role_text(name)
+        now = state.role_text(name)
         if now != text:
-            update = partial(client.update_role, organization.roles[name], name=name, permissions=text)
+            update = partial(organization.update_role, state.roles[name], name, text)
             yield Change(CHANGE, f"role {name}", update, before=now, after=text)
 
     def _environment(self, name: str, wanted: Environment) -> Iterator[Change]:
-        organization = self._organization
+        state = self._state
         for service in wanted.services or ():
-            if service not in organization.services:
-                raise ObjectNotFound(f"Unknown service '{service}' in environment '{name}'.")
-        is_new = name not in organization.environments
+            if service not in state.services:
+                raise BadRequest(f"Unknown service '{service}' in environment '{name}'.")
+        is_new = name not in state.environments
         now = Environment(policies={}, markers=[], properties=[], services=[], labels={})
         if is_new:
             yield Change(CREATE, f"environment {name}", partial(self._create_environment, name))
         else:
-            now = organization.environment(name)
+            now = state.environment(name)
         for part in ("policies", "markers", "properties", "services", "labels"):
             value, present = getattr(wanted, part), getattr(now, part)
             if value is not None and not _same(part, value, present):
@@ -243,39 +333,35 @@ class Plan:
             yield Change(CHANGE, f"environment {name}", partial(self._set_default, name), "becomes the default")
 
     def _create_environment(self, name: str) -> None:
-        created = self._client.create_environment(self._organization.id, name=name)
-        self._organization.environments[name] = created.id
+        self._state.environments[name] = self._organization.create_environment(name)
 
     def _set_policies(self, name: str, value: dict[str, Any]) -> None:
-        self._client.replace_policies(self._organization.environments[name], yaml_text({"policies": value}))
+        self._organization.set_policies(self._state.environments[name], yaml_text({"policies": value}))
 
     def _set_markers(self, name: str, value: list[str]) -> None:
-        markers = [Marker(name=each) for each in value]
-        self._client.replace_markers(self._organization.environments[name], markers=markers)
+        self._organization.set_markers(self._state.environments[name], value)
 
     def _set_properties(self, name: str, value: list[Any]) -> None:
-        properties = [Property(name=each.name, value=each.value, type=each.type) for each in value]
-        self._client.replace_properties(self._organization.environments[name], properties=properties)
+        self._organization.set_properties(self._state.environments[name], value)
 
     def _set_services(self, name: str, value: list[str]) -> None:
-        services = [self._organization.services[each] for each in value]
-        self._client.replace_environment_services(self._organization.environments[name], services=services)
+        services = [self._state.services[each] for each in value]
+        self._organization.set_environment_services(self._state.environments[name], services)
 
     def _set_labels(self, name: str, value: dict[str, str]) -> None:
-        self._client.put_environment_labels(self._organization.environments[name], value)
+        self._organization.set_environment_labels(self._state.environments[name], value)
 
     def _set_default(self, name: str) -> None:
-        environment = self._organization.environments[name]
-        self._client.set_default_environment(self._organization.id, environment_id=environment)
+        self._organization.set_default_environment(self._state.environments[name])
 
     def _application(self, name: str, wanted: Application) -> Iterator[Change]:
         """Yield the application and its manifests: those of revisions first, so that its own is the newest."""
-        organization = self._organization
-        is_new = name not in organization.applications
-        document = None if is_new else organization.application(name)
+        state = self._state
+        is_new = name not in state.applications
+        document = None if is_new else state.application(name)
         if is_new:
             yield Change(CREATE, f"application {name}", partial(self._create_application, name))
-        labels = {} if is_new or wanted.labels is None else organization.application_labels(name)
+        labels = {} if is_new or wanted.labels is None else state.application_labels(name)
         if wanted.labels is not None and wanted.labels != labels:
             before, after = yaml_text(labels), yaml_text(wanted.labels)
             label = partial(self._label_application, name, wanted.labels)
@@ -291,41 +377,40 @@ class Plan:
                 )
             return
         if document is not None and document.source_url is not None and wanted.manifest is not None:
-            raise ObjectNotFound(
+            raise BadRequest(
                 f"The manifest of '{name}' is loaded from {document.source_url}; a file can't replace it. "
                 f"Write the URL to applications/{name}/source.yaml."
             )
         others = dict.fromkeys(
             each.manifest for each in (wanted.revisions or {}).values() if each.manifest not in {None, wanted.manifest}
         )
-        missing = [text for text in others if text and (is_new or organization.version_of(name, text) is None)]
+        missing = [text for text in others if text and (is_new or state.version_of(name, text) is None)]
         for text in missing:
             yield self._upload(name, text, CREATE, f"older manifest of application {name}", "")
-        now = None if document is None else organization.manifest(name, document.version)
+        now = None if document is None else state.manifest(name, document.version)
         newest = wanted.manifest if wanted.manifest is not None else now
         if newest is not None and (missing or newest != now):
             sign = CREATE if is_new else CHANGE
             yield self._upload(name, newest, sign, f"manifest of application {name}", now or "")
 
     def _upload(self, name: str, text: str, sign: str, what: str, before: str) -> Change:
-        """Return an upload. Raises ObjectNotFound if the server finds an error in the manifest."""
-        for error in self._client.validate_manifest(text).errors[:1]:
-            raise ObjectNotFound(f"The {what} is invalid: line {error.line}, column {error.column}: {error.message}")
+        """Return an upload. Raises BadRequest if the server finds an error in the manifest."""
+        problem = self._organization.manifest_problem(text)
+        if problem is not None:
+            raise BadRequest(f"The {what} is invalid: {problem}", code="InvalidManifest")
         return Change(sign, what, partial(self._replace_manifest, name, text), before=before, after=text)
 
     def _create_application(self, name: str) -> None:
-        created = self._client.create_application(self._organization.id, name=name)
-        self._organization.applications[name] = created.id
+        self._state.applications[name] = self._organization.create_application(name)
 
     def _label_application(self, name: str, labels: dict[str, str]) -> None:
-        self._client.put_application_labels(self._organization.applications[name], labels)
+        self._organization.set_application_labels(self._state.applications[name], labels)
 
     def _replace_manifest(self, name: str, text: str) -> None:
-        for found in self._client.replace_manifest(self._organization.applications[name], text).warnings:
-            print_warning(found.message, found.line, found.column, found.code, application=name)
+        self._organization.replace_manifest(self._state.applications[name], name, text)
 
     def _set_source(self, name: str, url: str) -> None:
-        self._client.set_manifest_source(self._organization.applications[name], url=url)
+        self._organization.set_manifest_source(self._state.applications[name], url)
 
     def _revisions_in_order(self) -> list[tuple[str, str]]:
         """Return the wanted revisions, each after the revisions of its submodules."""
@@ -350,18 +435,18 @@ class Plan:
         return list(done)
 
     def _revision(self, application: str, name: str, wanted: NamedRevision) -> Iterator[Change]:
-        organization, content = self._organization, wanted.content
+        state, content = self._state, wanted.content
         planned = self._wanted.environments or {}
-        if content.environment is not None and content.environment not in {*organization.environments, *planned}:
-            raise ObjectNotFound(f"Unknown environment '{content.environment}' in revision {application}/{name}.")
-        now = organization.revisions(application).get(name) if application in organization.applications else None
+        if content.environment is not None and content.environment not in {*state.environments, *planned}:
+            raise BadRequest(f"Unknown environment '{content.environment}' in revision {application}/{name}.")
+        now = state.revisions(application).get(name) if application in state.applications else None
         what, do = f"revision {application}/{name}", partial(self._put_revision, application, name, wanted)
         if now is None:
             yield Change(CREATE, what, do)
             return
-        before = organization.revision(now)
+        before = state.revision(now)
         text = self._text_of(application, wanted)
-        has_other_text = text is not None and organization.manifest(application, now.version) != text
+        has_other_text = text is not None and state.manifest(application, now.version) != text
         if before != content or has_other_text:
             detail = "another manifest" if has_other_text else ""
             yield Change(CHANGE, what, do, detail, _shown(before), _shown(content))
@@ -371,30 +456,30 @@ class Plan:
         return revision.manifest or (self._wanted.applications or {})[application].manifest
 
     def _put_revision(self, application: str, name: str, wanted: NamedRevision) -> None:
-        organization, content = self._organization, wanted.content
+        state, content = self._state, wanted.content
         text = self._text_of(application, wanted)
-        version = None if text is None else organization.version_of(application, text)
-        environment = None if content.environment is None else organization.environments[content.environment]
-        submodules = organization.with_ids(content.submodules)
-        revisions: Mapping[str, RevisionDocument] = organization.revisions(application)
+        version = None if text is None else state.version_of(application, text)
+        environment = None if content.environment is None else state.environments[content.environment]
+        submodules = state.with_ids(content.submodules)
+        revisions: Mapping[str, StoredRevision] = state.revisions(application)
         if name in revisions:
-            self._client.change_revision(
+            self._organization.change_revision(
                 revisions[name].id,
                 version=version,
                 parameters=content.parameters,
-                environment_id=environment,
+                environment=environment,
                 submodules=submodules,
             )
             return
-        created = self._client.create_revision(
-            organization.applications[application],
+        created = self._organization.create_revision(
+            state.applications[application],
             name=name,
-            version=organization.application(application).version if version is None else version,
+            version=state.application(application).version if version is None else version,
             parameters=content.parameters,
-            environment_id=environment,
+            environment=environment,
             submodules=submodules,
         )
-        organization.revision_ids[application, name] = created.id
+        state.revision_ids[application, name] = created
 
 
 def _same(part: str, wanted: Any, present: Any) -> bool:

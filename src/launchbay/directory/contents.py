@@ -13,16 +13,14 @@ DIR
 """
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
-import click
 import msgspec
 import yaml
 
-from launchbay.cli.output import CommandFailed, ExitCode
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.manifest.reader import read, resolve
 from launchbay.manifest.tree import is_null, plain
@@ -77,15 +75,82 @@ _KINDS = ("applications", "environments", "roles")
 _APPLICATION_FILES = ("manifest.yaml", "source.yaml", "labels.yaml", "revisions")
 
 
-def read_directory(root: Path) -> Contents:
-    """Return the contents of a directory.
+class Folder(Protocol):
+    """A file or folder, such as a `pathlib.Path` or `FileTree`.
 
-    Raises UsageError if it is missing, CommandFailed with all problems.
+    Its text is its path, for messages.
     """
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    def is_dir(self) -> bool: ...
+
+    def is_file(self) -> bool: ...
+
+    def iterdir(self) -> "Iterable[Folder]": ...
+
+    def read_bytes(self) -> bytes: ...
+
+    def __truediv__(self, name: str, /) -> "Folder": ...
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+class FileTree:
+    """A file in memory, or a folder of them."""
+
+    def __init__(self, path: str = "", content: bytes | None = None) -> None:
+        self._path = path
+        self._content = content
+        self.inside: dict[str, FileTree] = {}
+
+    @classmethod
+    def of(cls, files: Mapping[str, bytes]) -> "FileTree":
+        """Return the folder of some files, given by their paths with slashes."""
+        root = cls()
+        for path, content in files.items():
+            *folders, name = path.split("/")
+            found = root
+            for folder in folders:
+                found = found.inside.setdefault(folder, found / folder)
+            found.inside[name] = FileTree(str(found / name), content)
+        return root
+
+    def __str__(self) -> str:
+        return self._path or "."
+
+    def __lt__(self, other: "FileTree") -> bool:
+        return self._path < other._path
+
+    def __truediv__(self, name: str) -> "FileTree":
+        return self.inside.get(name) or FileTree(f"{self._path}/{name}" if self._path else name)
+
+    @property
+    def name(self) -> str:
+        return self._path.rpartition("/")[2]
+
+    def is_file(self) -> bool:
+        return self._content is not None
+
+    def is_dir(self) -> bool:
+        return bool(self.inside)
+
+    def iterdir(self) -> "Iterable[FileTree]":
+        return self.inside.values()
+
+    def read_bytes(self) -> bytes:
+        """Return the content. Raises IsADirectoryError for a folder."""
+        if self._content is None:
+            raise IsADirectoryError(f"{self} is no file")
+        return self._content
+
+
+def read_directory(root: Folder) -> Contents:
+    """Return the contents of a directory. Raises BadRequest with all problems."""
     reader = _Reader()
     contents = Contents()
-    if not root.is_dir():
-        raise click.UsageError(f"{root} isn't a directory.")
     for path in _visible(root):
         if path.name not in _KINDS:
             reader.problems.append(f"{path}: unexpected name. Valid names: {', '.join(_KINDS)}.")
@@ -100,7 +165,7 @@ def read_directory(root: Path) -> Contents:
     if contents == Contents() and not reader.problems:
         reader.problems.append(f"{root}: the directory is empty. Valid names: {', '.join(_KINDS)}.")
     if reader.problems:
-        raise CommandFailed("\n".join(reader.problems), ExitCode.REFUSED)
+        raise BadRequest(*reader.problems, code="InvalidDirectory")
     return contents
 
 
@@ -108,19 +173,19 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def files(self, folder: Path, content: Callable[[Path], T]) -> Iterator[tuple[str, T]]:
+    def files(self, folder: Folder, content: Callable[[Folder], T]) -> Iterator[tuple[str, T]]:
         for path in _visible(folder):
-            if path.suffix != ".yaml" or not path.is_file():
-                self.problems.append(f"{path}: unexpected name. Rename it to {path.stem}.yaml.")
+            if not path.name.endswith(".yaml") or not path.is_file():
+                self.problems.append(f"{path}: unexpected name. Rename it to {_stem(path)}.yaml.")
                 continue
-            yield self.name(path, path.stem), content(path)
+            yield self.name(path, _stem(path)), content(path)
 
-    def environment(self, path: Path) -> Environment:
+    def environment(self, path: Folder) -> Environment:
         found = self.document(path, Environment)
         self.labels(path, found.labels or {})
         return found
 
-    def application(self, folder: Path) -> Application:
+    def application(self, folder: Folder) -> Application:
         found = Application()
         for path in _visible(folder):
             if path.name == "manifest.yaml":
@@ -137,7 +202,7 @@ class _Reader:
             self.problems.append(f"{folder}: contains manifest.yaml and source.yaml. Delete one of them.")
         return found
 
-    def _revision(self, folder: Path) -> NamedRevision:
+    def _revision(self, folder: Folder) -> NamedRevision:
         found = NamedRevision(Revision())
         for path in _visible(folder) if folder.is_dir() else [folder]:
             if path.name == "revision.yaml":
@@ -148,7 +213,7 @@ class _Reader:
                 self.problems.append(f"{path}: unexpected name. Valid names: revision.yaml, manifest.yaml.")
         return found
 
-    def text(self, path: Path) -> str:
+    def text(self, path: Folder) -> str:
         """Return the text of a file with its line ends unchanged."""
         try:
             return path.read_bytes().decode("utf-8")
@@ -156,7 +221,7 @@ class _Reader:
             self.problems.append(f"{path}: can't read the file: {error}.")
             return ""
 
-    def document(self, path: Path, kind: type[T]) -> T:
+    def document(self, path: Folder, kind: type[T]) -> T:
         """Return the document in a file, or an empty one after noting a problem."""
         text = self.text(path)
         try:
@@ -171,7 +236,7 @@ class _Reader:
             self.problems.append(f"{path}: {error}.")
         return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
 
-    def labels(self, path: Path, found: dict[str, str]) -> dict[str, str]:
+    def labels(self, path: Folder, found: dict[str, str]) -> dict[str, str]:
         """Return the labels in a file after noting a problem with them."""
         try:
             read_labels(found)
@@ -179,7 +244,7 @@ class _Reader:
             self.problems.append(f"{path}: {' '.join(error.messages)}")
         return found
 
-    def name(self, path: Path, stem: str) -> str:
+    def name(self, path: Folder, stem: str) -> str:
         """Return the name of the object that a file or folder is named after."""
         try:
             return object_name(stem)
@@ -188,7 +253,11 @@ class _Reader:
             return stem
 
 
-def _visible(folder: Path) -> list[Path]:
+def _stem(path: Folder) -> str:
+    return PurePosixPath(path.name).stem
+
+
+def _visible(folder: Folder) -> list[Folder]:
     """Return the content of a folder except names that start with a dot, which belong to editors and Git."""
     return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
 

@@ -1,0 +1,304 @@
+"""`launchbay apply DIR` and `launchbay export DIR`, and the client as their plan uses it."""
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launchbay.cli.commands import connected, sharing_options
+from launchbay.cli.connection import Connection
+from launchbay.cli.lazy import HELP_OPTIONS
+from launchbay.cli.output import (
+    CommandFailed,
+    ExitCode,
+    ObjectNotFound,
+    RemoteCommand,
+    lines,
+    print_warning,
+    printable,
+    show,
+)
+from launchbay.client import Client, ClientError
+from launchbay.client.types import Marker, Property
+from launchbay.directory.contents import Contents, read_directory, write_directory
+from launchbay.directory.plan import (
+    CHANGE,
+    CREATE,
+    DELETE,
+    Change,
+    Listed,
+    Plan,
+    State,
+    StoredApplication,
+    StoredRevision,
+)
+from launchbay.errors import BadRequest
+from launchbay.model.archive import PropertyEntry
+
+
+class _Remote:
+    """An organization on a server; implements `directory.plan.Organization`."""
+
+    def __init__(self, client: Client, organization: str) -> None:
+        self._client = client
+        self._id = organization
+        self.delete_role = client.delete_role
+        self.delete_environment = client.delete_environment
+        self.delete_application = client.delete_application
+        self.delete_revision = client.delete_revision
+        self.environment_labels = client.read_environment_labels
+        self.application_labels = client.read_application_labels
+        self.set_environment_labels = client.put_environment_labels
+        self.set_application_labels = client.put_application_labels
+
+    def list_roles(self) -> list[Listed]:
+        return [Listed(each.id, each.name, each.can_edit) for each in self._client.list_roles(self._id)]
+
+    def list_environments(self) -> list[Listed]:
+        return [Listed(each.id, each.name, each.is_default) for each in self._client.list_environments(self._id)]
+
+    def list_applications(self) -> list[Listed]:
+        return [Listed(each.id, each.name) for each in self._client.list_applications(self._id)]
+
+    def list_services(self) -> list[Listed]:
+        return [Listed(each.id, each.name) for each in self._client.list_services(self._id)]
+
+    def role_text(self, role: str) -> str:
+        return self._client.read_role(role).permissions
+
+    def policies_text(self, environment: str) -> str:
+        return self._client.read_policies(environment)
+
+    def markers(self, environment: str) -> list[str]:
+        return [each.name for each in self._client.read_markers(environment).markers]
+
+    def properties(self, environment: str) -> list[PropertyEntry]:
+        found = self._client.read_properties(environment).properties
+        return [PropertyEntry(each.name, each.type, each.value) for each in found]
+
+    def environment_services(self, environment: str) -> list[str]:
+        return [each.id for each in self._client.read_environment_services(environment).services]
+
+    def application(self, application: str) -> StoredApplication:
+        found = self._client.read_application(application)
+        return StoredApplication(found.name, found.version, found.source_url)
+
+    def manifest(self, application: str, version: int) -> str:
+        return self._client.read_manifest(application, version=version)
+
+    def versions(self, application: str) -> list[int]:
+        return [each.version for each in self._client.list_manifests(application)]
+
+    def list_revisions(self, application: str) -> list[Listed]:
+        return [Listed(each.id, each.name) for each in self._client.list_revisions(application)]
+
+    def revision(self, revision: str) -> StoredRevision:
+        found = self._client.read_revision(revision)
+        return StoredRevision(
+            found.id,
+            found.name,
+            found.application_id,
+            found.version,
+            found.parameters,
+            found.environment_id,
+            found.submodules,
+        )
+
+    def manifest_problem(self, text: str) -> str | None:
+        for error in self._client.validate_manifest(text).errors:
+            return f"line {error.line}, column {error.column}: {error.message}"
+        return None
+
+    def create_role(self, name: str, text: str) -> None:
+        self._client.create_role(self._id, name=name, permissions=text)
+
+    def update_role(self, role: str, name: str, text: str) -> None:
+        self._client.update_role(role, name=name, permissions=text)
+
+    def create_environment(self, name: str) -> str:
+        return self._client.create_environment(self._id, name=name).id
+
+    def set_policies(self, environment: str, document: str) -> None:
+        self._client.replace_policies(environment, document)
+
+    def set_markers(self, environment: str, names: list[str]) -> None:
+        self._client.replace_markers(environment, markers=[Marker(name=each) for each in names])
+
+    def set_properties(self, environment: str, properties: list[PropertyEntry]) -> None:
+        found = [Property(name=each.name, value=each.value, type=each.type) for each in properties]
+        self._client.replace_properties(environment, properties=found)
+
+    def set_environment_services(self, environment: str, services: list[str]) -> None:
+        self._client.replace_environment_services(environment, services=services)
+
+    def set_default_environment(self, environment: str) -> None:
+        self._client.set_default_environment(self._id, environment_id=environment)
+
+    def create_application(self, name: str) -> str:
+        return self._client.create_application(self._id, name=name).id
+
+    def replace_manifest(self, application: str, name: str, text: str) -> None:
+        for found in self._client.replace_manifest(application, text).warnings:
+            print_warning(found.message, found.line, found.column, found.code, application=name)
+
+    def set_manifest_source(self, application: str, url: str) -> None:
+        self._client.set_manifest_source(application, url=url)
+
+    def create_revision(
+        self,
+        application: str,
+        *,
+        name: str,
+        version: int,
+        parameters: dict[str, Any],
+        environment: str | None,
+        submodules: dict[str, Any],
+    ) -> str:
+        return self._client.create_revision(
+            application,
+            name=name,
+            version=version,
+            parameters=parameters,
+            environment_id=environment,
+            submodules=submodules,
+        ).id
+
+    def change_revision(
+        self,
+        revision: str,
+        *,
+        version: int | None,
+        parameters: dict[str, Any],
+        environment: str | None,
+        submodules: dict[str, Any],
+    ) -> None:
+        self._client.change_revision(
+            revision, version=version, parameters=parameters, environment_id=environment, submodules=submodules
+        )
+
+
+_COLOURS = {CREATE: "green", CHANGE: "yellow", DELETE: "red"}
+
+
+def _apply(directory: Path, **given: Any) -> None:
+    options = {name: given.pop(name) for name in ("yes", "prune", "dry_run", "diff")}
+    wanted = _read(directory)
+    connection = connected(given)
+    plan = Plan(State(_Remote(connection.client, connection.names.organization())), wanted)
+    try:
+        changes, superfluous = plan.changes(), plan.superfluous()
+    except BadRequest as error:
+        raise ObjectNotFound("\n".join(error.messages)) from error
+    if options["prune"]:
+        changes += superfluous
+    _print_plan(connection, changes, [] if options["prune"] else superfluous, with_diff=options["diff"])
+    if not changes or options["dry_run"]:
+        return
+    if not options["yes"]:
+        if not sys.stdin.isatty():
+            raise click.UsageError(
+                "Can't ask for confirmation here. Use --yes to apply, or --dry-run to print the plan."
+            )
+        click.confirm("Apply these changes?", abort=True, err=True)
+    _do(changes)
+
+
+def _read(directory: Path) -> Contents:
+    if not directory.is_dir():
+        raise click.UsageError(f"{directory} isn't a directory.")
+    try:
+        return read_directory(directory)
+    except BadRequest as error:
+        raise CommandFailed("\n".join(error.messages), ExitCode.REFUSED) from error
+
+
+def _print_plan(connection: Connection, changes: list[Change], kept: list[Change], *, with_diff: bool) -> None:
+    if connection.output == "table":
+        for change in changes:
+            detail = f" ({change.detail})" if change.detail else ""
+            click.echo(f"{click.style(change.sign, fg=_COLOURS[change.sign])} {printable(change.what + detail)}")
+            if with_diff:
+                _print_difference(change)
+    else:
+        show([{"sign": each.sign, "what": each.what, "detail": each.detail} for each in changes], connection.output)
+    if kept:
+        names = ", ".join(each.what for each in kept)
+        click.echo(f"Not in the directory, unchanged: {names}. To delete them, use --prune.", err=True)
+    if changes:
+        counts = {sign: sum(each.sign == sign for each in changes) for sign in _COLOURS}
+        click.echo(f"{counts[CREATE]} to create, {counts[CHANGE]} to change, {counts[DELETE]} to delete.", err=True)
+    else:
+        click.echo("No changes. The organization matches the directory.", err=True)
+
+
+def _print_difference(change: Change) -> None:
+    before, after = change.before.splitlines(), change.after.splitlines()
+    for line in list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]:
+        colour = {"+": "green", "-": "red"}.get(line[:1], "bright_black")
+        click.echo(f"    {click.style(printable(line), fg=colour)}")
+
+
+def _do(changes: list[Change]) -> None:
+    for number, change in enumerate(changes, 1):
+        try:
+            change.do()
+        except ClientError as error:
+            click.echo("\n".join(lines(error)), err=True)
+            left = len(changes) - number + 1
+            message = f"{change.what} failed; {number - 1} applied, {left} left. Fix the cause and apply again."
+            raise CommandFailed(message, ExitCode.FAILED) from error
+        click.echo(f"[{number}/{len(changes)}] {change.sign} {change.what}", err=True)
+
+
+apply = RemoteCommand(
+    "apply",
+    callback=_apply,
+    short_help="Apply a directory of files to an organization.",
+    help="""Apply a directory of files to an organization: applications with manifests and revisions, environments,
+    roles.
+
+    Prints the plan first. Only differences are applied, so applying twice changes nothing. Nothing is deleted without
+    --prune.""",
+    params=[
+        click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
+        click.Option(["-y", "--yes"], is_flag=True, help="Skip the confirmation prompt."),
+        click.Option(["--dry-run"], is_flag=True, help="Print the plan only."),
+        click.Option(["--diff"], is_flag=True, help="Print the changed lines in the plan."),
+        click.Option(
+            ["--prune"], is_flag=True, help="Delete objects that the directory lacks, of kinds with a folder."
+        ),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)
+
+
+def _export(directory: Path, **given: Any) -> None:
+    overwrite = given.pop("overwrite")
+    if directory.exists() and not directory.is_dir():
+        raise click.UsageError(f"{directory} isn't a directory.")
+    if directory.is_dir() and any(directory.iterdir()) and not overwrite:
+        raise click.UsageError(f"{directory} isn't empty. To write into it, use --overwrite.")
+    connection = connected(given)
+    organization = State(_Remote(connection.client, connection.names.organization()))
+    count = write_directory(directory, organization.contents())
+    click.echo(f"{count} files written to {directory}.", err=True)
+
+
+export = RemoteCommand(
+    "export",
+    callback=_export,
+    short_help="Write an organization to a directory of files.",
+    help="""Write an organization to a directory of files. To apply it to this or another organization, run
+    `launchbay apply`.
+
+    Omitted: instances, services and their secrets, users, and roles that can't be changed.""",
+    params=[
+        click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
+        click.Option(["--overwrite"], is_flag=True, help="Write into a directory that isn't empty."),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)
