@@ -1,5 +1,6 @@
 """401 → 400 syntax → 404 → 403 → 400 meaning → 409, the same everywhere (conformance.md, "Wire" 6); foreign objects."""
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,8 +8,9 @@ import httpx
 import pytest
 
 from launchbay.ids import new_id
+from launchbay.web import app as web_app
 from tests.support.manifests import WORKFLOWS
-from tests.support.service import UNKNOWN, YAML, Api, Caller, accepted, fresh_name, person, refused
+from tests.support.service import UNKNOWN, YAML, Api, Caller, accepted, basic, fresh_name, person, refused
 
 JSON = "application/json"
 BROKEN = b'{"name": '
@@ -212,3 +214,12 @@ async def test_a_method_that_nobody_has_is_405_with_those_that_are(api: Api, ids
     answer = await api.client.request(method, f"instances/{ids['instance']}")
     refused(answer, 405, "MethodNotAllowed")
     assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS"
+
+
+async def test_whoever_has_no_valid_credentials_waits_for_the_refusal(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_app, "REFUSAL_S", 0.2)
+    begin_s = time.monotonic()
+    refused(await api.caller(basic("nobody@example.org", "wrong")).get("organizations"), 401)
+    assert time.monotonic() - begin_s >= 0.2

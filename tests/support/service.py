@@ -27,6 +27,7 @@ from launchbay.settings import Settings
 from launchbay.store import users
 from launchbay.store.database import Database
 from launchbay.usecases.organizations import create_first_organization
+from launchbay.web import app as web_app
 from launchbay.web.server import serve
 from tests.support.databases import Databases
 from tests.support.manifests import WORKFLOWS
@@ -40,6 +41,8 @@ UNKNOWN = "00" * 12
 BUSY = {"Requested", "Executing", "Destroying"}
 # The least work that Argon2 allows: a real hash costs 20 ms, and tests make hundreds.
 QUICK_HASHES = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+# Thousands of refused calls would sleep for minutes.
+web_app.REFUSAL_S = 0.0
 _numbers = itertools.count(1)
 
 
