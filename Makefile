@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 PYTEST := $(BIN)/python -m pytest
 # Four processes; what fails among them runs once more alone: a machine that stood still isn't a defect (decision 0102).
 TWICE := $(BIN)/python -m tests.support.twice
+# Tests that read all of the code, and run nothing of it.
+RULES := tests/style/test_style.py tests/style/test_imports.py
 # More arguments for a command: make test ARGS='tests/store -k pool', make serve ARGS='--port 9000'.
 ARGS ?=
 
@@ -36,7 +38,7 @@ check: $(DEV) ## run the linter, formatter, type checker, import rules, style ru
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.style.prose
 	frontend/check
-	$(PYTEST) -q tests/style/test_style.py tests/style/test_imports.py
+	$(PYTEST) -q $(RULES)
 
 generate: $(DEV) debian ## regenerate the client, reference pages and golden files after an API change
 	$(BIN)/python -m generators
@@ -47,7 +49,7 @@ prose: $(DEV) ## check the English of documentation, messages and docstrings
 	$(BIN)/python -m tests.style.prose $(ARGS)
 
 test: $(DEV) debian moto axe ## run the quick tests
-	$(TWICE) --durations=25 -m "not slow and not faults and not load" $(ARGS)
+	$(TWICE) --durations=25 -m "not slow and not faults and not load" $(patsubst %,--ignore=%,$(RULES)) $(ARGS)
 
 test-slow: $(DEV) debian moto axe ## run the tests that start real programs
 	$(TWICE) --durations=25 -m "slow and not faults and not load" $(ARGS)

@@ -531,7 +531,11 @@ def _to_number(run: _Run, value: Any) -> Any:  # noqa: ARG001 - see _Function
 
 
 def _join(run: _Run, items: Any, separator: Any = ",") -> str:
-    return run.text(_as_text(separator).join([_text(run, item) for item in _as_list(items)]))
+    between = _as_text(separator)
+    texts = [_text(run, item) for item in _as_list(items)]
+    if sum(map(len, texts)) + len(between) * (len(texts) - 1) > limits.EXPRESSION_TEXT_CHARS:
+        raise ExpressionError(f"join() makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
+    return run.text(between.join(texts))
 
 
 def _split(run: _Run, value: Any, separator: Any = ",") -> list[Any]:

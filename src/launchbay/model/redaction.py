@@ -64,13 +64,17 @@ class SecretEncodings:
                 start = text.find(each, start + 1)
         pieces, size = self._pieces, _PIECE_CHARS
         if pieces:
+            # A long match contains many pieces of its encoding, and is extended once.
+            ends: dict[tuple[str, int], int] = {}
             # Only every _STRIDE-th position: the pieces of each encoding are indexed at all offsets.
-            found += (
-                _extend_match(text, start, size, place)
-                for start in range(0, len(text) - size + 1, _STRIDE)
-                if (piece := text[start : start + size]) in pieces
-                for place in pieces[piece]
-            )
+            for start in range(0, len(text) - size + 1, _STRIDE):
+                for place in pieces.get(text[start : start + size], ()):
+                    encoding, offset, _ = place
+                    match = encoding, start - offset
+                    if ends.get(match, 0) < start + size:
+                        span = _extend_match(text, start, size, place)
+                        ends[match] = span[1]
+                        found.append(span)
         return _merge_spans(found)
 
     def replace(self, text: str, replacement: Callable[[str], str]) -> str:
