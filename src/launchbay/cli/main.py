@@ -41,6 +41,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Administration": {
         "serve": Entry("launchbay.app.commands:serve", "Start a server: HTTP API, console and job engine."),
         "worker": Entry("launchbay.app.commands:worker", "Run jobs for servers on the same database."),
+        "doctor": Entry("launchbay.app.doctor:doctor", "Say what this machine lacks for a server, and how to get it."),
         "migrate": Entry("launchbay.app.commands:migrate", "Migrate the database to this version."),
         "quota": Entry("launchbay.app.commands:quota", "Set what organizations may use."),
         "backup": Entry("launchbay.app.commands:backup", "Back up the database to a file."),

@@ -267,5 +267,6 @@ def _program() -> list[str]:
     program = sys.argv[0]
     if not os.access(program, os.X_OK):
         return [sys.executable, "-m", "launchbay.cli.main"]
-    on_path = shutil.which("launchbay")
+    # `uvx` extends the PATH for this command only: its user has no `launchbay` there afterwards.
+    on_path = None if "UV" in os.environ else shutil.which("launchbay")
     return ["launchbay" if on_path is not None and Path(on_path).samefile(program) else program]

@@ -46,10 +46,11 @@ class Account:
     gid: int
 
 
-def account_for(cluster: Path) -> Account | None:
+def account_for(cluster: Path, *, create: bool = True) -> Account | None:
     """Return the account to run PostgreSQL under; None means the caller's own.
 
     As root it is the account that owns the existing cluster, else `launchbay-db`, which is created when missing.
+    Without `create` a missing account is None if it could be created.
     Raises CannotStart when the cluster belongs to another user, or the account cannot be created.
     """
     if os.geteuid() != 0:
@@ -65,6 +66,8 @@ def account_for(cluster: Path) -> Account | None:
     try:
         entry = pwd.getpwnam(ACCOUNT_NAME)
     except KeyError:
+        if not create and _useradd() is not None:
+            return None
         _create()
         entry = pwd.getpwnam(ACCOUNT_NAME)
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
@@ -114,8 +117,12 @@ def _entries(directory: Path) -> list[tuple[int, int, int]]:
     return [_ENTRY.unpack_from(packed, offset) for offset in range(4, len(packed), _ENTRY.size)]
 
 
+def _useradd() -> str | None:
+    return shutil.which("useradd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
 def _create() -> None:
-    useradd = shutil.which("useradd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    useradd = _useradd()
     answer = "there is no useradd program"
     if useradd is not None:
         options = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]

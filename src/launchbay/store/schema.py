@@ -8,11 +8,12 @@ a compatible version keep running during and after an upgrade."""
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -42,6 +43,13 @@ DELETE FROM alembic_version;
 INSERT INTO alembic_version (version_num) VALUES ({revision});
 COMMENT ON TABLE alembic_version IS {author}
 """
+_CONDITION = """
+SELECT
+    current_setting('server_version'), current_setting('server_encoding'),
+    has_schema_privilege('public', 'CREATE'),
+    current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+    extract(epoch FROM clock_timestamp())
+"""
 _TABLES = "SELECT 1 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LIMIT 1"
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
 
@@ -68,6 +76,36 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
                 ) from error
     except psycopg.Error as error:
         raise refused(database_url, error) from error
+
+
+class Inspection(NamedTuple):
+    """What a database is like.
+
+    `connections` is how many it takes, and `clock_ahead_s` is measured from our clock.
+    """
+
+    version: str
+    revision: str | None
+    encoding: str
+    may_create: bool
+    connections: int
+    clock_ahead_s: float
+
+
+async def inspect(database_url: str) -> Inspection:
+    """Look at a database, and change nothing. Raises CannotStart where `upgrade` would refuse it."""
+    where = f"database at {redacted_url(database_url)}"
+    try:
+        async with await connect_directly(database_url, name="launchbay doctor") as connection:
+            await _missing(connection, where, revisions()[-1])
+            revision, _ = await _recorded(connection)
+            row = await (await connection.execute(_CONDITION)).fetchone()
+            now_s = time.time()
+    except psycopg.Error as error:
+        raise refused(database_url, error) from error
+    assert row is not None, "it reads no table"
+    version, encoding, may_create, connections, clock_s = row
+    return Inspection(version, revision, encoding, may_create, connections, float(clock_s) - now_s)
 
 
 def has_tables(database_url: str) -> bool:
@@ -147,11 +185,7 @@ async def _missing(connection: AsyncConnection[Any], where: str, target: str) ->
     """Return the revisions to apply. Raises CannotStart if this version must not upgrade the database."""
     # Counted before the schema is read, so none of them is newer than that.
     servers = await _value(connection, _SERVERS)
-    found = version = None
-    if await _value(connection, "SELECT to_regclass('alembic_version')") is not None:
-        author = str(await _value(connection, "SELECT obj_description('alembic_version'::regclass)") or "")
-        version = author.removeprefix(_AUTHOR) if author.startswith(_AUTHOR) else None
-        found = await _value(connection, "SELECT version_num FROM alembic_version")
+    found, version = await _recorded(connection)
     if found is not None:
         check_known(found, f"The {where}", version)
     missing = [revision for revision in revisions() if (found or "") < revision <= target]
@@ -162,6 +196,15 @@ async def _missing(connection: AsyncConnection[Any], where: str, target: str) ->
             "Stop all of them, then start this version.",
         )
     return missing
+
+
+async def _recorded(connection: AsyncConnection[Any]) -> tuple[str | None, str | None]:
+    """Return the schema's revision and the version that wrote it, if known."""
+    if await _value(connection, "SELECT to_regclass('alembic_version')") is None:
+        return None, None
+    author = str(await _value(connection, "SELECT obj_description('alembic_version'::regclass)") or "")
+    version = author.removeprefix(_AUTHOR) if author.startswith(_AUTHOR) else None
+    return await _value(connection, "SELECT version_num FROM alembic_version"), version
 
 
 async def _value(connection: AsyncConnection[Any], statement: LiteralString) -> Any:

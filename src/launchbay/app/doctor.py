@@ -1,0 +1,626 @@
+"""The command `launchbay doctor`: what this machine lacks, and how to get it."""
+
+import asyncio
+import ctypes
+import errno
+import json
+import locale
+import os
+import platform
+import pwd
+import resource
+import shutil
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+import httpx
+from cryptography import x509
+
+from launchbay import __version__
+from launchbay.app.commands import config_option, data_option, database_option, read_settings
+from launchbay.auth.secret_key import KeyFile
+from launchbay.errors import CannotStart
+from launchbay.limits import DESCRIPTORS_WANTED, MIB
+from launchbay.postgres import cluster
+from launchbay.processes.run import minimal_environment, search_path
+from launchbay.settings import Settings
+from launchbay.store.database import redacted_url
+from launchbay.store.schema import Inspection, inspect, revisions
+
+
+class Level(StrEnum):
+    """How much a finding matters. A server doesn't work with a problem."""
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found, and where. `fix` is what to do, if anything."""
+
+    check: str
+    level: Level
+    where: str
+    found: str
+    fix: str = ""
+
+
+_LEAST_MEMORY = 384 * MIB  # of a server with the embedded PostgreSQL
+_GOOD_MEMORY = 1024 * MIB
+_LEAST_DISK = 512 * MIB
+_GOOD_DISK = 2560 * MIB  # PostgreSQL keeps up to 1 GB of its log, and logs of jobs come on top
+_GOOD_INODES = 10_000
+_GOOD_FILES = 4_096
+_ANSWER_S = 3.0
+_CLOCKS_APART_S = 2.0
+_EXPIRES_SOON_DAYS = 14
+_UNSYNCHRONIZED = 5  # TIME_ERROR of adjtimex(2)
+_TIMEX_BYTES = 512  # more than struct timex has on any platform
+_UNLIMITED = 1 << 60  # cgroups of version 1 write a number near 2^63 for no limit
+_VOLATILE = frozenset({"tmpfs", "ramfs", "overlay"})
+_REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+_EXTRAS = {
+    "nats": ("dispatch_url", "nats"),
+    "telemetry": ("otlp_endpoint", "opentelemetry.sdk"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A program that Launchbay starts. One with a `setting` must be in `server_programs`."""
+
+    files: tuple[str, ...]
+    purpose: str
+    fix: str
+    setting: str = ""
+
+
+_PROGRAMS = (
+    _Program(
+        ("ansible-playbook",), "the action `ansible`", "Install it with: pip install 'launchbay[ansible]'", "ansible"
+    ),
+    _Program(("helm",), "the action `helm`", "Install Helm 3 or newer: https://helm.sh/docs/intro/install/", "helm"),
+    _Program(
+        ("tofu", "terraform"),
+        "the action `opentofu`",
+        "Install OpenTofu: https://opentofu.org/docs/intro/install/",
+        "opentofu",
+    ),
+    _Program(
+        ("chef-solo", "cinc-solo", "/opt/chef/bin/chef-solo", "/opt/cinc/bin/cinc-solo"),
+        "Chef on this machine (provider `local`)",
+        "Install Cinc or Chef: https://cinc.sh/start/client/",
+    ),
+    _Program(("git",), "manifests and directories in Git", "Install the package git of your distribution."),
+    _Program(("ssh",), "Git over SSH, and Ansible", "Install the package openssh-client of your distribution."),
+    _Program(("sudo",), "commands with `isSudo` on this machine", "Install the package sudo of your distribution."),
+)
+
+
+def check_machine(settings: Settings, root: Path = Path("/")) -> Iterator[Finding]:
+    """Check what needs no other program. `root` has `proc` and `sys` of the machine."""
+    yield from _check_platform()
+    yield _check_memory(root)
+    yield from _check_files()
+    yield _check_clock()
+    yield from _check_port(settings)
+    yield from _check_data(settings, root)
+    yield from _check_key(settings)
+    yield from _check_tls(settings)
+    yield from _check_access(settings)
+    yield from _check_extras(settings)
+    yield from _check_programs(settings)
+
+
+async def check_services(settings: Settings) -> list[Finding]:
+    """Check the database and the other servers that the settings name."""
+    wanted = [_check_external(settings) if settings.database_url else asyncio.to_thread(_check_embedded, settings)]
+    if settings.dispatch_url:
+        wanted.append(_check_nats(settings.dispatch_url))
+    if settings.oidc_issuer:
+        wanted.append(_check_issuer(settings.oidc_issuer))
+    if settings.otlp_endpoint:
+        parts = urlsplit(settings.otlp_endpoint)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        wanted.append(_check_reachable("telemetry", "LAUNCHBAY_OTLP_ENDPOINT", parts.hostname or "", port))
+    if settings.smtp_host:
+        wanted.append(_check_reachable("mail", "LAUNCHBAY_SMTP_HOST", settings.smtp_host, settings.smtp_port))
+    return [finding for found in await asyncio.gather(*wanted) for finding in found]
+
+
+def _check_platform() -> Iterator[Finding]:
+    version = platform.python_version()
+    yield Finding("python", Level.OK, sys.executable, f"Python {version} on {platform.system()} {platform.machine()}.")
+    if platform.system() != "Linux":
+        yield Finding("python", Level.PROBLEM, platform.system(), "Servers run on Linux only.", "Use a container.")
+    wanted = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "C"
+    try:
+        locale.setlocale(locale.LC_CTYPE, "")
+    except locale.Error:
+        yield Finding(
+            "locale", Level.WARNING, wanted, "This locale isn't installed.", "Set LANG=C.UTF-8, which always is."
+        )
+        return
+    encoding = sys.stdout.encoding or locale.getencoding()
+    if encoding.lower().replace("-", "") == "utf8":
+        yield Finding("locale", Level.OK, wanted, "Text is printed as UTF-8.")
+    else:
+        yield Finding(
+            "locale", Level.WARNING, wanted, f"Text is printed as {encoding}, so names may fail.", "Set LANG=C.UTF-8."
+        )
+
+
+def _check_memory(root: Path) -> Finding:
+    where, total = "the machine", _UNLIMITED
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            total = int(line.split()[1]) * 1024
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        limit = _text(root / "sys/fs/cgroup" / name)
+        if limit.isdigit() and int(limit) < total:
+            where, total = "the container", int(limit)
+    if total == _UNLIMITED:
+        return Finding("memory", Level.NOTE, where, "The amount of memory is unknown.")
+    level = Level.PROBLEM if total < _LEAST_MEMORY else Level.WARNING if total < _GOOD_MEMORY else Level.OK
+    fix = "" if level is Level.OK else f"Give it {_GOOD_MEMORY // MIB} MiB, or more for many jobs at once."
+    return Finding("memory", level, where, f"{total // MIB} MiB of memory.", fix)
+
+
+def _check_files() -> Iterator[Finding]:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < _GOOD_FILES:
+        yield Finding(
+            "ulimits",
+            Level.WARNING,
+            "open files",
+            f"A process may open {hard} files. Each connection needs one.",
+            f"Raise the limit to {DESCRIPTORS_WANTED}: LimitNOFILE= in the systemd unit, or ulimit -Hn in the shell.",
+        )
+    else:
+        shown = "any number of" if hard == resource.RLIM_INFINITY else str(hard)
+        yield Finding("ulimits", Level.OK, "open files", f"A process may open {shown} files.")
+    _, processes = resource.getrlimit(resource.RLIMIT_NPROC)
+    if processes != resource.RLIM_INFINITY and processes < 512:
+        yield Finding(
+            "ulimits",
+            Level.WARNING,
+            "processes",
+            f"The account may have {processes} processes. PostgreSQL needs one for each connection.",
+            "Raise the limit to 4096: LimitNPROC= in the systemd unit, or ulimit -Hu in the shell.",
+        )
+
+
+def _check_clock() -> Finding:
+    """Ask the kernel whether something keeps the clock right (adjtimex(2))."""
+    state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    if state < 0:
+        return Finding("clock", Level.NOTE, now, "The kernel doesn't say whether the clock is synchronized.")
+    if state == _UNSYNCHRONIZED:
+        return Finding(
+            "clock",
+            Level.WARNING,
+            now,
+            "Nothing synchronizes the clock. Schedules, tokens and TLS depend on it.",
+            "Start a time service: timedatectl set-ntp true, or chrony. In a container, start it on the host.",
+        )
+    return Finding("clock", Level.OK, now, "The clock is synchronized.")
+
+
+def _check_port(settings: Settings) -> Iterator[Finding]:
+    shown = f"{settings.host}:{settings.port}"
+    try:
+        [family, kind, _, _, address] = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(address)
+            tried.listen()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and _is_launchbay(settings):
+            yield Finding("port", Level.OK, shown, "A Launchbay server listens here.")
+            return
+        fixes = {
+            errno.EADDRINUSE: "Stop the program that uses it (ss -ltnp), or set LAUNCHBAY_PORT.",
+            errno.EACCES: "Use a port from 1024 on behind a proxy, or AmbientCapabilities=CAP_NET_BIND_SERVICE in the"
+            " systemd unit.",
+        }
+        fix = fixes.get(error.errno or 0, "Set LAUNCHBAY_HOST to an address of this machine.")
+        yield Finding("port", Level.PROBLEM, shown, f"A server can't listen here: {error.strerror or error}.", fix)
+    else:
+        yield Finding("port", Level.OK, shown, "The port is free.")
+
+
+def _is_launchbay(settings: Settings) -> bool:
+    scheme = "https" if settings.tls_certificate else "http"
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
+    try:
+        answer = httpx.get(f"{scheme}://{host}:{settings.port}/health/live", timeout=_ANSWER_S, verify=False)  # noqa: S501 - nothing secret
+        return bool(answer.status_code == 200 and "status" in answer.json())
+    except (httpx.HTTPError, ValueError, AttributeError):
+        return False
+
+
+def _check_data(settings: Settings, root: Path) -> Iterator[Finding]:
+    """Check the data directory: writable, on a lasting local disk, with room."""
+    wanted = settings.data_dir.expanduser().absolute()
+    there = next(path for path in (wanted, *wanted.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        yield Finding(
+            "disk",
+            Level.PROBLEM,
+            str(wanted),
+            f"The account {user} can't write to {there}.",
+            f"Run: sudo install -d -o {user} -m 700 {wanted}, or set LAUNCHBAY_DATA_DIR.",
+        )
+        return
+    if settings.database_url:
+        return
+    found = os.statvfs(there)
+    free = found.f_bavail * found.f_frsize
+    level = Level.PROBLEM if free < _LEAST_DISK else Level.WARNING if free < _GOOD_DISK else Level.OK
+    fix = "" if level is Level.OK else f"Keep {_GOOD_DISK // MIB} MiB free, or set LAUNCHBAY_DATA_DIR to a larger disk."
+    yield Finding("disk", level, str(wanted), f"{free // MIB} MiB are free.", fix)
+    if found.f_files and found.f_favail < _GOOD_INODES:
+        yield Finding(
+            "disk",
+            Level.WARNING,
+            str(wanted),
+            f"{found.f_favail} inodes are free.",
+            "Remove files.",
+        )
+    system = _file_system(there, root)
+    if system in _VOLATILE | _REMOTE:
+        what = "doesn't last" if system in _VOLATILE else "is on another machine, which PostgreSQL doesn't bear well"
+        yield Finding(
+            "disk",
+            Level.WARNING,
+            str(wanted),
+            f"The file system ({system}) {what}.",
+            "Use a local disk or a volume, or set LAUNCHBAY_DATABASE_URL to another PostgreSQL.",
+        )
+
+
+def _file_system(path: Path, root: Path) -> str:
+    """Return the type of the file system of a directory."""
+    best = ("", "")
+    for line in _text(root / "proc/mounts").splitlines():
+        _, point, system, *_ = line.split()
+        if path.is_relative_to(point) and len(point) > len(best[0]):
+            best = (point, system)
+    return best[1]
+
+
+def _check_key(settings: Settings) -> Iterator[Finding]:
+    file = KeyFile(settings.key_file())
+    if not file.path.exists():
+        return  # the first start makes it; the check of the database says where that is wrong
+    try:
+        file.lines()
+    except CannotStart as error:
+        yield Finding("secret key", Level.PROBLEM, str(file.path), error.messages[0], " ".join(error.messages[1:]))
+        return
+    found = file.path.stat()
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield Finding(
+            "secret key",
+            Level.WARNING,
+            str(file.path),
+            f"Its mode is {stat.S_IMODE(found.st_mode):o}, so its group has access too.",
+            f"Run: chmod 600 {file.path}, unless the group is how your servers get the key.",
+        )
+    elif found.st_uid != os.geteuid():
+        yield Finding(
+            "secret key",
+            Level.WARNING,
+            str(file.path),
+            "It belongs to another account.",
+            f"Run: chown $USER {file.path}",
+        )
+    else:
+        yield Finding("secret key", Level.OK, str(file.path), "Only its owner can read it.")
+
+
+def _check_tls(settings: Settings) -> Iterator[Finding]:
+    if not settings.tls_certificate:
+        return
+    where = settings.tls_certificate
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(where, settings.tls_key)
+        [leaf, *_] = x509.load_pem_x509_certificates(Path(where).read_bytes())
+    except (OSError, ValueError) as error:
+        yield Finding(
+            "tls",
+            Level.PROBLEM,
+            where,
+            f"The certificate and key can't be used: {error}.",
+            "Set LAUNCHBAY_TLS_CERTIFICATE to the chain in PEM, and LAUNCHBAY_TLS_KEY to its unencrypted key.",
+        )
+        return
+    left = leaf.not_valid_after_utc - datetime.now(UTC)
+    level = Level.PROBLEM if left.days < 0 else Level.WARNING if left.days < _EXPIRES_SOON_DAYS else Level.OK
+    fix = "" if level is Level.OK else "Replace the two files, then restart the server."
+    yield Finding("tls", level, where, f"The certificate expires on {leaf.not_valid_after_utc:%Y-%m-%d}.", fix)
+    if (mode := Path(settings.tls_key).stat().st_mode) & stat.S_IRWXO:
+        yield Finding(
+            "tls",
+            Level.WARNING,
+            settings.tls_key,
+            f"Its mode is {stat.S_IMODE(mode):o}: everybody on this machine may use the key.",
+            f"Run: chmod 600 {settings.tls_key}",
+        )
+
+
+def _check_access(settings: Settings) -> Iterator[Finding]:
+    is_local = settings.host in {"127.0.0.1", "::1", "localhost"}
+    if not is_local and not settings.is_secure():
+        yield Finding(
+            "access",
+            Level.WARNING,
+            settings.host,
+            "The server listens on the network without TLS, so passwords travel in the clear.",
+            "Set LAUNCHBAY_TLS_CERTIFICATE and LAUNCHBAY_TLS_KEY, or the proxy's https address as LAUNCHBAY_BASE_URL.",
+        )
+    if os.geteuid() == 0:
+        yield Finding(
+            "account",
+            Level.WARNING,
+            "root",
+            "A server that root starts can do everything on this machine.",
+            "Start it as an account of its own: docs/howto/install.md, 'Run it as a systemd service'.",
+        )
+
+
+def _check_extras(settings: Settings) -> Iterator[Finding]:
+    for extra, (name, module) in _EXTRAS.items():
+        if getattr(settings, name) and not _is_installed(module):
+            yield Finding(
+                "packages",
+                Level.PROBLEM,
+                f"LAUNCHBAY_{name.upper()}",
+                f"It needs the extra `{extra}`, which isn't installed.",
+                f"Run: pip install 'launchbay[{extra}]'",
+            )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package above it
+        return False
+
+
+def _check_programs(settings: Settings) -> Iterator[Finding]:
+    is_local = settings.machines == "local" or bool(settings.local_environments)
+    for program in _PROGRAMS:
+        name = program.files[0]
+        path = next((found for file in program.files if (found := shutil.which(file, path=search_path()))), None)
+        is_allowed = program.setting in settings.programs()
+        if path is None:
+            level = Level.PROBLEM if is_allowed else Level.NOTE
+            yield Finding("programs", level, name, f"Missing. It is for {program.purpose}.", program.fix)
+        elif program.setting and not is_allowed:
+            fix = f"To let actions start it, add {program.setting} to LAUNCHBAY_SERVER_PROGRAMS."
+            yield Finding("programs", Level.NOTE, path, f"Not allowed. It is for {program.purpose}.", fix)
+        elif name == "sudo" and is_local and os.geteuid() != 0 and not _succeeds(path, "-n", "true"):
+            user = pwd.getpwuid(os.geteuid()).pw_name
+            fix = f"For such commands, add to /etc/sudoers.d/launchbay: {user} ALL=(ALL) NOPASSWD: ALL"
+            yield Finding("programs", Level.WARNING, path, f"{user} can't use it without a password.", fix)
+        else:
+            yield Finding("programs", Level.OK, path, f"For {program.purpose}.")
+    if settings.container_socket:
+        yield _check_socket(settings.container_socket)
+
+
+def _check_socket(path: str) -> Finding:
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_ANSWER_S)
+            connection.connect(path)
+    except OSError as error:
+        fix = "Start the engine (systemctl enable --now podman.socket), and let the server's account use the socket."
+        return Finding("programs", Level.PROBLEM, path, f"No container engine: {error.strerror or error}.", fix)
+    return Finding("programs", Level.OK, path, "The container engine takes connections.")
+
+
+def _succeeds(*command: str) -> bool:
+    try:
+        done = subprocess.run(  # noqa: S603 - a program that was found, with our arguments
+            command, check=False, capture_output=True, timeout=_ANSWER_S, env=minimal_environment()
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _check_embedded(settings: Settings) -> list[Finding]:
+    """Check the embedded PostgreSQL without starting or creating anything."""
+    directory = settings.data_dir / "postgres"
+    try:
+        programs = cluster.binaries()
+        account = cluster.account_for(directory, create=False)
+    except CannotStart as error:
+        return [Finding("postgresql", Level.PROBLEM, str(directory), error.messages[0], " ".join(error.messages[1:]))]
+    if not _succeeds(str(programs / "postgres"), "--version"):
+        fix = "Use a machine with glibc, such as Debian's or Ubuntu's, or set LAUNCHBAY_DATABASE_URL."
+        return [Finding("postgresql", Level.PROBLEM, str(programs), "The embedded PostgreSQL doesn't run here.", fix)]
+    version = directory / "PG_VERSION"
+    if version.exists() and (found := version.read_text("ascii").strip()) != str(cluster.MAJOR):
+        fix = "Back it up with the version that wrote it, then restore it into an empty data directory."
+        return [Finding("postgresql", Level.PROBLEM, str(directory), f"It is of PostgreSQL {found}.", fix)]
+    who = "" if account is None else f", under the account {account.name}"
+    return [Finding("postgresql", Level.OK, str(directory), f"The embedded PostgreSQL {cluster.MAJOR} runs here{who}.")]
+
+
+async def _check_external(settings: Settings) -> list[Finding]:
+    where = redacted_url(settings.direct_url())
+    try:
+        async with asyncio.timeout(4 * _ANSWER_S):
+            found = await inspect(settings.direct_url())
+    except CannotStart as error:
+        return [Finding("postgresql", Level.PROBLEM, where, error.messages[0], " ".join(error.messages[1:]))]
+    except TimeoutError:
+        fix = "Check LAUNCHBAY_DATABASE_URL, firewalls, and that PostgreSQL runs."
+        return [Finding("postgresql", Level.PROBLEM, where, "The database doesn't answer.", fix)]
+    return [replace(each, where=where) for each in _judge_database(settings, found)]
+
+
+def _judge_database(settings: Settings, found: Inspection) -> Iterator[Finding]:
+    state = "empty" if found.revision is None else f"schema {found.revision}"
+    newest = revisions()[-1]
+    if found.revision is None or found.revision < newest:
+        yield Finding(
+            "postgresql",
+            Level.NOTE,
+            "",
+            f"PostgreSQL {found.version}, {state}. This version has schema {newest}.",
+            "The next start upgrades it, and so does: launchbay migrate",
+        )
+    else:
+        yield Finding("postgresql", Level.OK, "", f"PostgreSQL {found.version}, {state}.")
+    if not found.may_create:
+        fix = "As an administrator of PostgreSQL: GRANT CREATE ON SCHEMA public TO the user of the URL."
+        yield Finding("postgresql", Level.PROBLEM, "", "The user may not create tables.", fix)
+    if found.encoding != "UTF8":
+        fix = "Create the database with ENCODING 'UTF8'."
+        yield Finding("postgresql", Level.PROBLEM, "", f"Its encoding is {found.encoding}.", fix)
+    needed = settings.processes * (settings.database_connections + 2)
+    if needed > found.connections:
+        fix = "Raise max_connections of PostgreSQL, or lower LAUNCHBAY_DATABASE_CONNECTIONS."
+        text = f"This server needs {needed} connections, and PostgreSQL takes {found.connections}."
+        yield Finding("postgresql", Level.PROBLEM, "", text, fix)
+    if abs(found.clock_ahead_s) > _CLOCKS_APART_S:
+        fix = "Synchronize the clocks of both machines."
+        text = f"Its clock is {abs(found.clock_ahead_s):.0f} s {'ahead' if found.clock_ahead_s > 0 else 'behind'}."
+        yield Finding("clock", Level.WARNING, "", text, fix)
+    if found.revision is not None and not settings.key_file().exists():
+        yield Finding(
+            "secret key",
+            Level.PROBLEM,
+            "",
+            f"The database has data, and there is no secret key {settings.key_file()}.",
+            "Copy the key file of another server there, or set LAUNCHBAY_SECRET_KEY_FILE.",
+        )
+
+
+async def _check_nats(urls: str) -> list[Finding]:
+    """Read what each server says first, which is its state."""
+    found = []
+    for url in urls.split(","):
+        parts = urlsplit(url if "://" in url else f"nats://{url}")
+        host, port = parts.hostname or "", parts.port or 4222
+        where = f"{host}:{port}"
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                reader, writer = await asyncio.open_connection(host, port)
+                line = await reader.readline()
+                writer.close()
+            told = json.loads(line.removeprefix(b"INFO ")) if line.startswith(b"INFO ") else None
+        except (OSError, TimeoutError, ValueError) as error:
+            fix = "Check LAUNCHBAY_DISPATCH_URL, and that nats-server runs. Until then, PostgreSQL wakes workers."
+            text = f"No answer: {error or 'it took too long'}."
+            found.append(Finding("nats", Level.WARNING, where, text, fix))
+            continue
+        if told is None:
+            fix = "Set LAUNCHBAY_DISPATCH_URL to the client port of a NATS server."
+            found.append(Finding("nats", Level.PROBLEM, where, "It isn't a NATS server.", fix))
+        elif not told.get("jetstream"):
+            fix = "Start it with JetStream: nats-server -js"
+            found.append(Finding("nats", Level.PROBLEM, where, "It has no JetStream.", fix))
+        else:
+            found.append(Finding("nats", Level.OK, where, f"NATS {told.get('version')} with JetStream."))
+    return found
+
+
+async def _check_issuer(issuer: str) -> list[Finding]:
+    url = issuer.rstrip("/") + "/.well-known/openid-configuration"
+    fix = "Check LAUNCHBAY_OIDC_ISSUER, firewalls, and the certificate of the issuer."
+    try:
+        async with httpx.AsyncClient(timeout=_ANSWER_S) as client:
+            answer = await client.get(url)
+        told = answer.raise_for_status().json()
+    except (httpx.HTTPError, ValueError) as error:
+        return [Finding("openid", Level.PROBLEM, url, f"No metadata of the issuer: {error}", fix)]
+    named = told.get("issuer") if isinstance(told, dict) else None
+    if named != issuer:
+        fix = "Set LAUNCHBAY_OIDC_ISSUER to the name in the metadata, character for character."
+        return [Finding("openid", Level.PROBLEM, url, f"The issuer calls itself {named!r}.", fix)]
+    return [Finding("openid", Level.OK, url, "The issuer answers.")]
+
+
+async def _check_reachable(check: str, setting: str, host: str, port: int) -> list[Finding]:
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+    except (OSError, TimeoutError) as error:
+        fix = f"Check {setting}, firewalls, and that the server runs."
+        return [Finding(check, Level.WARNING, f"{host}:{port}", f"No answer: {error or 'it took too long'}.", fix)]
+    return [Finding(check, Level.OK, f"{host}:{port}", "The server takes connections.")]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip()
+    except OSError:
+        return ""
+
+
+_COLORS = {Level.OK: "green", Level.NOTE: "blue", Level.WARNING: "yellow", Level.PROBLEM: "red"}
+
+
+def _print_text(findings: list[Finding]) -> None:
+    for each in findings:
+        level = click.style(each.level.ljust(8), fg=_COLORS[each.level])
+        click.echo(f"{level} {each.check}: {each.where}: {each.found}")
+        if each.fix:
+            click.echo(f"         → {each.fix}")
+    counts = {level: sum(each.level is level for each in findings) for level in Level}
+    click.echo(f"\nLaunchbay {__version__}: {counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings.")
+
+
+@click.command()
+@config_option
+@data_option
+@database_option
+@click.option("--host", help="Address that a server would listen on. [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port that a server would listen on. [default: 8080]")
+@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+@click.option("--strict", is_flag=True, help="Fail on warnings too.")
+def doctor(config: Path | None, is_json: bool, strict: bool, **given: Any) -> None:  # noqa: FBT001 - click hands flags over so
+    """Say what this machine lacks for a server, and how to get it.
+
+    Nothing is changed. The exit code is 1 if there is a problem.
+    """
+    findings = _findings(config, given)
+    if is_json:
+        document = {"version": __version__, "findings": [asdict(each) for each in findings]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _print_text(findings)
+    failing = {Level.PROBLEM, Level.WARNING} if strict else {Level.PROBLEM}
+    sys.exit(1 if any(each.level in failing for each in findings) else 0)
+
+
+def _findings(config: Path | None, given: Mapping[str, Any]) -> list[Finding]:
+    try:
+        settings = read_settings(config, dict(given))
+    except click.ClickException as error:
+        fix = "Correct it, then run this command again to check the rest: docs/reference/settings.md"
+        return [Finding("settings", Level.PROBLEM, str(config or "LAUNCHBAY_*"), error.message, fix)]
+    return [*check_machine(settings), *asyncio.run(check_services(settings))]

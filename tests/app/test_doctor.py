@@ -1,0 +1,330 @@
+"""`launchbay doctor` finds what would keep a server from working, says where, and what to do about it."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from launchbay.app.doctor import Finding, Level, check_machine, check_services
+from launchbay.auth.secret_key import read_secret_key
+from launchbay.cli.main import main
+from launchbay.settings import Settings
+from launchbay.store.schema import revisions
+
+MEMORY = "proc/meminfo"
+CONTAINER = "sys/fs/cgroup/memory.max"
+MOUNTS = "proc/mounts"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def settings(directory: Path, **others: Any) -> Settings:
+    return Settings(**{"data_dir": directory, "port": 0, **others})
+
+
+def of(check: str, findings: list[Finding]) -> list[Finding]:
+    return [each for each in findings if each.check == check]
+
+
+def machine(wanted: Settings, check: str, root: Path = Path("/")) -> list[Finding]:
+    return of(check, list(check_machine(wanted, root)))
+
+
+def services(wanted: Settings, check: str) -> list[Finding]:
+    return of(check, asyncio.run(check_services(wanted)))
+
+
+def made(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@contextmanager
+def listening(*lines: bytes) -> Iterator[int]:
+    """Listen on a port, send each connection these lines, and close it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.sendall(b"".join(lines))
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def run(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    result = CliRunner(env=environment).invoke(main, ["doctor", *arguments])
+    return result.exit_code, result.output
+
+
+def test_a_machine_without_problems_gets_code_0_and_json(directory: Path) -> None:
+    code, printed = run("--data-dir", str(directory), "--port", "0", "--json")
+    told = json.loads(printed)
+    checks = {each["check"] for each in told["findings"]}
+    assert code == 0, printed
+    assert checks >= {"python", "locale", "memory", "ulimits", "clock", "port", "disk", "programs", "postgresql"}
+    assert not directory.exists(), "a check changes nothing"
+    for each in told["findings"]:
+        assert each["where"]
+        assert each["found"]
+        assert each["fix"] or each["level"] in {"ok", "note"}, each
+
+
+def test_a_problem_is_code_1_and_has_a_fix(directory: Path) -> None:
+    with listening() as port:
+        code, printed = run("--data-dir", str(directory), "--port", str(port))
+    assert code == 1
+    assert f"problem  port: 127.0.0.1:{port}: A server can't listen here: Address already in use." in printed
+    assert "→ Stop the program that uses it" in printed
+
+
+def test_strict_fails_on_warnings(directory: Path, tmp_path: Path) -> None:
+    file = made(tmp_path, {"bay.toml": 'host = "0.0.0.0"\n'}) / "bay.toml"
+    given = ("--data-dir", str(directory), "--port", "0", "--config", str(file))
+    assert run(*given)[0] == 0
+    assert run(*given, "--strict")[0] == 1
+
+
+def test_invalid_settings_are_a_finding(directory: Path) -> None:
+    code, printed = run("--data-dir", str(directory), environment={"LAUNCHBAY_PROCESSES": "many"})
+    assert code == 1
+    assert "problem  settings: LAUNCHBAY_*: LAUNCHBAY_PROCESSES is 'many'" in printed
+
+
+def test_a_port_where_launchbay_listens_is_fine(directory: Path) -> None:
+    answer = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{"status":"live"}'
+    with listening(answer) as port:
+        [found] = machine(settings(directory, port=port), "port")
+    assert found.level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("files", "level", "found"),
+    [
+        ({MEMORY: "MemTotal: 16000000 kB\n"}, Level.OK, "15625 MiB"),
+        ({MEMORY: "MemTotal: 700000 kB\n"}, Level.WARNING, "683 MiB"),
+        ({MEMORY: "MemTotal: 16000000 kB\n", CONTAINER: "268435456\n"}, Level.PROBLEM, "256 MiB"),
+        ({MEMORY: "MemTotal: 16000000 kB\n", CONTAINER: "max\n"}, Level.OK, "15625 MiB"),
+        ({}, Level.NOTE, "unknown"),
+    ],
+)
+def test_memory_is_that_of_the_machine_or_container(
+    files: dict[str, str], level: Level, found: str, directory: Path, tmp_path: Path
+) -> None:
+    [memory] = machine(settings(directory), "memory", made(tmp_path / "root", files))
+    assert memory.level is level
+    assert found in memory.found
+
+
+@pytest.mark.parametrize(("system", "warnings"), [("ext4", 0), ("tmpfs", 1), ("nfs4", 1)])
+def test_data_on_a_file_system_that_does_not_last_is_a_warning(
+    system: str, warnings: int, directory: Path, tmp_path: Path
+) -> None:
+    mounts = f"none / overlay rw 0 0\nnone {tmp_path} {system} rw 0 0\n"
+    found = machine(settings(directory), "disk", made(tmp_path / "root", {MOUNTS: mounts}))
+    assert [each.level for each in found if system in each.found] == [Level.WARNING] * warnings
+
+
+def test_a_data_directory_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
+    made(tmp_path, {"data": "x"})
+    [found] = machine(settings(tmp_path / "data"), "disk")
+    assert found.level is Level.PROBLEM
+    assert "install -d" in found.fix
+
+
+@pytest.mark.parametrize(("mode", "level"), [(0o600, Level.OK), (0o640, Level.WARNING), (0o644, Level.PROBLEM)])
+def test_the_mode_of_the_secret_key_counts(mode: int, level: Level, directory: Path) -> None:
+    directory.mkdir()
+    wanted = settings(directory)
+    read_secret_key(wanted.key_file())
+    wanted.key_file().chmod(mode)
+    [found] = machine(wanted, "secret key")
+    assert found.level is level
+    assert level is Level.OK or "chmod 600" in found.fix
+
+
+def test_a_broken_secret_key_is_a_problem(directory: Path) -> None:
+    directory.mkdir()
+    wanted = settings(directory)
+    wanted.key_file().write_text("nonsense")
+    wanted.key_file().chmod(0o600)
+    [found] = machine(wanted, "secret key")
+    assert found.level is Level.PROBLEM
+    assert "backup" in found.fix
+
+
+def certificate(directory: Path, days: int) -> dict[str, str]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bay.example.org")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=90))
+        .not_valid_after(now + timedelta(days=days, hours=1))
+        .sign(key, hashes.SHA256())
+    )
+    form, encryption = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (directory / "tls.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    (directory / "tls.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
+    (directory / "tls.key").chmod(0o600)
+    return {"tls_certificate": str(directory / "tls.crt"), "tls_key": str(directory / "tls.key")}
+
+
+@pytest.mark.parametrize(("days", "level"), [(60, Level.OK), (3, Level.WARNING), (-2, Level.PROBLEM)])
+def test_a_certificate_is_judged_by_its_end(days: int, level: Level, directory: Path, tmp_path: Path) -> None:
+    [found] = machine(settings(directory, **certificate(tmp_path, days)), "tls")
+    assert found.level is level
+
+
+def test_a_certificate_without_its_key_is_a_problem(directory: Path, tmp_path: Path) -> None:
+    first = certificate(tmp_path, 60)
+    (tmp_path / "tls.crt").rename(tmp_path / "other.crt")
+    certificate(tmp_path, 60)
+    [found] = machine(settings(directory, **first | {"tls_certificate": str(tmp_path / "other.crt")}), "tls")
+    assert found.level is Level.PROBLEM
+
+
+def test_a_program_matters_only_if_actions_may_start_it(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert {each.level for each in machine(settings(directory), "programs") if each.where == "helm"} == {Level.NOTE}
+    allowed = settings(directory, server_programs="helm")
+    [missing] = [each for each in machine(allowed, "programs") if each.where == "helm"]
+    assert missing.level is Level.PROBLEM
+    assert "Install Helm" in missing.fix
+    (tmp_path / "helm").touch(mode=0o755)
+    [found] = [each for each in machine(allowed, "programs") if each.where == str(tmp_path / "helm")]
+    assert found.level is Level.OK
+
+
+def test_an_empty_database_is_upgraded_at_the_start(empty_database_url: str, directory: Path) -> None:
+    [found] = services(settings(directory, database_url=empty_database_url), "postgresql")
+    assert found.level is Level.NOTE
+    assert "launchbay migrate" in found.fix
+
+
+def test_a_database_with_data_needs_its_key(database_url: str, directory: Path) -> None:
+    wanted = settings(directory, database_url=database_url)
+    [key] = services(wanted, "secret key")
+    assert key.level is Level.PROBLEM
+    read_secret_key(wanted.key_file())
+    assert services(wanted, "secret key") == []
+    [database] = services(wanted, "postgresql")
+    assert database.level is Level.OK
+    assert f"schema {revisions()[-1]}" in database.found
+
+
+def test_a_database_of_a_newer_version_or_with_too_few_connections_is_a_problem(
+    database_url: str, directory: Path
+) -> None:
+    wanted = settings(directory, database_url=database_url, processes=256, database_connections=1000)
+    [_, few] = services(wanted, "postgresql")
+    assert few.level is Level.PROBLEM
+    assert "needs 256512 connections" in few.found
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    [newer] = services(wanted, "postgresql")
+    assert newer.level is Level.PROBLEM
+    assert "has schema 9999" in newer.found
+
+
+def test_a_database_that_is_away_is_a_problem_without_its_password(directory: Path) -> None:
+    with listening() as port:
+        pass
+    url = f"postgresql://bay:quartz-heron@127.0.0.1:{port}/bay"
+    code, printed = run("--data-dir", str(directory), "--port", "0", "--database-url", url)
+    assert code == 1
+    assert f"problem  postgresql: 127.0.0.1:{port}/bay: The database at" in printed
+    assert "quartz-heron" not in printed
+
+
+INFO = b'INFO {"version":"2.9.10","jetstream":true}\r\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        (INFO, Level.OK),
+        (INFO.replace(b"true", b"false"), Level.PROBLEM),
+        (b"220 mail.example.org ESMTP\r\n", Level.PROBLEM),
+    ],
+)
+def test_nats_needs_jetstream(line: bytes, level: Level, directory: Path) -> None:
+    with listening(line) as port:
+        [found] = services(settings(directory, dispatch_url=f"nats://127.0.0.1:{port}"), "nats")
+    assert found.level is level
+
+
+def test_each_server_that_does_not_answer_is_found(directory: Path) -> None:
+    with listening() as port:
+        pass
+    address = f"127.0.0.1:{port}"
+    wanted = settings(
+        directory,
+        dispatch_url=f"nats://{address}",
+        otlp_endpoint=f"http://{address}",
+        smtp_host="127.0.0.1",
+        smtp_port=port,
+        smtp_sender="bay@example.org",
+        oidc_issuer=f"http://{address}",
+        oidc_client_id="bay",
+        base_url="https://bay.example.org",
+    )
+    found = {each.check: each.level for each in asyncio.run(check_services(wanted)) if each.level is not Level.OK}
+    assert found == {
+        "nats": Level.WARNING,
+        "telemetry": Level.WARNING,
+        "mail": Level.WARNING,
+        "openid": Level.PROBLEM,
+    }
+
+
+@pytest.mark.parametrize(("named", "level"), [("", Level.OK), ("/other", Level.PROBLEM)])
+def test_the_issuer_calls_itself_what_the_setting_says(named: str, level: Level, directory: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    with listening() as free:
+        pass
+    issuer = f"http://127.0.0.1:{free}"
+    with socket.create_server(("127.0.0.1", free)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(head + json.dumps({"issuer": issuer + named}).encode())
+
+        threading.Thread(target=serve, daemon=True).start()
+        [found] = services(
+            settings(directory, oidc_issuer=issuer, oidc_client_id="bay", base_url="https://bay.example.org"), "openid"
+        )
+    assert found.level is level
