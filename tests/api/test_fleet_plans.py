@@ -12,6 +12,8 @@ from tests.support.databases import Databases
 from tests.support.manifests import PAUSING
 from tests.support.service import Api, accepted, running_api
 
+pytestmark = pytest.mark.slow  # 8,000 instances are made first
+
 _collected: ContextVar[list[Statement]] = ContextVar("statements")
 _LARGE = ("fleet", "fleet_jobs", "fleet_labels", "instances", "jobs")
 

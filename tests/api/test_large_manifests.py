@@ -10,6 +10,7 @@ from launchbay.manifest.compiler import compile_manifest
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, refused, running_api
 
+pytestmark = pytest.mark.slow
 COMPONENTS, STEPS = 1_000, 5
 
 

@@ -33,6 +33,7 @@ def test_cells_have_the_load_of_the_tenants_in_them(strategy: str) -> None:
             assert cell.at(hour) == pytest.approx(sum(tenant.at(hour) for tenant in inside))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_outcome() -> None:
     assert simulate(3, "moves", seed=4, **SMALL) == simulate(3, "moves", seed=4, **SMALL)
     assert simulate(3, "moves", seed=4, **SMALL) != simulate(3, "moves", seed=5, **SMALL)

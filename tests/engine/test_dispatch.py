@@ -872,12 +872,14 @@ async def test_a_job_that_is_not_due_waits_and_holds_up_nothing(database: Databa
         await empty(database)
 
 
+@pytest.mark.slow
 async def test_a_claim_costs_no_more_behind_a_large_backlog_of_another(database: Database) -> None:
     few = await _blocks_of_a_claim(database, ["few"], 200)
     many = await _blocks_of_a_claim(database, ["many"], 20_000)
     assert many < 2 * few, (few, many)
 
 
+@pytest.mark.slow
 async def test_a_claim_costs_no_more_while_many_organizations_wait(database: Database) -> None:
     few = await _blocks_of_a_claim(database, [f"few{number}-" for number in range(50)], 2)
     many = await _blocks_of_a_claim(database, [f"many{number}-" for number in range(5000)], 2)

@@ -71,6 +71,7 @@ async def test_commands_have_nothing_of_the_servers_environment(
     assert {"HOME", "PATH"} <= set(result.stdout.split())
 
 
+@pytest.mark.slow
 async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, tmp_path: Path) -> None:
     machine, mark = await made(local), tmp_path / "mark"
     line = f"(trap '' TERM; sleep 300 & echo $! >> {mark}; wait) & echo $! >> {mark}; wait"

@@ -125,6 +125,7 @@ async def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None
     assert not any(map(is_alive, pids(file)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["cancelled", "too long"])
 async def test_a_program_ends_with_everything_that_it_started_wherever_that_hides(tmp_path: Path, way: str) -> None:
     file = tmp_path / "pids"

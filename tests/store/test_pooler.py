@@ -149,6 +149,7 @@ async def behind(url: str) -> AsyncIterator[tuple[Pooler, Any]]:
             yield through, api
 
 
+@pytest.mark.slow
 async def test_readiness_tells_when_the_pooler_is_gone_or_hangs_and_when_it_is_back(
     behind: tuple[Pooler, Any],
 ) -> None:

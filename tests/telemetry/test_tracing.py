@@ -82,6 +82,7 @@ async def test_spans_hold_no_parameters_and_no_texts_of_errors(databases: Databa
     assert "hush-hush" not in "".join(str(span) for span in spans(collector))
 
 
+@pytest.mark.slow
 async def test_a_collector_that_is_away_disturbs_nobody(databases: Databases) -> None:
     async with asyncio.timeout(60):
         async with running_api(databases.create(), otlp_endpoint="http://127.0.0.1:1") as api:

@@ -59,6 +59,7 @@ async def test_a_full_pool_names_who_holds_its_resources_and_the_position(api: A
     assert accepted(await api.get(f"jobs/{late}"))["waitingFor"] == []
 
 
+@pytest.mark.slow
 async def test_a_call_names_the_busy_instance_and_its_job(api: Api) -> None:
     slow = SPEAKER.replace("say: {steps: []", "say: {steps: [{rest: {action: wait, parameters: {delay: 3 sec}}}]")
     speaker, where = await offered(api, slow)
@@ -143,6 +144,7 @@ async def test_machines_that_start_are_waited_for_by_role(api: Api, monkeypatch:
     assert (await api.settled(instance))["status"] == "Running"
 
 
+@pytest.mark.slow
 async def test_the_usual_duration_is_looked_for_in_the_newest_jobs_alone(api: Api) -> None:
     instance = await api.running(BRIEF)
     job = (await api.post(f"instances/{instance}/go", {})).headers["launchbay-job"]
