@@ -112,3 +112,13 @@ document.addEventListener("submit", (event) => {
 window.addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("form button[type=submit]:disabled")) button.disabled = false;
 });
+
+// [data-copy] is a text for the clipboard; browsers allow that on secure pages only.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button || !navigator.clipboard) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  const shown = [...button.childNodes];
+  button.textContent = "Copied";
+  setTimeout(() => button.replaceChildren(...shown), 1500);
+});

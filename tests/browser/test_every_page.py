@@ -106,5 +106,5 @@ def test_every_control_is_reached_by_keyboard_and_shows_it(page: Page, world: Wo
             break  # the last control was left
         assert outline != "none", control
         seen.add(control)
-    for control in ("Launch", "Preview", "environmentId", "lifetime", "parameter:input.who"):
+    for control in ("Launch", "Cancel", "environmentId", "lifetime", "parameter:input.who"):
         assert control in seen

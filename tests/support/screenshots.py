@@ -86,9 +86,8 @@ def _difference(page: Page) -> None:
 
 def _preview(page: Page) -> None:
     page.get_by_label("Visitors at once").fill("50")
-    page.get_by_role("button", name="Preview").click()
-    page.locator("#preview table").wait_for()
-    page.locator("summary", has_text="Submodule payments").click()
+    page.locator("#preview dl").wait_for()
+    page.locator("summary", has_text="payments").click()
     page.evaluate("document.activeElement.blur()")
 
 

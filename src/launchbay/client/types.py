@@ -520,6 +520,16 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     workflow_history: list[JobDocument]
 
 
+class Estimate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How long the last successful launches of the application took. `usualDurationMs` is their median. Nine of ten
+    took at most `slowDurationMs`.
+    """
+
+    launches: int
+    usual_duration_ms: int
+    slow_duration_ms: int
+
+
 class ParameterChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A configuration pin whose value would change; `reset` says that it goes back to its default."""
 
@@ -544,12 +554,17 @@ class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What would happen. With errors nothing would: they are the reasons for a refusal."""
+    """What would happen. With errors nothing would: they are the reasons for a refusal. `steps` are those of the
+    workflows, and `approvals` how many of them ask people. Steps inside a step aren't counted.
+    """
 
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     errors: list[str] = []
     warnings: list[str] = []
+    steps: int = 0
+    approvals: int = 0
+    estimate: Estimate | None = None
 
 
 class CauseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -80,7 +80,7 @@ CHOICES: tuple[tuple[str, str], ...] = (
     (str(24 * _HOUR_MS), "in 1 day"),
     (str(7 * 24 * _HOUR_MS), "in 1 week"),
     (str(NEVER), "never"),
-    (OTHER, "in a number of minutes"),
+    (OTHER, "another time…"),
 )
 
 

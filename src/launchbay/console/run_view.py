@@ -11,13 +11,12 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph
 from launchbay.console.rendering import format_duration
-from launchbay.manifest.graph import Step
+from launchbay.manifest.graph import APPROVAL, Step
 from launchbay.model.job import JobStatus, StepStatus, component_of, outer_paths, owner_of, step_name, unescaped
 from launchbay.planning import step_at
 from launchbay.store.jobs import StepView
 from launchbay.usecases.jobs import JobDetails
 
-APPROVAL = "approval"  # the action of a step that asks people
 LANES = 100  # on one page
 LANE_STEPS = 50  # of one lane, on one page
 _INLINE_STEPS = 300  # of a run whose page shows all steps

@@ -24,6 +24,14 @@ POLL_S = 0.1
 WITHIN_S = 120.0
 
 
+def sample_manifest(platform_url: str) -> str:
+    """Return the manifest of the sample, which calls this platform by default."""
+    text = (resources.files("launchbay.demo") / "sample.yaml").read_text("utf-8")
+    before, first, after = text.partition("    input.replicas: 2\n")
+    assert first, "the sample sets its defaults"
+    return f"{before}{first}    input.platform-url: {platform_url}\n{after}"
+
+
 class DemoRun:
     """Launches the sample application and runs a command on it, over the HTTP API."""
 
@@ -36,7 +44,7 @@ class DemoRun:
 
     def run(self) -> tuple[str, str]:
         """Upload, launch, run a command; return the instance's id and name. Raises DemoFailed if any of it fails."""
-        manifest = (resources.files("launchbay.demo") / "sample.yaml").read_text("utf-8")
+        manifest = sample_manifest(self._running.platform_url)
         organization = self._get("/organizations")[0]
         application = self._application(organization["id"])
         version = self._send("PUT", f"/applications/{application}/manifest", manifest)["version"]
@@ -48,7 +56,7 @@ class DemoRun:
             f"/applications/{application}/launch",
             {
                 "instanceName": name,
-                "parameters": {"input.platform-url": self._running.platform_url, "input.replicas": 3},
+                "parameters": {"input.replicas": 3},
             },
         )
         instance = str(launched["id"])

@@ -258,6 +258,7 @@ Configuration: TypeAlias = Mapping[str, Mapping[str, Any]]  # component path →
 # Component types and the pins that they have undeclared (manifest-language §4). The set is open: a plug-in with a
 # component type also provides its `ComponentType`, and the composition root passes both to the compiler.
 
+APPROVAL = "approval"  # the action of a step that asks people
 WORKFLOW_INSTANCE = "workflow.Instance"
 SERVICE = "reference.Service"
 SUBMODULE = "reference.Submodule"

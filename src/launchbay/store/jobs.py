@@ -260,6 +260,7 @@ get = _sql.row("get", JobView)
 list_resumptions = _sql.column("list_resumptions", str)
 get_waits = _sql.value("get_waits", str)
 get_usual_duration_ms = _sql.value("get_usual_duration_ms", int)
+list_launch_durations_ms = _sql.column("list_launch_durations_ms", int)
 
 
 class LoadRow(NamedTuple):

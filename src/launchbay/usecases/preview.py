@@ -1,10 +1,12 @@
 """Previews of launches and reconfigurations (conformance.md, "Beyond the reference")."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import Any
 
 import msgspec
 
+from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import (
@@ -16,7 +18,7 @@ from launchbay.manifest.configuration import (
     restarting,
     triggered,
 )
-from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
+from launchbay.manifest.graph import APPROVAL, NOTHING_COMPILED, CompiledManifest, Step
 from launchbay.manifest.scaling import scaled
 from launchbay.model.instance import (
     InstanceStatus,
@@ -31,7 +33,7 @@ from launchbay.model.instance import (
 from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, LAUNCH, in_use
-from launchbay.store import instances
+from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import plan_launch_tree
@@ -70,23 +72,59 @@ class _Part(msgspec.Struct, frozen=True):
     launched: bool = False
 
 
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the last successful launches of the application took.
+
+    `usualDurationMs` is their median. Nine of ten took at most `slowDurationMs`.
+    """
+
+    launches: int
+    usual_ms: int = msgspec.field(name="usualDurationMs")
+    slow_ms: int = msgspec.field(name="slowDurationMs")
+
+
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What would happen. With errors nothing would: they are the reasons for a refusal."""
+    """What would happen. With errors nothing would: they are the reasons for a refusal.
+
+    `steps` are those of the workflows, and `approvals` how many of them ask people. Steps inside a step aren't counted.
+    """
 
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     errors: list[str] = []
     warnings: list[str] = []
+    steps: int = 0
+    approvals: int = 0
+    estimate: Estimate | None = None
 
 
 async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> Preview:
-    """Return what a launch with this body would do."""
+    """Return what a launch would do, and how long that usually takes."""
     async with ctx.begin() as work:
         try:
             planned = await plan_launch_tree(work, application_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
-        return await preview_tree(work, planned.root)
+        preview = await preview_tree(work, planned.root)
+        return msgspec.structs.replace(preview, estimate=await _estimate(work, application_id))
+
+
+async def estimate_launch(ctx: Context, application_id: str) -> Estimate | None:
+    """Return how long launches usually take; None without a successful one."""
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        return await _estimate(work, application.id)
+
+
+async def _estimate(work: Work, application_id: str) -> Estimate | None:
+    durations_ms = await jobs.list_launch_durations_ms(
+        work.connection, application_id=application_id, instances=limits.USUAL_INSTANCES, runs=limits.USUAL_RUNS
+    )
+    if not durations_ms:
+        return None
+    ordered = sorted(durations_ms)
+    slow = ordered[(len(ordered) * 9 - 1) // 10]
+    return Estimate(launches=len(ordered), usual_ms=int(median(ordered)), slow_ms=slow)
 
 
 async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> Preview:
@@ -123,20 +161,29 @@ async def preview_tree(work: Work, root: LaunchNode) -> Preview:
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     warnings: list[str] = []
+    steps: list[Step] = []
     for node in root.walk():
         before, launched, scales = await _before(work, node)
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
         components += [_component(node, before, after, change, redactor) for change in changes]
-        workflows += _workflows(node, before, after, changes)
+        for manifest, component, workflow in _runs(before, after, changes):
+            workflows.append(".".join((*node.path, workflow_path(component, workflow))))
+            steps += manifest.components[component].workflows[workflow].steps
         for change in changes:
             if change.change is Change.STOPS:
                 below, runs = await _below(work, before.links.get(change.path), (*node.path, change.path))
                 components += below
                 workflows += runs
         warnings += [_message_for(node, finding.message) for finding in node.manifest.warnings]
-    return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
+    return Preview(
+        components=components,
+        workflows=workflows,
+        warnings=list(dict.fromkeys(warnings)),
+        steps=len(steps),
+        approvals=sum(step.action == APPROVAL for step in steps),
+    )
 
 
 async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale]]:
@@ -232,16 +279,17 @@ def _component(
     )
 
 
-def _workflows(node: LaunchNode, before: Configured, after: Configured, changes: list[ComponentChange]) -> list[str]:
-    """Return the workflows that would run, as `component#workflow`."""
-    runs: list[tuple[str, str]] = []
+def _runs(
+    before: Configured, after: Configured, changes: list[ComponentChange]
+) -> Iterator[tuple[CompiledManifest, str, str]]:
+    """Yield the workflows that would run: manifest, path of the component, name."""
     for change in changes:
         if change.change is Change.STOPS and DESTROY in before.manifest.components[change.path].workflows:
-            runs.append((change.path, DESTROY))
+            yield before.manifest, change.path, DESTROY
         if change.change is Change.STARTS and LAUNCH in after.manifest.components[change.path].workflows:
-            runs.append((change.path, LAUNCH))
-    runs += triggered(after.manifest, changes)
-    return [".".join((*node.path, workflow_path(component, workflow))) for component, workflow in runs]
+            yield after.manifest, change.path, LAUNCH
+    for component, workflow in triggered(after.manifest, changes):
+        yield after.manifest, component, workflow
 
 
 def _message_for(node: LaunchNode, message: str) -> str:

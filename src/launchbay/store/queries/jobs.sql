@@ -405,6 +405,18 @@ FROM (
     ORDER BY run.finished_at DESC LIMIT %(runs)s::bigint
 ) AS last;
 
+-- name: list_launch_durations_ms
+-- How long the last successful launches of an application took, the newest first. Of each instance, it is the first job.
+SELECT floor(extract(epoch FROM first.finished_at - first.started_at) * 1000)::bigint AS duration_ms
+FROM (
+    SELECT id FROM instances WHERE application_id = %(application_id)s ORDER BY id DESC LIMIT %(instances)s
+) AS one
+CROSS JOIN LATERAL (
+    SELECT name, status, started_at, finished_at FROM jobs WHERE jobs.instance_id = one.id ORDER BY created_at LIMIT 1
+) AS first
+WHERE first.name = 'launch' AND first.status = 'Succeeded' AND first.started_at IS NOT NULL
+ORDER BY first.finished_at DESC LIMIT %(runs)s;
+
 -- name: set_waits
 -- What steps wait for now, while this claim holds the job; an empty one is no wait.
 WITH held AS (

@@ -27,6 +27,14 @@ _PREVIEW = {
     "workflows": ["web.workflow#resize"],
     "errors": [],
     "warnings": [],
+    "steps": 2,
+    "approvals": 0,
+    "estimate": None,
+}
+_LAUNCH_PREVIEW = {
+    **_PREVIEW,
+    "workflows": ["web.workflow#launch"],
+    "estimate": {"launches": 20, "usualDurationMs": 220000, "slowDurationMs": 300000},
 }
 
 # Any object: `usecases/launch_request.py` reads it, and reports errors better than a type could. A preview returns the
@@ -107,7 +115,7 @@ async def preview_destroy(request: Request[None, RunQuery]) -> Preview:
     tags=("Applications",),
     permission="CreateInstance on the application, its submodules and the environment",
     body=JsonBody(required=False, example={"parameters": {"input.size": 3}}),
-    returns=Returns("What would happen.", _PREVIEW),
+    returns=Returns("What would happen.", _LAUNCH_PREVIEW),
     extension=True,
 )
 async def preview_launch(request: Request[dict[str, Any], None]) -> Preview:
