@@ -84,7 +84,7 @@ def _answer(operation: Operation) -> Iterator[str]:
     yield ""
     if "example" in content:
         yield from _example(media_type, content["example"])
-    refusals = [status for status in operation.document["responses"] if status not in _ALWAYS]
+    refusals = [status for status in operation.document["responses"] if status not in _ALWAYS and status >= "400"]
     if refusals:
         yield f"Error statuses: {', '.join(refusals)}."
     else:

@@ -67,7 +67,14 @@ class Operation:
 
     def keyed(self) -> bool:
         """Tell whether it takes an Idempotency-Key."""
-        return any(each["in"] == "header" for each in self.document.get("parameters", ()))
+        return "Idempotency-Key" in self._headers()
+
+    def conditional(self) -> bool:
+        """Tell whether it takes If-Match."""
+        return "If-Match" in self._headers()
+
+    def _headers(self) -> set[str]:
+        return {each["name"] for each in self.document.get("parameters", ()) if each["in"] == "header"}
 
     def body(self) -> tuple[str, Schema] | None:
         """Return media type and schema of its body."""
@@ -173,6 +180,8 @@ def _method(operation: Operation) -> list[str]:
     whole, fields, query = operation.whole_body(), operation.body_fields() or [], operation.query()
     positional = [*operation.path_arguments(), *([whole] if whole else [])]
     named_ones = sorted([*fields, *query], key=lambda argument: bool(argument.default))
+    if operation.conditional():
+        named_ones.append(Argument("if_match", "", "str | None", "None"))
     if operation.keyed():
         named_ones.append(Argument("idempotency_key", "", "str | None", "None"))
     signature = ["self", *(argument.text for argument in positional)]

@@ -9,6 +9,7 @@ LaunchbayError
 ├── NotAllowed               the caller is known but has no permission
 ├── NotFound                 the object doesn't exist
 ├── Conflict                 the object is busy, or another request changed it
+├── PreconditionFailed       the object isn't the one that the caller has read; has its present `tag`
 ├── TooManyRequests          a rate limit; has `retry_after_s`
 ├── TooLarge                 beyond a size limit
 ├── Unavailable              database unavailable, overload, stopping; has `retry_after_s`
@@ -110,6 +111,19 @@ class Conflict(LaunchbayError):
     """The object is busy with a job, or another request changed it."""
 
     code = "Conflict"
+
+
+class PreconditionFailed(LaunchbayError):
+    """The caller has read an older state.
+
+    `tag` is the present entity tag, with quotes.
+    """
+
+    code = "PreconditionFailed"
+
+    def __init__(self, *messages: str, tag: str) -> None:
+        super().__init__(*messages)
+        self.tag = tag
 
 
 class TooManyRequests(LaunchbayError):

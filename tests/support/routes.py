@@ -120,6 +120,7 @@ FAILURES: Mapping[str, Exception] = {
     "NotFound": errors.NotFound("There is no such thing."),
     "Conflict": errors.Conflict("A job is running."),
     "TooManyRequests": errors.TooManyRequests("Slowly.", retry_after_s=17),
+    "PreconditionFailed": errors.PreconditionFailed("It has changed.", tag='"new"'),
     "TooLarge": errors.TooLarge("Too much."),
     "Unavailable": errors.Unavailable("The database is away.", retry_after_s=5),
     "ManifestSourceLocked": errors.ManifestSourceLocked("The manifest comes from a URL."),

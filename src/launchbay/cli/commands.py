@@ -32,6 +32,7 @@ from launchbay.cli.output import (
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import ClientError, ConnectionFailed, NotFound, Operations
 from launchbay.client.core import Call
+from launchbay.client.operation import Operation
 from launchbay.ids import is_id
 from launchbay.model.instance import InstanceStatus
 
@@ -85,6 +86,9 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
                 help="Skip the confirmation prompt. Without a terminal there is no prompt.",
             )
         )
+    has_tag = operation.row.method == "GET" and not operation.row.public and isinstance(operation, Operation)
+    if has_tag:
+        more.append(click.Option(["--etag"], is_flag=True, help="Print the tag of the object, for `--if-match`."))
     note = f"\n\n{extension.note}" if extension.note else ""
     about = " ".join(inspect.cleandoc(operation.__doc__ or "").partition("\n\n")[0].split())
 
@@ -103,7 +107,9 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
             call.target()
         except ValueError as error:  # an empty name, or one of `.` and `..`
             raise click.UsageError(f"{error}.") from error
-        if extension.run is not None:
+        if has_tag and given.pop("etag"):
+            click.echo(connection.client.tagged(call).tag)
+        elif extension.run is not None:
             extension.run(connection, call, given)
         else:
             show(with_names(connection, answer(connection, call)), connection.output, extension.columns)

@@ -237,7 +237,10 @@ _CHOICES = {"act": ("run", "resume", "reconfigure", "extend", "destroy", "label"
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
 _FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}
-_KEY = "Make retries safe: a repeated call with the same key returns the first result."
+_HEADERS = {
+    "idempotency_key": "Make retries safe: a repeated call with the same key returns the first result.",
+    "if_match": "Only if the object still has this tag, which --etag of the command that shows it prints.",
+}
 _PAIRS = "NAME=STRING, NAME:=JSON, @FILE or a JSON object. Repeatable."
 
 
@@ -287,8 +290,8 @@ def _input(argument: inspect.Parameter, about: str, *, is_only: bool) -> Input:
     is_optional = argument.default is not inspect.Parameter.empty
     if name in _ORGANIZATION:
         return Input(name, None, _no_organization if is_optional else _organization)
-    if name == "idempotency_key":
-        return Input(name, click.Option(["--idempotency-key"], help=_KEY), _as_given)
+    if name in _HEADERS:
+        return Input(name, click.Option([f"--{name.replace('_', '-')}"], help=_HEADERS[name]), _as_given)
     read = _reader(name, argument.annotation)
     positional = argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD or (
         not is_optional

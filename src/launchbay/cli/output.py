@@ -20,6 +20,7 @@ from launchbay.client import (
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    PreconditionFailed,
     ServerFailed,
     TooManyRequests,
     WaitTimedOut,
@@ -158,6 +159,7 @@ _CODES: tuple[tuple[type[ClientError], ExitCode], ...] = (
     (NotAuthenticated, ExitCode.NOT_AUTHENTICATED),
     (NotAllowed, ExitCode.NOT_ALLOWED),
     (Conflict, ExitCode.CONFLICT),
+    (PreconditionFailed, ExitCode.CONFLICT),
     (TooManyRequests, ExitCode.UNAVAILABLE),
     (ConnectionFailed, ExitCode.UNAVAILABLE),
     (WaitTimedOut, ExitCode.TIMED_OUT),
@@ -170,6 +172,7 @@ _REMEDIES_OF_CODES = {
     "InstanceActive": "To delete it anyway, add --force.",
     "InstanceInUse": "To destroy it anyway, add --force.",
     "InstanceBusy": "Wait for the running job: launchbay instance wait INSTANCE",
+    "PreconditionFailed": "Look at what it is now, and take its tag from the command that shows it, with --etag.",
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }
 _PREVIEWS = {

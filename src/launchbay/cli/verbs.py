@@ -85,6 +85,7 @@ _NAMES = {
     "read_application_labels": "application labels",
     "read_environment_labels": "environment labels",
     "read_instance_labels": "instance labels",
+    "read_environment_name": "environment show-name",
     "read_environment_services": "environment show-services",
     "read_instance_environments": "instance show-environments",
     "read_log": "instance log",

@@ -1,7 +1,7 @@
 """A typed client of the API, synchronous and asynchronous (docs/reference/client.md)."""
 
 from launchbay.client.client import AsyncClient, Client
-from launchbay.client.core import Basic, RefreshToken, Retries, Session, SessionToken
+from launchbay.client.core import Basic, RefreshToken, Retries, Session, SessionToken, Tagged
 from launchbay.client.errors import (
     ApiError,
     BadRequest,
@@ -13,6 +13,7 @@ from launchbay.client.errors import (
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    PreconditionFailed,
     ServerFailed,
     TooLarge,
     TooManyRequests,
@@ -41,11 +42,13 @@ __all__ = [
     "NotAuthenticated",
     "NotFound",
     "Operations",
+    "PreconditionFailed",
     "RefreshToken",
     "Retries",
     "ServerFailed",
     "Session",
     "SessionToken",
+    "Tagged",
     "TooLarge",
     "TooManyRequests",
     "UnreadableAnswer",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from launchbay.client.core import Authentication, Call, Core, Pause, Retries, Steps, read
+from launchbay.client.core import Authentication, Call, Core, Pause, Retries, Steps, Tagged, read
 from launchbay.client.drivers import AsyncDriver, SyncDriver
 from launchbay.client.errors import ApiError, ConnectionFailed, InstanceFailed, WaitTimedOut
 from launchbay.client.jobs import AsyncJob, Job, starting
@@ -140,6 +140,10 @@ class Client(_Methods, SyncDriver):
         """Make a call that was made as data: `client.send(Operations.read_instance.call(id))`."""
         return self.perform(self.core.answer(call))
 
+    def tagged(self, call: Call[T]) -> Tagged[T]:
+        """Make a call and return its tag too, for `if_match`."""
+        return self.perform(self.core.tagged(call))
+
     def close(self) -> None:
         self._http.close()
 
@@ -180,6 +184,9 @@ class AsyncClient(_Methods, AsyncDriver):
 
     async def send(self, call: Call[T]) -> T:
         return await self.perform(self.core.answer(call))
+
+    async def tagged(self, call: Call[T]) -> Tagged[T]:
+        return await self.perform(self.core.tagged(call))
 
     async def aclose(self) -> None:
         await self._http.aclose()

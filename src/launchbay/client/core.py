@@ -10,6 +10,7 @@ import random
 import re
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType
@@ -32,6 +33,8 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.
 _CONNECT_S = 10.0
 _RENEW_BEFORE_S = 5.0  # an almost expired session would expire on its way
 _SHOWN_CHARS = 200
+_KNOWN_ANSWERS = 32
+_KNOWN_BYTES = 256 * 1024  # of each of them
 
 
 # Calls
@@ -61,7 +64,12 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
     idempotency_key: str | None = None
+    if_match: str | None = None  # the tag that the object must still have
     spec: OperationSpec | None = None
+
+    def on_condition(self, tag: str) -> "Call[T]":
+        """Return the call for an object that still has this tag."""
+        return replace(self, if_match=tag)
 
     def with_returns(self, kind: Any) -> "Call[Any]":
         """Return the call with its answer read as another type, such as `Any` for plain data."""
@@ -74,6 +82,8 @@ class Call(Generic[T]):
 
     @property
     def may_be_repeated(self) -> bool:
+        if self.if_match is not None and self.idempotency_key is None:
+            return False  # if the first one arrived after all, the object has another tag now
         return self.known.method != "POST" or self.known.repeatable or self.idempotency_key is not None
 
     def target(self) -> str:
@@ -91,6 +101,8 @@ class Call(Generic[T]):
             headers["Content-Type"] = self.known.media_type
         if self.idempotency_key is not None:
             headers["Idempotency-Key"] = self.idempotency_key
+        if self.if_match is not None:
+            headers["If-Match"] = self.if_match
         return headers
 
     def content(self) -> bytes:
@@ -112,6 +124,14 @@ class Call(Generic[T]):
         except msgspec.MsgspecError as error:
             raise unreadable(response, response.content, error) from error
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged(Generic[T]):
+    """An answer with its entity tag, "" if it has none."""
+
+    value: T
+    tag: str
 
 
 def unreadable(response: httpx.Response, content: bytes, error: object) -> UnreadableAnswer:
@@ -357,6 +377,29 @@ class Retries:
         return Backoff(self.first_pause_s, self.longest_pause_s).delay_s(attempt) * random.uniform(0.75, 1.25)
 
 
+class _Known:
+    """The last answers of GET by request: 304 means one of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[tuple[str, str], httpx.Response] = OrderedDict()
+
+    def get(self, key: tuple[str, str]) -> httpx.Response | None:
+        with self._lock:
+            found = self._answers.get(key)
+            if found is not None:
+                self._answers.move_to_end(key)
+            return found
+
+    def keep(self, key: tuple[str, str], answer: httpx.Response) -> None:
+        with self._lock:
+            self._answers.pop(key, None)
+            if "etag" in answer.headers and len(answer.content) <= _KNOWN_BYTES:
+                self._answers[key] = answer
+                if len(self._answers) > _KNOWN_ANSWERS:
+                    self._answers.popitem(last=False)
+
+
 class Core:
     """One server and one caller. Raises ValueError if the URL is invalid."""
 
@@ -369,6 +412,7 @@ class Core:
         self.base_url = base_url.rstrip("/")
         self.timeout_s = timeout_s
         self.retries = retries or Retries()
+        self._known = _Known()
         self._auth = (
             SessionAuth(authentication, self.base_url, _timeout(timeout_s))
             if isinstance(authentication, RefreshToken)
@@ -378,6 +422,11 @@ class Core:
     def answer(self, call: Call[T]) -> Steps[T]:
         """Make a call and return what it answers. Raises ApiError, ConnectionFailed and UnreadableAnswer."""
         return call.value_of((yield from self.response(call)))
+
+    def tagged(self, call: Call[T]) -> Steps["Tagged[T]"]:
+        """Return the answer of a call with its tag, for `if_match` of a change."""
+        response = yield from self.response(call)
+        return Tagged(call.value_of(response), response.headers.get("etag", ""))
 
     def started(self, call: Call[T]) -> Steps[tuple[T, str]]:
         """Return the answer of a call, and the id of the job that it began."""
@@ -395,10 +444,16 @@ class Core:
         """Make a call and return its successful answer; with `is_streamed` its body is still to be read."""
         if call.known.keyed and call.idempotency_key is None:
             call = replace(call, idempotency_key=uuid4().hex)
+        url, sent_headers = self.base_url + call.target(), {**call.headers(), **(headers or {})}
+        key, known = (url, call.known.answer), None
+        if call.known.method == "GET" and not is_streamed and headers is None:
+            known = self._known.get(key)
+            if known is not None:
+                sent_headers["If-None-Match"] = known.headers["etag"]
         send = Send(
             call.known.method,
-            self.base_url + call.target(),
-            {**call.headers(), **(headers or {})},
+            url,
+            sent_headers,
             call.content(),
             _timeout(timeout_s or self.timeout_s),
             None if call.known.public else self._auth,
@@ -407,7 +462,11 @@ class Core:
         for attempt in itertools.count(1):
             outcome: httpx.Response | httpx.TransportError = yield send
             if isinstance(outcome, httpx.Response) and outcome.status_code == 200:
+                if call.known.method == "GET" and not is_streamed:
+                    self._known.keep(key, outcome)
                 return outcome
+            if isinstance(outcome, httpx.Response) and outcome.status_code == 304 and known is not None:
+                return known
             # Where the session could not be renewed, the call itself was not sent.
             was_exchange = outcome.request.url.path.endswith(_EXCHANGE.path)
             pause_s = self._pause_s(outcome, attempt, may_be_repeated=call.may_be_repeated or was_exchange)

@@ -11,6 +11,7 @@ ClientError
     ├── NotAllowed        403
     ├── NotFound          404
     ├── Conflict          409
+    ├── PreconditionFailed  412, with the present `tag` of the object
     ├── TooLarge          413
     ├── TooManyRequests   429, with `retry_after_s`
     └── ServerFailed      500 and above, with `retry_after_s` where the server says so
@@ -82,6 +83,7 @@ class Refusal:
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of service update and service command
     findings: Sequence[Mapping[str, Any]] = ()  # of a manifest: message, line, column, code
     retry_after_s: float | None = None
+    tag: str = ""  # the present entity tag of the object, in a 412
 
 
 class ApiError(ClientError):
@@ -96,6 +98,7 @@ class ApiError(ClientError):
         self.fields = {name: tuple(messages) for name, messages in refusal.fields.items()}
         self.findings = tuple(refusal.findings)
         self.retry_after_s = refusal.retry_after_s
+        self.tag = refusal.tag
 
 
 class BadRequest(ApiError):
@@ -118,6 +121,10 @@ class Conflict(ApiError):
     """The object is busy, or was changed meanwhile."""
 
 
+class PreconditionFailed(ApiError):
+    """The object has changed since it was read; `tag` is its present tag."""
+
+
 class TooLarge(ApiError):
     """The body is beyond a limit."""
 
@@ -136,6 +143,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     403: NotAllowed,
     404: NotFound,
     409: Conflict,
+    412: PreconditionFailed,
     413: TooLarge,
     429: TooManyRequests,
 }
@@ -149,6 +157,7 @@ def api_error(response: httpx.Response) -> ApiError:
         response.status_code,
         request_id=headers.get("x-request-id", ""),
         retry_after_s=float(retry_after) if retry_after.isdecimal() else None,
+        tag=headers.get("etag", ""),
     )
     try:
         document = msgspec.json.decode(response.content)

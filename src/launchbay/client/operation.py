@@ -49,15 +49,16 @@ class _Declared(Generic[P, T]):
                 positional.append(value)
             elif value is not UNSET and (value is not None or argument.default is UNSET):
                 fields[self._wire_name(argument.name)] = value
-        key = fields.pop("idempotencyKey", None)
+        key = fields.pop("idempotencyKey" if self.row.is_camel else "idempotency_key", None)
+        tag = fields.pop("ifMatch" if self.row.is_camel else "if_match", None)
         count = self.row.path.count("{")
         path, whole = positional[:count], positional[count:]
         (returns,) = get_args(self._signature.return_annotation)
         if not self.row.media_type:
-            return Call(returns, path, query=fields, idempotency_key=key, spec=self.row)
+            return Call(returns, path, query=fields, idempotency_key=key, if_match=tag, spec=self.row)
         query = {name: fields.pop(name) for name in self.row.query if name in fields}
         body = (whole[0] or {}) if whole else fields
-        return Call(returns, path, query=query, body=body, idempotency_key=key, spec=self.row)
+        return Call(returns, path, query=query, body=body, idempotency_key=key, if_match=tag, spec=self.row)
 
     def _wire_name(self, name: str) -> str:
         """Return what the API calls an argument, such as `objectId` for `object_id` and `object` for `object_`."""

@@ -40,7 +40,7 @@ class Operations:
         """Show an organization. Permission: None: every member."""
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}", media_type=JSON))
-    def rename_organization(self, organization_id: str, *, name: str) -> Call[None]:
+    def rename_organization(self, organization_id: str, *, name: str, if_match: str | None = None) -> Call[None]:
         """Rename an organization. Permission: ManageUsers for all users."""
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/archive"))
@@ -87,7 +87,7 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/hostKeys/{host}"))
-    def forget_host_key(self, organization_id: str, host: str) -> Call[None]:
+    def forget_host_key(self, organization_id: str, host: str, *, if_match: str | None = None) -> Call[None]:
         """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned. Permission:
         EditEnvironment for all environments of the organization.
         """
@@ -137,7 +137,9 @@ class Operations:
         """Show a user of an organization. Permission: Read on the user."""
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}", media_type=JSON))
-    def update_user(self, organization_id: str, user_id: str, *, enabled: bool) -> Call[None]:
+    def update_user(
+        self, organization_id: str, user_id: str, *, enabled: bool, if_match: str | None = None
+    ) -> Call[None]:
         """Disable or enable a user's account. Permission: ManageUsers on the user, in the organization that made the
         account.
 
@@ -145,17 +147,21 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}"))
-    def remove_user(self, organization_id: str, user_id: str) -> Call[None]:
+    def remove_user(self, organization_id: str, user_id: str, *, if_match: str | None = None) -> Call[None]:
         """Remove a user from an organization. An account without any organization is deleted. Permission:
         ManageUsers on the user.
         """
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
-    def assign_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
+    def assign_roles(
+        self, organization_id: str, user_id: str, roles: Sequence[str], *, if_match: str | None = None
+    ) -> Call[None]:
         """Assign roles to a user. Permission: ManageRoles on the user and on each role."""
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
-    def revoke_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
+    def revoke_roles(
+        self, organization_id: str, user_id: str, roles: Sequence[str], *, if_match: str | None = None
+    ) -> Call[None]:
         """Revoke roles from a user. Permission: ManageRoles on the user and on each role."""
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/signInBlocks"))
@@ -169,11 +175,11 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/signInBlock"))
-    def lift_sign_in_block(self, organization_id: str, user_id: str) -> Call[None]:
+    def lift_sign_in_block(self, organization_id: str, user_id: str, *, if_match: str | None = None) -> Call[None]:
         """Let a blocked user sign in again. Permission: ManageUsers on the user."""
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/secondFactors"))
-    def reset_second_factors(self, organization_id: str, user_id: str) -> Call[None]:
+    def reset_second_factors(self, organization_id: str, user_id: str, *, if_match: str | None = None) -> Call[None]:
         """Remove a user's second factors. Permission: ManageUsers where the account was made."""
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/signInPolicy"))
@@ -181,7 +187,9 @@ class Operations:
         """Show whether an organization demands a second factor. Permission: None: every member."""
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/signInPolicy", media_type=JSON))
-    def write_sign_in_policy(self, organization_id: str, *, second_factor_required: bool) -> Call[None]:
+    def write_sign_in_policy(
+        self, organization_id: str, *, second_factor_required: bool, if_match: str | None = None
+    ) -> Call[None]:
         """Set the sign-in policy of an organization. Permission: ManageUsers for all users."""
 
     # Service accounts
@@ -224,6 +232,7 @@ class Operations:
         name: str | None = None,
         description: str | None = None,
         enabled: bool | None = None,
+        if_match: str | None = None,
     ) -> Call[None]:
         """Rename, describe, disable or enable a service account. Permission: ManageUsers on the service account, as
         `/users/{id}`.
@@ -232,7 +241,9 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/serviceAccounts/{userId}"))
-    def delete_service_account(self, organization_id: str, service_account_id: str) -> Call[None]:
+    def delete_service_account(
+        self, organization_id: str, service_account_id: str, *, if_match: str | None = None
+    ) -> Call[None]:
         """Delete a service account with its access tokens. Permission: ManageUsers on the service account, as
         `/users/{id}`.
         """
@@ -267,7 +278,9 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/accessTokens/{accessTokenId}"))
-    def revoke_access_token(self, organization_id: str, access_token_id: str) -> Call[None]:
+    def revoke_access_token(
+        self, organization_id: str, access_token_id: str, *, if_match: str | None = None
+    ) -> Call[None]:
         """Revoke an access token. Permission: None for your own; ManageUsers on the owner for others."""
 
     # Roles
@@ -293,13 +306,13 @@ class Operations:
         """Show a role with its permissions. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/roles/{roleId}", media_type=JSON))
-    def update_role(self, role_id: str, *, name: str, permissions: str) -> Call[None]:
+    def update_role(self, role_id: str, *, name: str, permissions: str, if_match: str | None = None) -> Call[None]:
         """Replace the name and permissions of a role. Applies from the next request of its holders. Permission:
         ManageRoles.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/roles/{roleId}"))
-    def delete_role(self, role_id: str) -> Call[None]:
+    def delete_role(self, role_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete a role and revoke it from all its holders. Permission: ManageRoles."""
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/groupRoles"))
@@ -307,7 +320,9 @@ class Operations:
         """List the roles of groups of the identity provider. Permission: ManageRoles."""
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/groupRoles", media_type=JSON))
-    def replace_group_roles(self, organization_id: str, body: Sequence[types.GroupItem]) -> Call[None]:
+    def replace_group_roles(
+        self, organization_id: str, body: Sequence[types.GroupItem], *, if_match: str | None = None
+    ) -> Call[None]:
         """Replace the roles of groups. Permission: ManageRoles for all users."""
 
     @operation(OperationSpec("GET", "/api/1/permissions/explain"))
@@ -354,11 +369,11 @@ class Operations:
         """Show an application. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}", media_type=JSON))
-    def rename_application(self, application_id: str, *, name: str) -> Call[None]:
+    def rename_application(self, application_id: str, *, name: str, if_match: str | None = None) -> Call[None]:
         """Rename an application. Permission: EditApplication."""
 
     @operation(OperationSpec("DELETE", "/api/1/applications/{appId}"))
-    def delete_application(self, application_id: str) -> Call[None]:
+    def delete_application(self, application_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete an application with its manifests and revisions. All its instances must be destroyed. Permission:
         DeleteApplication.
         """
@@ -376,6 +391,7 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
         """Launch an application into a new instance. Permission: CreateInstance on the application and the
@@ -404,6 +420,7 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> Call[types.Preview]:
         """Preview a launch without changing anything. Permission: CreateInstance on the application, its submodules
         and the environment.
@@ -423,7 +440,7 @@ class Operations:
         """Show what instances of an application do when a reconfiguration fails. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/failurePolicy", media_type=JSON))
-    def set_failure_policy(self, application_id: str, *, on_failure: Any) -> Call[None]:
+    def set_failure_policy(self, application_id: str, *, on_failure: Any, if_match: str | None = None) -> Call[None]:
         """Set what instances of an application do when a reconfiguration fails. Permission: EditApplication."""
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
@@ -440,7 +457,9 @@ class Operations:
     # Manifests
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml"))
-    def replace_manifest(self, application_id: str, text: str) -> Call[types.ManifestVersion]:
+    def replace_manifest(
+        self, application_id: str, text: str, *, if_match: str | None = None
+    ) -> Call[types.ManifestVersion]:
         """Upload a manifest as the newest version. Permission: EditApplication."""
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/manifest", answer="application/x-yaml"))
@@ -459,11 +478,13 @@ class Operations:
         """List the manifest versions of an application. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifestSource", media_type=JSON))
-    def set_manifest_source(self, application_id: str, *, url: str) -> Call[types.ManifestVersion]:
+    def set_manifest_source(
+        self, application_id: str, *, url: str, if_match: str | None = None
+    ) -> Call[types.ManifestVersion]:
         """Set the URL to load the manifest from, and load it as the newest version. Permission: EditApplication."""
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/manifestSource/refresh", repeatable=True))
-    def refresh_manifest(self, application_id: str) -> Call[types.RefreshedVersion]:
+    def refresh_manifest(self, application_id: str, *, if_match: str | None = None) -> Call[types.RefreshedVersion]:
         """Load the manifest from its URL again. Creates a version if it changed. Permission: EditApplication."""
 
     # Revisions
@@ -510,13 +531,14 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         environment_id: str | UnsetType | None = UNSET,
         submodules: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> Call[None]:
         """Change a revision. Omitted fields stay unchanged. Permission: EditApplication on its application; Read on
         the instance or environment named.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/revisions/{revId}"))
-    def delete_revision(self, revision_id: str) -> Call[None]:
+    def delete_revision(self, revision_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete a revision. Instances launched from it stay. Permission: EditApplication on its application."""
 
     # Environments
@@ -539,13 +561,15 @@ class Operations:
         """Create an empty environment. Permission: CreateEnvironment."""
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/defaultEnvironment", media_type=JSON))
-    def set_default_environment(self, organization_id: str, *, environment_id: str) -> Call[None]:
+    def set_default_environment(
+        self, organization_id: str, *, environment_id: str, if_match: str | None = None
+    ) -> Call[None]:
         """Set the default environment, used by launches that name none. Permission: EditEnvironment on the new
         default environment.
         """
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}", media_type="application/x-yaml"))
-    def replace_policies(self, environment_id: str, text: str) -> Call[None]:
+    def replace_policies(self, environment_id: str, text: str, *, if_match: str | None = None) -> Call[None]:
         """Import policies, replacing all policies of an environment. Permission: EditEnvironment."""
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}", answer="application/x-yaml"))
@@ -553,25 +577,36 @@ class Operations:
         """Export the policies of an environment as a YAML document to import. Permission: Read."""
 
     @operation(OperationSpec("DELETE", "/api/1/environments/{id}"))
-    def delete_environment(self, environment_id: str) -> Call[None]:
+    def delete_environment(self, environment_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete an environment. It must have no instances and not be the default one. Permission:
         DeleteEnvironment.
         """
 
     @operation(OperationSpec("POST", "/api/1/environments/{id}/clone", media_type=JSON, keyed=True))
     def clone_environment(
-        self, environment_id: str, *, name: str | None = None, idempotency_key: str | None = None
+        self,
+        environment_id: str,
+        *,
+        name: str | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Call[types.Named]:
         """Copy an environment with its policies, markers, properties and services. Permission: Read on the
         environment; CreateEnvironment for the copy.
         """
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/name", media_type=JSON))
-    def rename_environment(self, environment_id: str, *, name: str) -> Call[None]:
+    def rename_environment(self, environment_id: str, *, name: str, if_match: str | None = None) -> Call[None]:
         """Rename an environment. Permission: EditEnvironment."""
 
+    @operation(OperationSpec("GET", "/api/1/environments/{id}/name"))
+    def read_environment_name(self, environment_id: str) -> Call[types.Named]:
+        """Show the name of an environment. Permission: Read."""
+
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/markers", media_type=JSON))
-    def replace_markers(self, environment_id: str, *, markers: Sequence[types.Marker]) -> Call[None]:
+    def replace_markers(
+        self, environment_id: str, *, markers: Sequence[types.Marker], if_match: str | None = None
+    ) -> Call[None]:
         """Replace the markers of an environment. Permission: EditEnvironment."""
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/markers"))
@@ -579,7 +614,9 @@ class Operations:
         """List the markers of an environment. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/properties", media_type=JSON))
-    def replace_properties(self, environment_id: str, *, properties: Sequence[types.Property]) -> Call[None]:
+    def replace_properties(
+        self, environment_id: str, *, properties: Sequence[types.Property], if_match: str | None = None
+    ) -> Call[None]:
         """Replace the properties of an environment. Each has a name, a type such as `list<string>`, and a value.
         Permission: EditEnvironment.
         """
@@ -589,7 +626,9 @@ class Operations:
         """List the properties of an environment. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/services", media_type=JSON))
-    def replace_environment_services(self, environment_id: str, *, services: Sequence[str]) -> Call[None]:
+    def replace_environment_services(
+        self, environment_id: str, *, services: Sequence[str], if_match: str | None = None
+    ) -> Call[None]:
         """Replace the services that an environment offers. Permission: EditEnvironment on the environment and on
         each service added or removed.
         """
@@ -614,7 +653,12 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/environments/{envId}/changePolicy", media_type=JSON))
     def set_change_policy(
-        self, environment_id: str, *, approvals: int | None = None, role_id: str | None = None
+        self,
+        environment_id: str,
+        *,
+        approvals: int | None = None,
+        role_id: str | None = None,
+        if_match: str | None = None,
     ) -> Call[None]:
         """Set who approves new change sets of an environment. Permission: EditEnvironment."""
 
@@ -663,12 +707,17 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/services/{id}", media_type=JSON))
     def update_service(
-        self, service_id: str, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
+        self,
+        service_id: str,
+        *,
+        name: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> Call[types.ServiceDocument]:
         """Change the name and the named parameters of a service. Permission: EditService."""
 
     @operation(OperationSpec("DELETE", "/api/1/services/{id}"))
-    def delete_service(self, service_id: str) -> Call[None]:
+    def delete_service(self, service_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete a service. Environments no longer offer it. Permission: EditService."""
 
     @operation(OperationSpec("POST", "/api/1/services/{id}/{commandname}", media_type=JSON))
@@ -679,6 +728,7 @@ class Operations:
         *,
         arguments: Mapping[str, Any] | None = None,
         include_intermediate: bool | None = None,
+        if_match: str | None = None,
     ) -> Call[list[dict[str, Any]]]:
         """Run a command on a service and return its results, the final one last. Permission: RunServiceCommand.
 
@@ -749,7 +799,7 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}"))
-    def delete_instance(self, instance_id: str, *, force: int | None = None) -> Call[None]:
+    def delete_instance(self, instance_id: str, *, force: int | None = None, if_match: str | None = None) -> Call[None]:
         """Delete a destroyed instance. With force, destroy an active instance and then delete it. Permission:
         DeleteInstance.
 
@@ -757,7 +807,9 @@ class Operations:
         """
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/userData", media_type=JSON))
-    def put_user_data(self, instance_id: str, user_data: Mapping[str, Any]) -> Call[None]:
+    def put_user_data(
+        self, instance_id: str, user_data: Mapping[str, Any], *, if_match: str | None = None
+    ) -> Call[None]:
         """Replace the user data of an instance. Permission: EditInstance."""
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/configuration", media_type=JSON))
@@ -770,6 +822,7 @@ class Operations:
         revision_id: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> Call[None]:
         """Reconfigure an instance. Replaces all parameters: an omitted one gets its default. The change takes effect
         after the response. Permission: EditInstance; CreateInstance on applications of new submodules.
@@ -791,6 +844,7 @@ class Operations:
         revision_id: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> Call[types.Preview]:
         """Preview a reconfiguration without changing anything. An omitted parameter gets its default. Permission:
         EditInstance; CreateInstance on applications of new submodules.
@@ -803,7 +857,9 @@ class Operations:
         """
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/destroy/preview"))
-    def preview_destroy(self, instance_id: str, *, force: int | None = None) -> Call[types.Preview]:
+    def preview_destroy(
+        self, instance_id: str, *, force: int | None = None, if_match: str | None = None
+    ) -> Call[types.Preview]:
         """Preview the destruction of an instance without changing anything. Permission: EditInstance.
 
         `force`: For `destroy`: destroy the instance although others use it.
@@ -830,6 +886,7 @@ class Operations:
         *,
         generation: int | None = None,
         preview: bool | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.RollbackDocument]:
         """Roll an instance back to an earlier configuration. Permission: EditInstance; CreateInstance on
@@ -844,13 +901,15 @@ class Operations:
         """List the environments that offer an instance as a service. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/environments", media_type=JSON))
-    def replace_instance_environments(self, instance_id: str, *, environments: Sequence[str]) -> Call[None]:
+    def replace_instance_environments(
+        self, instance_id: str, *, environments: Sequence[str], if_match: str | None = None
+    ) -> Call[None]:
         """Replace the environments that offer an instance as a service. An offered instance doesn't expire.
         Permission: EditInstance; EditEnvironment on the instance and on each environment added or removed.
         """
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/destroyAt", media_type=JSON))
-    def set_destroy_at(self, instance_id: str, *, destroy_at: int) -> Call[None]:
+    def set_destroy_at(self, instance_id: str, *, destroy_at: int, if_match: str | None = None) -> Call[None]:
         """Set when an instance is destroyed automatically; -1 is never. Permission: EditInstance."""
 
     # Workflows
@@ -863,6 +922,7 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         *,
         force: int | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
         """Run a workflow on an instance. Permission: RunInstanceWorkflow; EditInstance for destroy.
@@ -883,6 +943,7 @@ class Operations:
         interval: int | str,
         parameters: Mapping[str, Any] | None = None,
         force: int | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.Scheduled]:
         """Schedule a workflow. Interval 0 runs it immediately. Permission: ScheduleInstanceWorkflow; EditInstance
@@ -893,7 +954,13 @@ class Operations:
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/reschedule", media_type=JSON))
     def reschedule_workflow(
-        self, instance_id: str, workflow: str, *, interval: int | str, parameters: Mapping[str, Any] | None = None
+        self,
+        instance_id: str,
+        workflow: str,
+        *,
+        interval: int | str,
+        parameters: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> Call[types.Scheduled]:
         """Reschedule a workflow, by schedule ID or workflow name. Interval 0 cancels the schedule. Permission:
         ScheduleInstanceWorkflow; EditInstance for destroy.
@@ -923,7 +990,7 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}/jobs/{jobId}"))
-    def cancel_job(self, instance_id: str, job_id: str) -> Call[None]:
+    def cancel_job(self, instance_id: str, job_id: str, *, if_match: str | None = None) -> Call[None]:
         """Cancel a running job. Interrupts its steps; the job ends as failed. Permission: RunInstanceWorkflow;
         EditInstance for destroy.
         """
@@ -959,6 +1026,7 @@ class Operations:
         job_id: str,
         *,
         parameters: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.Created]:
         """Resume the newest job from the step that failed. Completed steps don't run again. Permission:
@@ -1109,7 +1177,9 @@ class Operations:
         """Show your own saved views of lists. Permission: None: every member."""
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/views", media_type=JSON))
-    def replace_views(self, organization_id: str, *, views: Sequence[types.SavedView]) -> Call[None]:
+    def replace_views(
+        self, organization_id: str, *, views: Sequence[types.SavedView], if_match: str | None = None
+    ) -> Call[None]:
         """Replace your own saved views of lists. Permission: None: every member."""
 
     # Labels
@@ -1119,7 +1189,9 @@ class Operations:
         """Show the labels of an instance. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/labels", media_type=JSON))
-    def put_instance_labels(self, instance_id: str, labels: Mapping[str, Any]) -> Call[None]:
+    def put_instance_labels(
+        self, instance_id: str, labels: Mapping[str, Any], *, if_match: str | None = None
+    ) -> Call[None]:
         """Replace the labels of an instance. Permission: EditInstance."""
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/labels"))
@@ -1127,7 +1199,9 @@ class Operations:
         """Show the labels of an application. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/labels", media_type=JSON))
-    def put_application_labels(self, application_id: str, labels: Mapping[str, Any]) -> Call[None]:
+    def put_application_labels(
+        self, application_id: str, labels: Mapping[str, Any], *, if_match: str | None = None
+    ) -> Call[None]:
         """Replace the labels of an application. Permission: EditApplication."""
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/labels"))
@@ -1135,7 +1209,9 @@ class Operations:
         """Show the labels of an environment. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/environments/{envId}/labels", media_type=JSON))
-    def put_environment_labels(self, environment_id: str, labels: Mapping[str, Any]) -> Call[None]:
+    def put_environment_labels(
+        self, environment_id: str, labels: Mapping[str, Any], *, if_match: str | None = None
+    ) -> Call[None]:
         """Replace the labels of an environment. Permission: EditEnvironment."""
 
     # Bulk
@@ -1191,15 +1267,15 @@ class Operations:
         """
 
     @operation(OperationSpec("POST", "/api/1/bulk/{bulkId}/pause"))
-    def pause_bulk(self, bulk_id: str) -> Call[None]:
+    def pause_bulk(self, bulk_id: str, *, if_match: str | None = None) -> Call[None]:
         """Pause a bulk run. Permission: None for who began it, else EditInstance."""
 
     @operation(OperationSpec("POST", "/api/1/bulk/{bulkId}/continue"))
-    def continue_bulk(self, bulk_id: str) -> Call[None]:
+    def continue_bulk(self, bulk_id: str, *, if_match: str | None = None) -> Call[None]:
         """Continue a paused bulk run. Permission: None for who began it, else EditInstance."""
 
     @operation(OperationSpec("POST", "/api/1/bulk/{bulkId}/cancel"))
-    def cancel_bulk(self, bulk_id: str) -> Call[None]:
+    def cancel_bulk(self, bulk_id: str, *, if_match: str | None = None) -> Call[None]:
         """Cancel a bulk run. Permission: None for who began it, else EditInstance."""
 
     # Recurring schedules
@@ -1275,6 +1351,7 @@ class Operations:
         paused: bool | None = None,
         when_busy: Any = None,
         jitter_ms: int | None = None,
+        if_match: str | None = None,
     ) -> Call[None]:
         """Replace the name and the times of a recurring schedule. Permission: None for who made it, else
         EditInstance.
@@ -1287,17 +1364,17 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/recurring-schedules/{scheduleId}"))
-    def delete_recurring_schedule(self, recurring_schedule_id: str) -> Call[None]:
+    def delete_recurring_schedule(self, recurring_schedule_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete a recurring schedule. What it has begun continues. Permission: None for who made it, else
         EditInstance.
         """
 
     @operation(OperationSpec("POST", "/api/1/recurring-schedules/{scheduleId}/pause"))
-    def pause_recurring_schedule(self, recurring_schedule_id: str) -> Call[None]:
+    def pause_recurring_schedule(self, recurring_schedule_id: str, *, if_match: str | None = None) -> Call[None]:
         """Pause a recurring schedule. Permission: None for who made it, else EditInstance."""
 
     @operation(OperationSpec("POST", "/api/1/recurring-schedules/{scheduleId}/resume"))
-    def resume_recurring_schedule(self, recurring_schedule_id: str) -> Call[None]:
+    def resume_recurring_schedule(self, recurring_schedule_id: str, *, if_match: str | None = None) -> Call[None]:
         """Resume a paused recurring schedule with its next time. Permission: None for who made it, else
         EditInstance.
         """
@@ -1343,20 +1420,24 @@ class Operations:
         """Show a change set with its plan. Permission: Read on each instance shown."""
 
     @operation(OperationSpec("DELETE", "/api/1/change-sets/{changeSetId}"))
-    def delete_change_set(self, change_set_id: str) -> Call[None]:
+    def delete_change_set(self, change_set_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete a change set. Permission: EditInstance for others than its author."""
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/approve", media_type=JSON))
-    def approve_change_set(self, change_set_id: str, *, comment: str | None = None) -> Call[types.ChangeSetDocument]:
+    def approve_change_set(
+        self, change_set_id: str, *, comment: str | None = None, if_match: str | None = None
+    ) -> Call[types.ChangeSetDocument]:
         """Approve a change set of somebody else. Permission: ApproveInstanceWorkflow."""
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/reject", media_type=JSON))
-    def reject_change_set(self, change_set_id: str, *, comment: str | None = None) -> Call[types.ChangeSetDocument]:
+    def reject_change_set(
+        self, change_set_id: str, *, comment: str | None = None, if_match: str | None = None
+    ) -> Call[types.ChangeSetDocument]:
         """Reject a change set of somebody else. Permission: ApproveInstanceWorkflow."""
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/apply", keyed=True))
     def apply_change_set(
-        self, change_set_id: str, *, idempotency_key: str | None = None
+        self, change_set_id: str, *, if_match: str | None = None, idempotency_key: str | None = None
     ) -> Call[types.ChangeSetDocument]:
         """Apply a change set as it was shown. Permission: EditInstance; CreateInstance for a launch."""
 
@@ -1413,15 +1494,15 @@ class Operations:
         """
 
     @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/stop"))
-    def stop_rollout(self, rollout_id: str) -> Call[None]:
+    def stop_rollout(self, rollout_id: str, *, if_match: str | None = None) -> Call[None]:
         """Stop a roll-out. Its jobs continue. Permission: EditInstance, or to have begun it."""
 
     @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/continue"))
-    def continue_rollout(self, rollout_id: str) -> Call[None]:
+    def continue_rollout(self, rollout_id: str, *, if_match: str | None = None) -> Call[None]:
         """Continue a stopped or waiting roll-out. Permission: EditInstance, or to have begun it."""
 
     @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/take-back"))
-    def take_back_rollout(self, rollout_id: str) -> Call[None]:
+    def take_back_rollout(self, rollout_id: str, *, if_match: str | None = None) -> Call[None]:
         """Take the changes of a roll-out back. Permission: EditInstance, or to have begun it."""
 
     # Approvals
@@ -1448,9 +1529,18 @@ class Operations:
         `after`: Only items after the one with this ID.
         """
 
+    @operation(OperationSpec("GET", "/api/1/approvals/{approvalId}"))
+    def read_approval(self, approval_id: str) -> Call[types.Approval]:
+        """Show an approval. Permission: Read on the instance."""
+
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/approve", media_type=JSON, keyed=True))
     def approve(
-        self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
+        self,
+        approval_id: str,
+        *,
+        comment: str | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Call[types.Approval]:
         """Approve a step. Permission: ApproveInstanceWorkflow, and the permission or role that the step requires.
 
@@ -1459,7 +1549,12 @@ class Operations:
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/reject", media_type=JSON, keyed=True))
     def reject(
-        self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
+        self,
+        approval_id: str,
+        *,
+        comment: str | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Call[types.Approval]:
         """Reject a step. The step fails and is not retried. Permission: ApproveInstanceWorkflow, and the permission
         or role that the step requires.
@@ -1527,6 +1622,10 @@ class Operations:
         `format_`: The form of requests: json, slack or teams.
         """
 
+    @operation(OperationSpec("GET", "/api/1/webhooks/{webhookId}"))
+    def read_webhook(self, webhook_id: str) -> Call[types.Webhook]:
+        """Show a webhook. Permission: ManageUsers for all users of the organization."""
+
     @operation(OperationSpec("PUT", "/api/1/webhooks/{webhookId}", media_type=JSON))
     def update_webhook(
         self,
@@ -1537,6 +1636,7 @@ class Operations:
         secret: str | None = None,
         format_: Any | None = None,
         enabled: bool | None = None,
+        if_match: str | None = None,
     ) -> Call[None]:
         """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization.
 
@@ -1547,7 +1647,7 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/webhooks/{webhookId}"))
-    def delete_webhook(self, webhook_id: str) -> Call[None]:
+    def delete_webhook(self, webhook_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete a webhook with its deliveries. Permission: ManageUsers for all users of the organization."""
 
     @list_operation(OperationSpec("GET", "/api/1/webhooks/{webhookId}/deliveries"))
@@ -1580,7 +1680,7 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/tokens/{id}"))
-    def revoke_token(self, token_id: str) -> Call[None]:
+    def revoke_token(self, token_id: str, *, if_match: str | None = None) -> Call[None]:
         """Revoke one of your refresh tokens. Permission: None: your own account."""
 
     @list_operation(OperationSpec("GET", "/api/1/users/me/invitations"))
@@ -1598,7 +1698,7 @@ class Operations:
         """Accept an invitation to an organization. Permission: None: your own account."""
 
     @operation(OperationSpec("DELETE", "/api/1/users/me/invitations/{id}"))
-    def decline_membership(self, invitation_id: str) -> Call[None]:
+    def decline_membership(self, invitation_id: str, *, if_match: str | None = None) -> Call[None]:
         """Decline an invitation to an organization. Permission: None: your own account."""
 
     @operation(OperationSpec("DELETE", "/api/1/users/me/organizations/{orgId}"))

@@ -116,3 +116,20 @@ organization_of = {
 }
 instance_environment = _sql.value("instance_environment", str)
 shared_organizations = _sql.value("shared_organizations", list)
+# By the first segment of an API path.
+lock_of = {
+    "organizations": _sql.value("lock_organization", str),
+    "users": _sql.value("lock_user", str),
+    "applications": _sql.value("lock_application", str),
+    "revisions": _sql.value("lock_revision", str),
+    "environments": _sql.value("lock_environment", str),
+    "services": _sql.value("lock_service", str),
+    "roles": _sql.value("lock_role", str),
+    "instances": _sql.value("lock_instance", str),
+    "webhooks": _sql.value("lock_webhook", str),
+    "approvals": _sql.value("lock_approval", str),
+    "bulk": _sql.value("lock_bulk", str),
+    "recurring-schedules": _sql.value("lock_recurring_schedule", str),
+    "change-sets": _sql.value("lock_change_set", str),
+    "rollouts": _sql.value("lock_rollout", str),
+}

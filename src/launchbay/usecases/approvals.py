@@ -82,6 +82,17 @@ async def list_instance_approvals(
         return await store.list_by_instance(work.connection, instance_id=record.id, after=after or "", count=count)
 
 
+async def read_approval(ctx: Context, approval_id: str) -> ApprovalRow:
+    """Return an approval of an instance that the caller may read."""
+    async with ctx.read() as work:
+        row = await store.get(work.connection, approval_id=approval_id)
+        if row is None:
+            await work.lookup.caller(by_token=True)  # whose account has ended must hear that first
+            raise _unknown(approval_id)
+        await work.lookup.instance(row.instance_id, Permission.READ)
+    return row
+
+
 async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) -> ApprovalRow:
     """Approve or reject, and return the approval as it is then. Until it is decided an answer can be changed.
 

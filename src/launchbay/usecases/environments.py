@@ -18,7 +18,7 @@ from launchbay.model.labels import read_selector
 from launchbay.store import environments as store
 from launchbay.store import instances, organizations
 from launchbay.store.database import unique_violation_as
-from launchbay.store.environments import EnvironmentRow, OfferedInstance, OfferedService
+from launchbay.store.environments import Environment, EnvironmentRow, OfferedInstance, OfferedService
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 
@@ -144,6 +144,12 @@ async def set_default_environment(ctx: Context, organization_id: str, environmen
             raise Conflict("The environment was deleted by another request. Choose a different one.")
         after = {"default": environment.id}
         await work.audit("set_default_environment", environment, before, after)
+
+
+async def read_environment(ctx: Context, environment_id: str) -> Environment:
+    """Return an environment."""
+    async with ctx.read() as work:
+        return await work.lookup.environment(environment_id, Permission.READ)
 
 
 async def read_policies_document(ctx: Context, environment_id: str) -> str:

@@ -56,6 +56,12 @@ async def create_webhook(
     return webhook_id, made
 
 
+async def read_webhook(ctx: Context, webhook_id: str) -> WebhookRow:
+    """Return a webhook."""
+    async with ctx.read() as work:
+        return await _found(work, webhook_id)
+
+
 async def update_webhook(
     ctx: Context,
     webhook_id: str,

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,7 +21,8 @@ from launchbay.ids import is_id
 from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, REST, REST_AFTER_JOB, Turns
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Answer, Idempotency
-from launchbay.web import responses
+from launchbay.web import conditions, responses
+from launchbay.web.conditions import Conditions
 from launchbay.web.middleware import AcceptedHosts, AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.requests import (
@@ -44,6 +45,7 @@ from launchbay.web.responses import (
     RawJSONResponse,
     Response,
     TextStream,
+    Versioned,
     response_of,
     until_disconnect,
     write_events,
@@ -66,14 +68,20 @@ class Authenticator(Protocol):
 HEADER = "idempotency-key"
 REFUSAL_S = 0.05  # before a request without valid credentials gets its refusal
 _REPEATED = (("Idempotency-Replayed", "true"),)
+_APPLIED = ("Preference-Applied", conditions.ITEM_TAGS)
 
 
-async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Request[Any, Any]) -> RawJSONResponse:
+Respond = Callable[[], Awaitable[Response]]
+
+
+async def respond_once(
+    idempotency: Idempotency, endpoint: Endpoint, call: Request[Any, Any], respond: Respond
+) -> RawJSONResponse:
     """Return the handler's response, or the first response to the same request with the same key."""
 
     async def work() -> Answer:
-        response = response_of(await endpoint.handler(call))
-        assert not isinstance(response, JSONStream | TextStream | EventStreamResponse), "a stream can't be stored"
+        response = await respond()
+        assert not isinstance(response, Versioned | JSONStream | TextStream | EventStreamResponse), "only for changes"
         media_type, data = responses.encode_buffered(response)
         assert media_type == JSON, f"{endpoint.operation_id} returns {media_type}"
         return Answer(data, response.headers)
@@ -134,7 +142,9 @@ class Dispatcher:
         turns: Turns,
     ) -> None:
         self._limits = limits
-        self._router = Router(endpoints)
+        table = tuple(endpoints)
+        self._router = Router(table)
+        self._conditions = Conditions(table)
         self._authenticator = authenticator
         self._services = services
         self._turns = turns
@@ -168,7 +178,7 @@ class Dispatcher:
                 with metrics.event_streams.track_inprogress():
                     await write_events(response, scope["method"], receive, send, still_allowed)
             else:
-                await _write(response, scope["method"], receive, send, begin_turn)
+                await self._answering(endpoint, scope["method"], headers, receive, send, begin_turn).write(response)
         except ClientDisconnect:
             state["client_gone"] = True
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
@@ -182,6 +192,23 @@ class Dispatcher:
         finally:
             if (end_turn := state.pop("end_turn", None)) is not None:
                 end_turn()
+
+    def _answering(
+        self,
+        endpoint: Endpoint,
+        method: str,
+        headers: Mapping[str, str],
+        receive: Receive,
+        send: Send,
+        begin_turn: "BeginTurn",
+    ) -> "_Answering":
+        found = _Answering(method, receive, send, begin_turn)
+        if conditions.has_tag(endpoint):
+            found.is_tagged = True
+            found.condition = headers.get("if-none-match")
+            if "prefer" in headers and conditions.prefers_item_tags(headers):
+                found.item_tags = "strong" if self._conditions.has_strong_items(endpoint) else "weak"
+        return found
 
     async def _begin_turn(self, tenant: str, endpoint: Endpoint) -> Callable[[], None]:
         if endpoint.computes:
@@ -242,9 +269,20 @@ class Dispatcher:
         )
         if endpoint.starts_job:
             await self._services.app.dispatch.turn(call.actor.user_id)
+        respond = partial(self._respond_if_matches, endpoint, call)
         if endpoint.idempotency_key and HEADER in headers:
-            return await respond_once(self._services.idempotency, endpoint, call)
-        return response_of(await endpoint.handler(call))
+            # A request that took effect gets its answer again, though the object has changed by it.
+            return await respond_once(self._services.idempotency, endpoint, call, respond)
+        return await respond()
+
+    async def _respond_if_matches(self, endpoint: Endpoint, call: Request[Any, Any]) -> Response:
+        if endpoint.method == "GET" or endpoint.public or conditions.IF_MATCH not in call.headers:
+            return response_of(await endpoint.handler(call))
+        database = self._services.app.database
+        async with database.transaction() as connection:
+            with database.joined(connection):
+                await self._conditions.check(call, endpoint, connection)
+                return response_of(await endpoint.handler(call))
 
 
 def _address(scope: Scope) -> str:
@@ -275,99 +313,134 @@ async def _begin_nothing() -> Callable[[], None]:
     return lambda: None
 
 
-async def _write(
-    response: BufferedResponse | JSONStream | TextStream,
-    method: str,
-    receive: Receive,
-    send: Send,
-    begin_turn: BeginTurn,
-) -> None:
-    if isinstance(response, TextStream):
-        await _write_text(response, method, receive, send, begin_turn)
-        return
-    if not isinstance(response, JSONStream):
-        media_type, data = responses.encode_buffered(response)
-        status = response.status if isinstance(response, HTMLResponse) else 200
-        await _send_buffered(send, status, media_type, data, response.headers)
-        return
-    chunks = aiter(response.chunks)
-    try:
-        if method == "HEAD":
-            # The lookup happens with the first chunk, and it may raise.
-            await _next_filled(chunks, begin_turn)
-            await send(
-                {"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, response.headers)}
-            )
-            await send({"type": "http.response.body", "body": b""})
+class _Answering:
+    """Writes one response: in one piece with its tag, or as a stream."""
+
+    def __init__(self, method: str, receive: Receive, send: Send, begin_turn: BeginTurn) -> None:
+        self.is_tagged = False
+        self.condition: str | None = None  # If-None-Match
+        self.item_tags: Literal["strong", "weak"] | None = None
+        self._method = method
+        self._receive = receive
+        self._send = send
+        self._begin_turn = begin_turn
+
+    async def write(self, response: BufferedResponse | Versioned | JSONStream | TextStream) -> None:
+        if isinstance(response, TextStream):
+            await self._write_text(response)
+        elif isinstance(response, JSONStream):
+            chunks = aiter(response.chunks)
+            try:
+                if self._method == "HEAD":
+                    # The lookup happens with the first chunk, and it may raise.
+                    await self._next_filled(chunks)
+                    await self._start(response)
+                    await self._send({"type": "http.response.body", "body": b""})
+                else:
+                    await self._write_stream(chunks, response)
+            finally:
+                # The iterator may be in the middle of a chunk: end it now, not at garbage collection.
+                if hasattr(chunks, "aclose"):
+                    await chunks.aclose()
+        elif isinstance(response, Versioned):
+            tag = conditions.version_tag(response.version)
+            if not await self._is_known(tag):
+                media_type, data = responses.encode_buffered(await response.make())
+                await _send_buffered(self._send, 200, media_type, data, (("ETag", tag),))
         else:
-            await _write_stream(chunks, response, receive, send, begin_turn)
-    finally:
-        # The iterator may be in the middle of a chunk: end it now, not at garbage collection.
-        if hasattr(chunks, "aclose"):
-            await chunks.aclose()
+            media_type, data = responses.encode_buffered(response)
+            status = response.status if isinstance(response, HTMLResponse) else 200
+            if self.item_tags is not None and data[:1] == b"[":
+                data = b"[" + self._items(data[1:-1]) + b"]"
+            await self._write_buffered(status, media_type, data, response.headers)
 
+    async def _write_buffered(self, status: int, media_type: str, data: bytes, headers: Headers) -> None:
+        """Send a complete answer; only its tag, if the client has it already."""
+        if self.item_tags is not None:
+            headers = (*headers, _APPLIED)
+        if self.is_tagged:
+            tag = conditions.answer_tag(media_type, data, headers)
+            if await self._is_known(tag):
+                return
+            headers = (*headers, ("ETag", tag))
+        await _send_buffered(self._send, status, media_type, data, headers)
 
-async def _write_stream(
-    chunks: AsyncIterator[Sequence[Any]], response: JSONStream, receive: Receive, send: Send, begin_turn: BeginTurn
-) -> None:
-    """Send a list: buffered if it is one chunk, else as a stream that stops when the client disconnects."""
-    headers, immediate = response.headers, response.immediate
-    first = await _next_filled(chunks, begin_turn)
-    second = await _next_filled(chunks, begin_turn) if first and not immediate else b""
-    if not first or (not second and not immediate):
-        await _send_buffered(send, 200, JSON, b"[" + first + b"]", headers)
-        return
-    gone = asyncio.create_task(until_disconnect(receive))
-    try:
-        await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, headers)})
-        await send({"type": "http.response.body", "body": b"[" + first, "more_body": True})
-        chunk = second or await _next_filled(chunks, begin_turn)
-        while chunk:
-            if gone.done():
-                raise ClientDisconnect
-            await send({"type": "http.response.body", "body": b"," + chunk, "more_body": True})
-            chunk = await _next_filled(chunks, begin_turn)
-        await send({"type": "http.response.body", "body": b"]"})
-    finally:
-        gone.cancel()
+    async def _is_known(self, tag: str) -> bool:
+        if self.condition is None or not conditions.matches(self.condition, tag, weak=True):
+            return False
+        await self._send({"type": "http.response.start", "status": 304, "headers": [(b"etag", tag.encode())]})
+        await self._send({"type": "http.response.body", "body": b""})
+        return True
 
+    def _items(self, items: bytes) -> bytes:
+        """Return encoded items, with their tags if the client prefers that."""
+        if self.item_tags is None:
+            return items
+        return conditions.with_item_tags(items, strong=self.item_tags == "strong")
 
-async def _write_text(response: TextStream, method: str, receive: Receive, send: Send, begin_turn: BeginTurn) -> None:
-    """Send a text as it comes; until the first chunk, errors are answers."""
-    chunks = aiter(response.chunks)
-    gone = asyncio.create_task(until_disconnect(receive))
-    try:
-        chunk = await _next_text(chunks, begin_turn)
-        head = _encoded(response.media_type, None, response.headers)
-        await send({"type": "http.response.start", "status": 200, "headers": head})
-        while chunk is not None and method != "HEAD":
-            if gone.done():
-                raise ClientDisconnect
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            chunk = await _next_text(chunks, begin_turn)
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        gone.cancel()
-        if hasattr(chunks, "aclose"):
-            await chunks.aclose()
+    async def _start(self, response: JSONStream) -> None:
+        headers = response.headers if self.item_tags is None else (*response.headers, _APPLIED)
+        await self._send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, headers)})
+
+    async def _write_stream(self, chunks: AsyncIterator[Sequence[Any]], response: JSONStream) -> None:
+        """Send a list: buffered if it is one chunk, else as a stream.
+
+        The stream stops when the client disconnects.
+        """
+        first = await self._next_filled(chunks)
+        second = await self._next_filled(chunks) if first and not response.immediate else b""
+        if not first or (not second and not response.immediate):
+            await self._write_buffered(200, JSON, b"[" + first + b"]", response.headers)
+            return
+        gone = asyncio.create_task(until_disconnect(self._receive))
+        try:
+            await self._start(response)
+            await self._send({"type": "http.response.body", "body": b"[" + first, "more_body": True})
+            chunk = second or await self._next_filled(chunks)
+            while chunk:
+                if gone.done():
+                    raise ClientDisconnect
+                await self._send({"type": "http.response.body", "body": b"," + chunk, "more_body": True})
+                chunk = await self._next_filled(chunks)
+            await self._send({"type": "http.response.body", "body": b"]"})
+        finally:
+            gone.cancel()
+
+    async def _write_text(self, response: TextStream) -> None:
+        """Send a text as it comes; until the first chunk, errors are answers."""
+        chunks = aiter(response.chunks)
+        gone = asyncio.create_task(until_disconnect(self._receive))
+        try:
+            chunk = await _next_text(chunks, self._begin_turn)
+            head = _encoded(response.media_type, None, response.headers)
+            await self._send({"type": "http.response.start", "status": 200, "headers": head})
+            while chunk is not None and self._method != "HEAD":
+                if gone.done():
+                    raise ClientDisconnect
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+                chunk = await _next_text(chunks, self._begin_turn)
+            await self._send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
+            if hasattr(chunks, "aclose"):
+                await chunks.aclose()
+
+    async def _next_filled(self, chunks: AsyncIterator[Sequence[Any]]) -> bytes:
+        """Return the next chunk with items, encoded; b"" after the last one."""
+        end_turn = await self._begin_turn()
+        try:
+            async for chunk in chunks:
+                if chunk:
+                    return self._items(responses.encode_items(chunk))
+            return b""
+        finally:
+            end_turn()
 
 
 async def _next_text(chunks: AsyncIterator[bytes], begin_turn: BeginTurn) -> bytes | None:
     end_turn = await begin_turn()
     try:
         return await anext(chunks, None)
-    finally:
-        end_turn()
-
-
-async def _next_filled(chunks: AsyncIterator[Sequence[Any]], begin_turn: BeginTurn) -> bytes:
-    """Return the next chunk that has items, read and encoded in a turn, or b"" after the last one."""
-    end_turn = await begin_turn()
-    try:
-        async for chunk in chunks:
-            if chunk:
-                return responses.encode_items(chunk)
-        return b""
     finally:
         end_turn()
 

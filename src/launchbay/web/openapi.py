@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from launchbay import __version__
+from launchbay.web.conditions import ITEM_TAGS, Conditions, has_tag
 from launchbay.web.html import page
 from launchbay.web.problems import ErrorBody
 from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
@@ -124,6 +125,11 @@ _REFUSALS: dict[int, tuple[str, str, str]] = {
         "Conflict",
         "Another workflow is running. Retry when it has ended.",
     ),
+    412: (
+        "The object has changed since the caller read it. `ETag` is its present tag.",
+        "PreconditionFailed",
+        "The object has changed since you read it.",
+    ),
     413: ("The body is too large.", "TooLarge", "The body is larger than 1024 KiB."),
     429: ("Too many requests.", "TooManyRequests", "Too many attempts. Retry in 30 seconds."),
     500: ("Internal error. Search the log for the request ID.", "InternalError", "Internal error."),
@@ -152,9 +158,11 @@ _REQUEST_ID: Schema = {
 def document(endpoints: Sequence[Endpoint]) -> Schema:
     """Return the OpenAPI document of the endpoints. msgspec must be able to describe every type."""
     schemas = _Schemas(endpoints)
+    conditions = Conditions(endpoints)
     paths: dict[str, Schema] = {}
     for endpoint in endpoints:
         operation = _operation(endpoint, schemas)
+        _add_conditions(operation, endpoint, conditions, schemas)
         if leading_on := links(endpoint, endpoints):
             operation["responses"]["200"]["links"] = leading_on
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
@@ -250,6 +258,47 @@ def _parameters(endpoint: Endpoint, schemas: _Schemas) -> list[Schema]:
             }
         )
     return parameters
+
+
+_TAGS = '^(\\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
+_ETAG: dict[str, Schema] = {
+    "ETag": {
+        "schema": {"type": "string", "pattern": '^"[!#-~]*"$'},
+        "description": "Another tag if anything in the answer is different. Missing on long lists without `limit`.",
+    }
+}
+
+
+def _add_conditions(operation: Schema, endpoint: Endpoint, conditions: Conditions, schemas: _Schemas) -> None:
+    """Add what `web/conditions.py` does for the endpoint."""
+    responses = operation["responses"]
+    parameters: list[Schema] = []
+    if has_tag(endpoint):
+        parameters.append(
+            _header("If-None-Match", "ETag of an answer that you have: 304 if it is still the same.", _TAGS)
+        )
+        if get_origin(endpoint.returns.type) is list:
+            parameters.append(_header("Prefer", f"`{ITEM_TAGS}` adds the member `etag` to each item."))
+        success = responses["200"]
+        success["headers"] = {**success["headers"], **_ETAG}
+        responses["304"] = {"description": "The answer is the one with this tag.", "headers": {**_REQUEST_ID, **_ETAG}}
+    shown_by = conditions.shown_by(endpoint)
+    if shown_by is not None:
+        source = f"of `{shown_by.operation_id}`"
+        if conditions.has_strong_items(shown_by):
+            source += " for this item, with `Prefer: etags`"
+        parameters.append(_header("If-Match", f"ETag {source}: 412 if it has changed since.", _TAGS))
+        responses.setdefault("400", _response(endpoint, 400, schemas))
+        refused = _response(endpoint, 412, schemas)
+        responses["412"] = {**refused, "headers": {**refused["headers"], **_ETAG}}
+    if parameters:
+        operation["parameters"] = [*operation.get("parameters", ()), *parameters]
+        operation["responses"] = dict(sorted(responses.items()))
+
+
+def _header(name: str, description: str, pattern: str = "") -> Schema:
+    schema = {"type": "string", "pattern": pattern} if pattern else {"type": "string"}
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
 def _request_body(endpoint: Endpoint, schemas: _Schemas) -> Schema:

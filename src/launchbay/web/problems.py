@@ -21,6 +21,7 @@ STATUSES: Mapping[type[errors.LaunchbayError], int] = {
     errors.NotAllowed: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
+    errors.PreconditionFailed: 412,
     errors.TooLarge: 413,
     errors.TooManyRequests: 429,
     errors.Unavailable: 503,
@@ -115,6 +116,8 @@ def _headers(error: errors.LaunchbayError, status: int) -> tuple[tuple[str, str]
         headers.append(_CHALLENGE)
     if isinstance(error, MethodNotAllowed):
         headers.append(("Allow", ", ".join(error.allowed)))
+    if isinstance(error, errors.PreconditionFailed):
+        headers.append(("ETag", error.tag))
     if isinstance(error, (errors.TooManyRequests, errors.Unavailable)):
         headers.append(("Retry-After", str(max(1, error.retry_after_s))))
     elif status == 503:

@@ -74,6 +74,16 @@ class YAMLResponse(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
+class Versioned(msgspec.Struct, frozen=True):
+    """An answer that is made only if the client doesn't have it yet.
+
+    `version` has everything that it depends on, except the version of Launchbay.
+    """
+
+    version: bytes
+    make: Callable[[], Awaitable["BufferedResponse"]]
+
+
 class HTMLResponse(msgspec.Struct, frozen=True):
     """A page; `web/html.py` makes them."""
 
@@ -97,7 +107,7 @@ class EmptyResponse(msgspec.Struct, frozen=True):
 
 
 BufferedResponse = JSONResponse | RawJSONResponse | YAMLResponse | HTMLResponse | PlainTextResponse | EmptyResponse
-Response = BufferedResponse | JSONStream | TextStream | EventStreamResponse
+Response = BufferedResponse | Versioned | JSONStream | TextStream | EventStreamResponse
 
 _encoder = msgspec.json.Encoder()
 

@@ -66,6 +66,7 @@ class Endpoint:
     computes: bool = False  # may take long, and hardly waits: two of an organization at a time
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
     unlimited: bool = False  # no rate limits: for monitoring
+    shown_by: str = ""  # the GET that shows what a change is about, if the path doesn't say so (`web/conditions.py`)
 
     def __post_init__(self) -> None:
         assert _PATH.fullmatch(self.path), f"{self.path}: not a path"
@@ -118,6 +119,7 @@ class Options(TypedDict, total=False):
     computes: bool
     field_errors: bool
     unlimited: bool
+    shown_by: str
 
 
 class Routes:

@@ -217,3 +217,48 @@ SELECT environment_id FROM instances WHERE id = %(id)s AND application_id = %(ap
 SELECT array_agg(organization_id ORDER BY organization_id)
 FROM (SELECT organization_id FROM memberships WHERE user_id = ANY (%(user_ids)s::text[])
       GROUP BY organization_id HAVING count(*) = cardinality(%(user_ids)s::text[])) AS shared;
+
+-- The locks of conditional changes. FOR UPDATE also makes those wait who add what belongs to the object; an organization
+-- has too much of that, and whoever changes it itself takes its lock.
+
+-- name: lock_organization
+SELECT id FROM organizations WHERE id = %(id)s FOR NO KEY UPDATE;
+
+-- name: lock_user
+SELECT id FROM users WHERE id = %(id)s FOR NO KEY UPDATE;
+
+-- name: lock_application
+SELECT id FROM applications WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_revision
+SELECT id FROM revisions WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_environment
+SELECT id FROM environments WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_service
+SELECT id FROM services WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_role
+SELECT id FROM roles WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_instance
+SELECT id FROM instances WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_webhook
+SELECT id FROM webhooks WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_approval
+SELECT id FROM approvals WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_bulk
+SELECT id FROM bulk_runs WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_recurring_schedule
+SELECT id FROM recurring_schedules WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_change_set
+SELECT id FROM change_sets WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_rollout
+SELECT id FROM rollouts WHERE id = %(id)s FOR UPDATE;

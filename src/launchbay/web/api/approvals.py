@@ -100,6 +100,12 @@ async def list_instance_approvals(request: Request[None, Paging]) -> Response:
     return page(request, [_approval(row) for row in rows], limit)
 
 
+@routes.get("/approvals/{approvalId}", permission="Read on the instance")
+async def read_approval(request: Request[None, None]) -> Approval:
+    """Show an approval."""
+    return _approval(await approvals.read_approval(request.ctx, request.path["approvalId"]))
+
+
 @routes.post(
     "/approvals/{approvalId}/approve",
     permission=_PERMISSION,

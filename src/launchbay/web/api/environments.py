@@ -104,6 +104,7 @@ async def create_environment(request: Request[NameBody, None]) -> Created:
     body=JsonBody(example={"environmentId": EXAMPLE_ID}),
     statuses=(409,),
     extension=True,
+    shown_by="list_environments",
 )
 async def set_default_environment(request: Request[DefaultEnvironment, None]) -> None:
     """Set the default environment, used by launches that name none."""
@@ -147,6 +148,13 @@ async def clone_environment(request: Request[CloneBody, None]) -> Named:
 async def rename_environment(request: Request[NameBody, None]) -> None:
     """Rename an environment."""
     await environments.rename_environment(request.ctx, request.path["id"], request.body.name)
+
+
+@routes.get("/environments/{id}/name", permission="Read", extension=True)
+async def read_environment_name(request: Request[None, None]) -> Named:
+    """Show the name of an environment."""
+    environment = await environments.read_environment(request.ctx, request.path["id"])
+    return Named(environment.id, environment.name)
 
 
 @routes.put("/environments/{id}/markers", permission="EditEnvironment", body=JsonBody(example=_MARKERS))

@@ -1,6 +1,7 @@
 """Application instances: lists, detail, user data, deletion (reference §4)."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
@@ -14,11 +15,13 @@ from launchbay.usecases import instances
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import (
+    BufferedResponse,
     EmptyResponse,
     JSONResponse,
     Paging,
     RawJSONResponse,
     Response,
+    Versioned,
     encode_buffered,
     job_headers,
     list_of_chunks,
@@ -237,6 +240,15 @@ async def list_revision_instances(request: Request[None, InstanceQuery]) -> Resp
 async def read_instance(request: Request[None, WaitQuery]) -> Response:
     """Show an instance with its workflow history."""
     view = await instances.read_instance(request.ctx, request.path["id"], wait_s=request.query.wait)
+    # The document is made of these, and costs much more than they do: clients that poll mostly have it already.
+    version = _encode_version((view.detail, view.available_workflows, view.is_dry_run, view.parameters, view.origins))
+    return Versioned(version, partial(_instance_response, view))
+
+
+_encode_version = msgspec.msgpack.Encoder().encode
+
+
+async def _instance_response(view: InstanceView) -> BufferedResponse:
     if len(view.detail.history) <= _INLINE_CHARS:
         return JSONResponse(instance_document(view))
     return RawJSONResponse(await asyncio.to_thread(lambda: encode_buffered(JSONResponse(instance_document(view)))[1]))

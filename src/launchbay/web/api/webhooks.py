@@ -104,6 +104,12 @@ async def create_webhook(request: Request[WebhookBody, None]) -> CreatedWebhook:
     return CreatedWebhook(webhook_id, secret)
 
 
+@routes.get("/webhooks/{webhookId}", permission=_PERMISSION)
+async def read_webhook(request: Request[None, None]) -> Webhook:
+    """Show a webhook."""
+    return _webhook(await webhooks.read_webhook(request.ctx, request.path["webhookId"]))
+
+
 @routes.put(
     "/webhooks/{webhookId}", permission=_PERMISSION, body=JsonBody(example={"events": ["signal"], "enabled": True})
 )
