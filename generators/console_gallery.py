@@ -193,6 +193,24 @@ GALLERY = (
         "Questions for you, asked by you, all open ones, and the decided ones.",
     ),
     Shown(
+        "change-sets",
+        "/console/organizations/{id}/changes",
+        "Change sets",
+        "Changes that are kept, approved and applied later, with their states.",
+    ),
+    Shown(
+        "change-set",
+        "/console/organizations/{id}/changes/{change}",
+        "A change set",
+        "What it does to each instance, what it uses, who approves it, and how the result compares.",
+    ),
+    Shown(
+        "delete-change-set",
+        "/console/organizations/{id}/changes/{change}/delete",
+        "Delete a change set",
+        "Asks first. What the change set has applied stays.",
+    ),
+    Shown(
         "environments",
         "/console/organizations/{id}/environments",
         "Environments",

@@ -110,7 +110,7 @@ document.addEventListener("submit", (event) => {
   });
 });
 window.addEventListener("pageshow", () => {
-  for (const button of document.querySelectorAll("form button[type=submit]:disabled")) button.disabled = false;
+  for (const button of document.querySelectorAll("form button[type=submit]:disabled:not([title])")) button.disabled = false;
 });
 
 // [data-copy] is a text for the clipboard; browsers allow that on secure pages only.

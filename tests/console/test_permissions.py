@@ -54,6 +54,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/instances/{id}/schedules/{schedule}": {"do": "cancel"},
     "/console/organizations/{id}/bulk": {"act": "label", "id": "{instance}", "labels": "a=b", "do": "begin"},
     "/console/organizations/{id}/bulk/{bulk}": {"do": "pause"},
+    "/console/organizations/{id}/changes/{change}/answer": {"do": "approve"},
     "/console/organizations/{id}/environments": {"name": "{fresh}"},
     "/console/environments/{id}/name": {"name": "{fresh}"},
     "/console/environments/{id}/policies": {"policies": "policies: {}"},
@@ -121,6 +122,10 @@ async def _world(api: Api) -> dict[str, str]:
     token = accepted(await api.post(f"{within}/accessTokens", {"owner": account["id"]}))
     lasting = {"act": "run", "workflow": "linger", "ids": [busy]}
     bulk = accepted(await api.post(f"{within}/bulk", lasting))
+    accepted(await api.put(f"environments/{environment['id']}/changePolicy", {"approvals": 1, "roleId": None}))
+    launch = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment["id"]}}
+    pending = accepted(await api.post(f"{within}/change-sets", launch))
+    ready = accepted(await api.post(f"{within}/change-sets", {"act": "destroy", "ids": [running]}))
     jobs = {each: (await api.document(each))["workflowHistory"][0]["id"] for each in (busy, failed)}
     return {
         "organizations": api.organization,
@@ -138,6 +143,8 @@ async def _world(api: Api) -> dict[str, str]:
         "{schedule}": schedule["id"],
         "{instance}": running,
         "{bulk}": bulk["id"],
+        "{change}": ready["id"],
+        "answer": pending["id"],
         "{version}": "1",
         "{environment}": environment["id"],
         "cancel": f"/console/instances/{busy}/jobs/{jobs[busy]}",
@@ -150,6 +157,8 @@ def _filled(page: PageRoute, world: dict[str, str]) -> str:
         kind = page.path.rpartition("/")[2]
         rest = page.path.partition("{job}")[2].replace("{other}", world["cancel"].rpartition("/")[2])
         return world.get(kind, world["cancel"]) + rest
+    if page.path.endswith("/answer"):
+        world = {**world, "{change}": world["answer"]}
     kind = (page.path.split("/") + [""] * 3)[2]
     path = page.path.replace("{id}", world.get(kind, ""))
     return re.sub(r"\{\w+\}", lambda found: world[found[0]], path)
@@ -168,6 +177,8 @@ async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]
     paths = [_filled(page, world) for page in GETS] + [world["resume"]]
     paths.append(f"/console/organizations/{world['organizations']}/services?type=builtin:workflow_service")
     paths.append(f"/console/organizations/{world['organizations']}/bulk/new?act=label&id={world['{instance}']}")
+    paths.append(f"/console/organizations/{world['organizations']}/changes/{world['answer']}")
+    paths.append(f"/console/organizations/{world['organizations']}/schedules?view=list")
     for path in [*paths, *(world[kind].partition("/jobs")[0] for kind in ("cancel", "resume"))]:
         answer = await client.get(path)
         assert answer.status_code in {200, 303, 403}, (path, answer.text)
@@ -197,7 +208,7 @@ async def test_a_form_is_shown_where_it_would_be_taken_and_nowhere_else(api: Api
         token = re.search(r'name="formToken" value="(\w+)"', (await client.get("/console/account")).text)
         assert token is not None
         # What takes something away comes last.
-        for page in sorted(POSTS, key=lambda each: each.path.endswith(("delete", "remove", "end", "enabled"))):
+        for page in sorted(POSTS, key=lambda each: each.path.endswith(("apply", "delete", "remove", "end", "enabled"))):
             path = _filled(page, world)
             answer = await client.post(path, data={"formToken": token[1], **_fields(page, world)})
             is_taken, is_shown = answer.status_code != 403, path in offered

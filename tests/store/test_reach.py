@@ -23,7 +23,7 @@ OF_ORGANIZATION = {
     ),
     *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
-    *("bulk_id", "source_id", "change_set_id", "rollout_id", "environment_ids"),
+    *("bulk_id", "source_id", "change_set_id", "change_set_ids", "rollout_id", "environment_ids"),
 }
 # Files whose `id` names something in an organization.
 BY_ID = {"lookups", "services", "fleet"}

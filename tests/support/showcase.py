@@ -163,6 +163,7 @@ def showcase(site: Site) -> dict[str, str]:
     bulk = _created(site, f"{root}/bulk", **everywhere)
     _created(site, f"{root}/bulk", act="label", labels={"team": "quay"}, ids=list(ids.values())[:4])
     _until_ended(site, bulk)
+    change = _change_set(site, places["production"], ids["quiet"])
     at, here = f"/console/{root}", "/console"
     return {
         "sign-in": f"{here}/signIn",
@@ -195,6 +196,9 @@ def showcase(site: Site) -> dict[str, str]:
         "end": f"{here}/instances/{ids['quiet']}/end",
         "schedules": f"{at}/schedules",
         "approvals": f"{at}/approvals",
+        "change-sets": f"{at}/changes",
+        "change-set": f"{at}/changes/{change}",
+        "delete-change-set": f"{at}/changes/{change}/delete",
         "environments": f"{at}/environments",
         "environment": f"{here}/environments/{places['production']}",
         "delete-environment": f"{here}/environments/{places['staging']}/delete",
@@ -294,6 +298,27 @@ def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]
         form = {"email": EMAIL, "password": ADMINISTRATORS, "label": label}
         assert httpx.post(f"{site.url}/refreshToken", data=form, trust_env=False).status_code == 200
     return shop, ids
+
+
+def _change_set(site: Site, production: str, instance: str) -> str:
+    """Return a change set of somebody else that two people have to approve."""
+    root = f"organizations/{site.organization}"
+    site.ask("PUT", f"environments/{production}/changePolicy", {"approvals": 2})
+    acts: list[dict[str, Any]] = [
+        {"act": "destroy", "ids": [instance], "comment": "After the season"},
+        {
+            "act": "reconfigure",
+            "ids": [instance],
+            "configuration": {"parameters": {"input.visitors": 8000, "input.open": False}},
+            "comment": "More room for the winter sale",
+            "onFailure": "rollback",
+        },
+    ]
+    auth = ("grace@harbour.example", PASSWORD)
+    with httpx.Client(base_url=f"{site.url}/api/1/", auth=auth, trust_env=False, timeout=30) as grace:
+        answers = [grace.post(f"{root}/change-sets", json=each) for each in acts]
+    assert {each.status_code for each in answers} == {200}, answers[-1].text
+    return str(answers[-1].json()["id"])
 
 
 def _until_asked(site: Site, within_s: float = 60.0) -> None:
@@ -422,6 +447,8 @@ def made(site: Site) -> World:
     site.replace_manifest(family, json.dumps(_family(application)))
     bulk = site.ask("POST", f"{within}/bulk", {"act": "run", "workflow": "actions.fail", "ids": [instance]})["id"]
     _until_ended(site, bulk)
+    doing = {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": {"input.who": f"{EVIL} too"}}}
+    change = site.ask("POST", f"{within}/change-sets", {**doing, "comment": EVIL})["id"]
     root = f"/console/{within}"
     paths = {
         "sign in": "/console/signIn",
@@ -464,6 +491,9 @@ def made(site: Site) -> World:
         "launch": f"/console/applications/{application}/launch?revision={revision['id']}",
         "launch with submodules": f"/console/applications/{family}/launch",
         "delete application": f"/console/applications/{application}/delete",
+        "change sets": f"{root}/changes",
+        "change set": f"{root}/changes/{change}",
+        "delete change set": f"{root}/changes/{change}/delete",
         "environments": f"{root}/environments",
         "environment": f"/console/environments/{environment}",
         "delete environment": f"/console/environments/{environment}/delete",

@@ -4,7 +4,7 @@
 for the operation itself; `tests/console/test_permissions.py` compares the two for every form of every page.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from launchbay.auth import permissions
@@ -12,12 +12,12 @@ from launchbay.auth.permissions import Actor, Permission
 from launchbay.ids import new_id
 from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
-from launchbay.store.bulk import BulkRun
+from launchbay.store.change_sets import ChangeSetInstance
 from launchbay.store.instances import InstancePageRow, InstanceRecord
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.store.users import Role
 from launchbay.usecases.approvals import may_answer
-from launchbay.usecases.bulk import may_control
+from launchbay.usecases.bulk import Begun, may_control
 from launchbay.usecases.permissions import Permitted, manages_every_user
 
 InstanceRef: TypeAlias = InstanceRecord | InstancePageRow
@@ -108,9 +108,22 @@ class UiPermissions:
             Permission.RUN_INSTANCE_WORKFLOW
         )
 
-    def control_bulk(self, run: BulkRun, actor: Actor) -> bool:
-        """Pause, continue and cancel a bulk run."""
-        return may_control(self._permitted.lookup.grants(self._permitted.organization_id), actor, run)
+    def control(self, begun: Begun, actor: Actor) -> bool:
+        """Control what somebody began, such as a bulk run or a roll-out."""
+        return may_control(self._permitted.lookup.grants(self._permitted.organization_id), actor, begun)
+
+    def apply_change_set(self, rows: Sequence[ChangeSetInstance]) -> bool:
+        """Apply a change set to these instances."""
+        return all(
+            self.launch(row.application_id, row.environment_id)
+            if row.instance_id is None
+            else self._permitted.allows(
+                Permission.EDIT_INSTANCE,
+                permissions.instance(row.application_id, row.instance_id),
+                permissions.environment(row.environment_id),
+            )
+            for row in rows
+        )
 
     def create_environment(self) -> bool:
         return self._permitted.allows(Permission.CREATE_ENVIRONMENT, permissions.environment(new_id()))

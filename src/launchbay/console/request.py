@@ -22,6 +22,7 @@ from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, read_app
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated
 from launchbay.ids import NamedRow
 from launchbay.usecases.approvals import list_own_approvals
+from launchbay.usecases.change_sets import list_asking
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.fleet import count_running_jobs
 from launchbay.usecases.organizations import list_organizations
@@ -179,7 +180,8 @@ class PageRequest:
     async def _counts(self, organization_id: str) -> dict[str, int]:
         """Return what waits for the user and what runs, by the sections of the navigation."""
         return {
-            "approvals": len(await list_own_approvals(self.ctx, organization_id)),
+            "approvals": len(await list_own_approvals(self.ctx, organization_id))
+            + len(await list_asking(self.ctx, organization_id)),
             "runs": await count_running_jobs(self.ctx, organization_id),
         }
 

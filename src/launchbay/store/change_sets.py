@@ -54,6 +54,15 @@ class ChangeSetInstance(NamedTuple):
     environment_view: str | None
 
 
+class TouchedRow(NamedTuple):
+    """What one instance of a change set is."""
+
+    change_set_id: str
+    application_id: str
+    instance_id: str | None
+    environment_id: str
+
+
 class AnswerRow(NamedTuple):
     """Who approved or rejected."""
 
@@ -113,9 +122,12 @@ delete_old = _sql.change("delete_old")
 insert = _sql.change("insert")
 insert_instances = _sql.change("insert_instances")
 list_by_organization = _sql.rows("list_by_organization", ChangeSet)
+list_asking = _sql.rows("list_asking", ChangeSet)
+list_touched = _sql.rows("list_touched", TouchedRow)
 list_instances = _sql.rows("list_instances", ChangeSetInstance)
 list_answers = _sql.rows("list_answers", AnswerRow)
 insert_answer = _sql.change("insert_answer")
+get_act = _sql.value("get_act", bytes)
 lock = _sql.row("lock", LockedRow)
 lacks_roles = _sql.value("lacks_roles", bool)
 set_status = _sql.change("set_status")

@@ -219,6 +219,24 @@ async def list_change_sets(ctx: Context, organization_id: str, *, after: str | N
         )
 
 
+async def list_asking(ctx: Context, organization_id: str) -> list[ChangeSet]:
+    """Return the newest change sets that wait for the caller's answer."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.list_asking(
+            work.connection, organization_id=organization.id, user_id=ctx.actor.user_id, count=limits.CHANGE_SETS_OPEN
+        )
+        if not rows or not work.lookup.holds(organization.id, Permission.APPROVE_INSTANCE_WORKFLOW):
+            return []
+        found = await store.list_touched(work.connection, change_set_ids=[row.id for row in rows])
+        refused = {
+            row.change_set_id
+            for row in found
+            if not _may_approve(work, organization.id, row.application_id, row.instance_id, row.environment_id)
+        }
+    return [row for row in rows if row.id not in refused]
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeSetView:
     """A change set with its answers and the instances that the caller may read."""
@@ -226,6 +244,7 @@ class ChangeSetView:
     change_set: ChangeSet
     answers: list[store.AnswerRow]
     instances: list[ChangeSetInstance]
+    may_answer: bool = False
 
 
 async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
@@ -233,6 +252,7 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
         found = await work.lookup.change_set(change_set_id)
         rows = await store.list_instances(work.connection, change_set_id=found.id)
         answers = await store.list_answers(work.connection, change_set_id=found.id)
+        may_answer = found.status == "Pending" and await _may_answer(work, found, rows)
         visible = [
             row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
             for row in rows
@@ -243,7 +263,43 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
                 permissions.environment(row.environment_id),
             )
         ]
-    return ChangeSetView(found, answers, visible)
+    return ChangeSetView(found, answers, visible, may_answer)
+
+
+async def _may_answer(work: Work, found: ChangeSet, rows: list[ChangeSetInstance]) -> bool:
+    if found.owner_id == work.actor.user_id:
+        return False
+    allowed = all(
+        _may_approve(work, found.organization_id, row.application_id, row.instance_id, row.environment_id)
+        for row in rows
+    )
+    return allowed and not await store.lacks_roles(work.connection, role_ids=found.role_ids, user_id=work.actor.user_id)
+
+
+def _may_approve(
+    work: Work, organization_id: str, application_id: str, instance_id: str | None, environment_id: str
+) -> bool:
+    return work.lookup.allows(
+        organization_id,
+        Permission.APPROVE_INSTANCE_WORKFLOW,
+        _touched(application_id, instance_id),
+        permissions.environment(environment_id),
+    )
+
+
+async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
+    """Return a sentence for each thing that has changed since, which `apply_change_set` would refuse.
+
+    Raises NotAllowed for who may not do what the change set does.
+    """
+    async with ctx.begin() as work:
+        found = await work.lookup.change_set(change_set_id)
+        sealed = await store.get_act(work.connection, change_set_id=found.id)
+        if sealed is None or found.status not in {"Pending", "Ready"}:
+            return []
+        act = _read_act(work.app.secret_key.open(bytes(sealed), act_purpose(found.id)))
+        rows = await store.list_instances(work.connection, change_set_id=found.id)
+        return (await _compare(work, act, rows))[1]
 
 
 async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
@@ -550,8 +606,6 @@ async def _plan_again(work: Work, act: ChangeAct, rows: list[ChangeSetInstance])
 
     Raises Conflict that names what has changed.
     """
-    found: list[_Planned] = []
-    changed: list[str] = []
     for row in rows:
         if row.instance_id is not None:
             record = await work.lookup.instance(row.instance_id, Permission.EDIT_INSTANCE)
@@ -559,6 +613,22 @@ async def _plan_again(work: Work, act: ChangeAct, rows: list[ChangeSetInstance])
             is_locked = await instances.lock_at_once(work.connection, instance_id=record.id) is not None
             if not is_locked or record.job_id is not None:
                 raise Conflict(f"A job is under way on {row.instance_name!r}; try again later.", code="InstanceBusy")
+    found, changed = await _compare(work, act, rows)
+    if changed:
+        raise Conflict(
+            "The change set isn't what it would do any more.",
+            *changed[:_SHOWN],
+            "Make a new one from the present state.",
+            code="StaleChangeSet",
+        )
+    return found
+
+
+async def _compare(work: Work, act: ChangeAct, rows: list[ChangeSetInstance]) -> tuple[list[_Planned], list[str]]:
+    """Return the present plans, with a sentence for each difference from what was shown."""
+    found: list[_Planned] = []
+    changed: list[str] = []
+    for row in rows:
         try:
             planned = await _plan_one(work, act, row.instance_id)
         except BadRequest as error:
@@ -570,14 +640,7 @@ async def _plan_again(work: Work, act: ChangeAct, rows: list[ChangeSetInstance])
         if not sentences and _course(work, before) != _course(work, planned.promise):
             sentences = ["What it would do has changed."]
         changed += [f"{row.instance_name}: {sentence}" for sentence in sentences]
-    if changed:
-        raise Conflict(
-            "The change set isn't what it would do any more.",
-            *changed[:_SHOWN],
-            "Make a new one from the present state.",
-            code="StaleChangeSet",
-        )
-    return found
+    return found, changed
 
 
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -612,9 +675,13 @@ def _not_ready(status: str) -> Conflict:
 
 
 def _resource(row: ChangeSetInstance) -> Resource:
-    if row.instance_id is None:
-        return permissions.application(row.application_id)
-    return permissions.instance(row.application_id, row.instance_id)
+    return _touched(row.application_id, row.instance_id)
+
+
+def _touched(application_id: str, instance_id: str | None) -> Resource:
+    if instance_id is None:
+        return permissions.application(application_id)
+    return permissions.instance(application_id, instance_id)
 
 
 def _at(organization_id: str, change_set_id: str) -> str:

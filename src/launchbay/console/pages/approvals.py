@@ -11,6 +11,7 @@ from launchbay.model.job import approver_message
 from launchbay.store.approvals import ApprovalAnswer, ApprovalRow, read_answers
 from launchbay.usecases import approvals
 from launchbay.usecases.approvals import AnswerRequest
+from launchbay.usecases.change_sets import list_asking
 
 
 class ApprovalItem(NamedTuple):
@@ -56,6 +57,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         problem=problem,
         shown=view,
         numbers={"mine": len(mine), "asked": len(asked), "open": len(pending)},
+        asking=len(await list_asking(request.ctx, organization_id)),
         rows=[approval_item(row) for row in shown],
         people=await user_names(request, organization_id),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,

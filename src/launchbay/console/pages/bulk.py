@@ -12,6 +12,7 @@ from launchbay import limits
 from launchbay.console import forms
 from launchbay.console.assets import Glyph
 from launchbay.console.list_query import read_instance_query
+from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.rendering import failure
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests
@@ -20,6 +21,7 @@ from launchbay.store.bulk import BulkRun
 from launchbay.usecases import bulk
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance
+from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
 
@@ -129,6 +131,8 @@ async def create(request: PageRequest) -> Response:
     wanted = await _request(request, organization_id, request.form)
     if request.form.text("do") == "preview":
         return await form_page(request, chosen=await bulk.preview_bulk(request.ctx, organization_id, wanted))
+    if request.form.text("do") == SAVE:
+        return await save(request, organization_id, _change_act(wanted.act), ids=wanted.ids, wanted=_filter(wanted))
     bulk_id = await bulk.create_bulk(request.ctx, organization_id, wanted)
     return request.redirect(f"{HOME}/organizations/{organization_id}/bulk/{bulk_id}")
 
@@ -166,7 +170,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         rows=shown,
         next_after=shown[-1].place if len(rows) > CONSOLE_PAGE_ROWS else None,
         reasons=_reasons([row.message or "" for row in failed]),
-        can_control=run.finished_at is None and permissions.control_bulk(run, request.actor),
+        can_control=run.finished_at is None and permissions.control(run, request.actor),
         owner=(await user_names(request, organization_id)).get(run.owner_id, run.owner_id),
     )
 
@@ -264,6 +268,19 @@ async def _request(request: PageRequest, organization_id: str, form: forms.Form)
         ),
         stop_after_failures=max(_number("Stop after failures", stop), 1) if stop else None,
     )
+
+
+def _change_act(act: Act) -> ChangeAct:
+    """Return the act as one of a change set. Raises BadRequest."""
+    if act.act == "destroy":
+        return ChangeAct(act="destroy")
+    if act.act != "reconfigure" or act.version is None:
+        raise BadRequest("A change set needs the version that the instances get.", code="InvalidAct")
+    return ChangeAct(act="version", version=act.version, parameters=act.parameters)
+
+
+def _filter(wanted: BulkRequest) -> InstanceFilter | None:
+    return wanted.wanted if wanted.ids is None else None
 
 
 def _number(label: str, text: str) -> int:

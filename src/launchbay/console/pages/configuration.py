@@ -21,12 +21,14 @@ from launchbay.console.fields import (
 )
 from launchbay.console.forms import parse_number
 from launchbay.console.instance_view import InstanceView
+from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.pages.instance import tab_values
 from launchbay.console.rendering import redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_compiled, read_instance_record
+from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.manifests import list_manifests
 from launchbay.usecases.preview import preview_configuration
 from launchbay.usecases.reconfigure import reconfigure
@@ -62,6 +64,9 @@ async def change(request: PageRequest) -> Response:
         body = _body(request, draft)
         draft.fingerprint = _fingerprint(draft, body)
         if not draft.has_field_errors:
+            if form.text("do") == SAVE:
+                act = ChangeAct(act="reconfigure", configuration=body)
+                return await save(request, draft.record.organization_id, act, ids=[draft.record.id])
             if form.text("do") == f"apply {draft.fingerprint}":
                 await reconfigure(request.ctx, draft.record.id, body)
                 return request.redirect(f"{HOME}/instances/{draft.record.id}", "Reconfiguration started.")
@@ -182,6 +187,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         draft=draft,
         versions=await list_manifests(request.ctx, record.application_id),
         name=name,
+        save_comment=request.form.text("changeComment"),
         preview=draft.preview,
         fingerprint=draft.fingerprint,
         effective=kinds.get(shown, rows),

@@ -16,6 +16,7 @@ from launchbay.console.fields import FIX_FIELDS, Field, fill_fields, string_valu
 from launchbay.console.forms import parse_object, restore_hidden
 from launchbay.console.instance_view import InstanceView, JobLine, view_instance
 from launchbay.console.pages.approvals import approval_item
+from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.pages.components import (
     Components,
     component_card,
@@ -45,6 +46,7 @@ from launchbay.usecases.browsing import (
     read_instance_record,
     read_log_tail,
 )
+from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.organizations import Change, list_changes
@@ -435,6 +437,7 @@ async def destroy_page(request: PageRequest, problem: LaunchbayError | None = No
     return await request.page(
         "instance_end.html",
         users=users,
+        save_comment=request.form.text("changeComment"),
         section="instances",
         organization_id=record.organization_id,
         problem=problem,
@@ -452,6 +455,10 @@ async def destroy(request: PageRequest) -> Response:
         await instances.delete_instance(request.ctx, record.id, force=forced)
         target = f"{HOME}/organizations/{record.organization_id}/instances"
         return request.redirect(target, f"Deleting {record.name}." if forced else f"{record.name} deleted.")
+    if form.text("do") == SAVE:
+        record, _ = await read_instance_record(request.ctx, request.path("id"))
+        act = ChangeAct(act="destroy", force=form.has("force") or None)
+        return await save(request, record.organization_id, act, ids=[record.id])
     await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {}, force=form.has("force"))
     return request.redirect(_path(request), "Destruction started.")
 

@@ -25,6 +25,7 @@ from launchbay.console.fields import (
     submodule_groups,
     values,
 )
+from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.rendering import compact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.console.run_view import RunView, Segment
@@ -42,6 +43,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.usecases import fleet
 from launchbay.usecases import launch as usecases_launch
 from launchbay.usecases.browsing import read_compiled, read_environment, read_instance_record
+from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter, JobFilter
 from launchbay.usecases.jobs import read_job
@@ -107,6 +109,9 @@ async def launch(request: PageRequest) -> Response:
     try:
         body = _body(request, draft, form.text("lifetime"))
         if not draft.has_field_errors:
+            if form.text("do") == SAVE:
+                act = ChangeAct(act="launch", application_id=draft.application.id, launch=body)
+                return await save(request, draft.application.organization_id, act)
             started = await usecases_launch.launch(request.ctx, draft.application.id, body)
             return request.redirect(f"{HOME}/instances/{started.instance_id}", "Launch started.")
         problem = BadRequest(FIX_FIELDS)
@@ -267,6 +272,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         environment=environment,
         needs=[] if environment is None else needs_of(draft.manifest, environment.markers, environment.properties),
         name=draft.name,
+        save_comment=form.text("changeComment"),
         lifetime=lifetime,
         minutes=form.text("minutes"),
         lifetimes=forms.CHOICES,

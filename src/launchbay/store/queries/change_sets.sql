@@ -29,6 +29,22 @@ FROM change_sets
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
 ORDER BY id DESC LIMIT %(count)s;
 
+-- name: list_asking
+-- Change sets that wait for somebody's answer, as far as their roles matter, the newest first.
+SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, status,
+       created_at, expires_at, applied_by, applied_at, finished_at,
+       (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances
+FROM change_sets
+WHERE organization_id = %(organization_id)s AND status = 'Pending' AND expires_at > now() AND owner_id <> %(user_id)s
+  AND NOT EXISTS (SELECT FROM change_set_answers WHERE change_set_id = change_sets.id AND user_id = %(user_id)s)
+  AND NOT EXISTS (SELECT FROM unnest(role_ids) AS wanted
+                  WHERE NOT EXISTS (SELECT FROM role_assignments WHERE role_id = wanted AND user_id = %(user_id)s))
+ORDER BY id DESC LIMIT %(count)s;
+
+-- name: list_touched
+SELECT DISTINCT change_set_id, application_id, instance_id, environment_id FROM change_set_instances
+WHERE change_set_id = ANY (%(change_set_ids)s::text[]);
+
 -- name: list_instances
 SELECT place, instance_id, instance_name, change_set_instances.application_id, change_set_instances.environment_id, promise, facts,
        change_set_instances.status, change_set_instances.job_id, message, differences,
@@ -45,6 +61,9 @@ INSERT INTO change_set_answers (change_set_id, user_id, email, approves, comment
 VALUES (%(change_set_id)s, %(user_id)s, %(email)s, %(approves)s, %(comment)s)
 ON CONFLICT (change_set_id, user_id) DO UPDATE
 SET approves = excluded.approves, comment = excluded.comment, email = excluded.email, at = excluded.at;
+
+-- name: get_act
+SELECT act FROM change_sets WHERE id = %(change_set_id)s;
 
 -- name: lock
 -- The act of a change set and its status, while it is locked.

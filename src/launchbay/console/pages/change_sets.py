@@ -1,0 +1,256 @@
+"""Change sets: what changes would do, who approves them, and their results."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from starlette.responses import Response
+
+from launchbay import limits
+from launchbay.auth.permissions import Permission
+from launchbay.console.assets import Glyph
+from launchbay.console.forms import parse_number
+from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
+from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.store.change_sets import ChangeSet, ChangeSetInstance
+from launchbay.usecases import change_sets
+from launchbay.usecases.applications import list_applications
+from launchbay.usecases.change_sets import ChangeAct, ChangeSetRequest, Promise, read_promise
+from launchbay.usecases.environments import list_environments
+from launchbay.usecases.fleet import InstanceFilter
+
+routes = Routes()
+
+# Names that the buttons of forms send.
+SAVE = "save change set"
+STATUSES: dict[str, tuple[Glyph, str]] = {
+    "Pending": (Glyph.WAIT, "Needs approval"),
+    "Ready": (Glyph.WAIT, "Ready to apply"),
+    "Rejected": (Glyph.FAIL, "Rejected"),
+    "Expired": (Glyph.STOPPED, "Expired"),
+    "Applying": (Glyph.BUSY, "Being applied"),
+    "Succeeded": (Glyph.OK, "Applied"),
+    "Failed": (Glyph.FAIL, "Failed"),
+}
+RESULTS: dict[str, tuple[Glyph, str]] = {
+    "Planned": (Glyph.QUEUED, "Not applied"),
+    "Running": (Glyph.BUSY, "In progress"),
+    "Succeeded": (Glyph.OK, "Succeeded"),
+    "Failed": (Glyph.FAIL, "Failed"),
+}
+_DAY_MS = 24 * 3_600_000
+EXPIRIES = ((_DAY_MS, "in 1 day"), (limits.CHANGE_SET_EXPIRY_MS, "in 1 week"), (30 * _DAY_MS, "in 30 days"))
+_VERBS = {"launch": "Launch", "reconfigure": "Change", "version": "Change the version of", "destroy": "Destroy"}
+_COMPARED_AT_ONCE = 10  # instances that the page plans again without being asked
+_TITLE_CHARS = 120
+_SHOWN = 50  # instances of a page
+_read_sentences = msgspec.json.Decoder(list[str]).decode
+
+
+class PlannedInstance(NamedTuple):
+    """What happens to an instance, and what became of it."""
+
+    row: ChangeSetInstance
+    promise: Promise
+    keeps: int
+    differences: list[str] | None
+
+
+class Workflow(NamedTuple):
+    """A workflow that runs on so many instances."""
+
+    name: str
+    number: int
+    usual_ms: int | None
+
+
+class Total(NamedTuple):
+    """What happens to all instances together."""
+
+    changes: Counter[str]
+    workflows: list[Workflow]
+    usual_ms: int
+    made: int
+    released: int
+    warnings: Counter[str]
+    permissions: list[tuple[str, str]]
+
+
+@routes.get("/console/organizations/{id}/changes")
+async def list_all(request: PageRequest) -> Response:
+    """Show the change sets of an organization, the newest first."""
+    organization_id = request.path("id")
+    rows = await change_sets.list_change_sets(
+        request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
+    )
+    shown = rows[:CONSOLE_PAGE_ROWS]
+    asking = {row.id for row in await change_sets.list_asking(request.ctx, organization_id)}
+    return await request.page(
+        "change_sets.html",
+        section="approvals",
+        organization_id=organization_id,
+        rows=[(row, title_of(row), STATUSES[row.status]) for row in shown],
+        asking=asking,
+        people=await user_names(request, organization_id),
+        next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
+    )
+
+
+@routes.get("/console/organizations/{id}/changes/{change}")
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show what a change set does, who decides, and what became of it."""
+    ctx, organization_id = request.ctx, request.path("id")
+    view = await change_sets.read_change_set(ctx, request.path("change"))
+    found, permissions = view.change_set, await request.permissions(organization_id)
+    planned = [_planned(row) for row in view.instances]
+    after = parse_number(request.query("after")) or 0
+    rest = [each for each in planned if each.row.place > after]
+    is_open = found.status in {"Pending", "Ready"}
+    is_small = len(planned) <= _COMPARED_AT_ONCE
+    stale = await _staleness(request, found.id) if is_open and (is_small or request.query("compare")) else None
+    people = await user_names(request, organization_id)
+    return await request.page(
+        "change_set.html",
+        section="approvals",
+        organization_id=organization_id,
+        problem=problem,
+        found=found,
+        title=title_of(found, view.instances),
+        deed=_deed(found, view.instances),
+        state=STATUSES[found.status],
+        answers=view.answers,
+        approvals=sum(each.approves for each in view.answers),
+        may_answer=view.may_answer,
+        may_apply=bool(planned) and permissions.apply_change_set(view.instances),
+        may_delete=found.status != "Applying" and permissions.control(found, request.actor),
+        is_open=is_open,
+        is_compared=stale is not None,
+        stale=stale or [],
+        planned=rest[:_SHOWN],
+        total=_total([each.promise for each in planned]),
+        hidden=found.instances - len(planned),
+        next_after=rest[_SHOWN - 1].row.place if len(rest) > _SHOWN else None,
+        results=RESULTS,
+        applications={row.id: row.name for row in await list_applications(ctx, organization_id)},
+        environments={row.id: row.name for row in await list_environments(ctx, organization_id)},
+        owner=people.get(found.owner_id, found.owner_email),
+        applied_by=people.get(found.applied_by or "", "a user"),
+        comment_chars=limits.CHANGE_SET_COMMENT_CHARS,
+    )
+
+
+@routes.post("/console/organizations/{id}/changes/{change}/answer", again=show, refusals=(BadRequest, Conflict))
+async def answer(request: PageRequest) -> Response:
+    """Approve or reject a change set."""
+    approves = request.form.text("do") == "approve"
+    await change_sets.answer_change_set(
+        request.ctx, request.path("change"), approves=approves, comment=request.form.text("comment")
+    )
+    return request.redirect(_path(request), "Approved." if approves else "Rejected.")
+
+
+@routes.post("/console/organizations/{id}/changes/{change}/apply", again=show, refusals=(BadRequest, Conflict))
+async def apply(request: PageRequest) -> Response:
+    """Apply a change set exactly as it was shown."""
+    await change_sets.apply_change_set(request.ctx, request.path("change"))
+    return request.redirect(_path(request), "The change set is being applied.")
+
+
+@routes.get("/console/organizations/{id}/changes/{change}/delete")
+async def delete_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    found = (await change_sets.read_change_set(request.ctx, request.path("change"))).change_set
+    return await request.confirm_deletion(
+        problem,
+        section="approvals",
+        organization_id=request.path("id"),
+        name=title_of(found),
+        consequence="The change set and its answers are deleted. What it has applied stays.",
+        path=_path(request),
+        allowed=(await request.permissions(request.path("id"))).control(found, request.actor),
+        needed=Permission.EDIT_INSTANCE,
+    )
+
+
+@routes.post("/console/organizations/{id}/changes/{change}/delete", again=delete_page, refusals=(BadRequest, Conflict))
+async def delete(request: PageRequest) -> Response:
+    await change_sets.delete_change_set(request.ctx, request.path("change"))
+    return request.redirect(f"{HOME}/organizations/{request.path('id')}/changes", "Change set deleted.")
+
+
+async def save(
+    request: PageRequest,
+    organization_id: str,
+    act: ChangeAct,
+    *,
+    ids: list[str] | None = None,
+    wanted: InstanceFilter | None = None,
+) -> Response:
+    """Keep what a form would do, with the fields of `macros.save_change`. Raises BadRequest."""
+    form = request.form
+    expiry = parse_number(form.text("changeExpiry"), 12)
+    wish = ChangeSetRequest(
+        act=act,
+        ids=ids,
+        wanted=wanted,
+        comment=form.text("changeComment"),
+        expires_in_ms=expiry if expiry in dict(EXPIRIES) else limits.CHANGE_SET_EXPIRY_MS,
+        on_failure="rollback" if form.has("changeRollback") else "keep",
+    )
+    made = await change_sets.create_change_set(request.ctx, organization_id, wish)
+    return request.redirect(f"{HOME}/organizations/{organization_id}/changes/{made}", "Change set saved.")
+
+
+def title_of(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
+    """Return the first line of the comment, or what the change set does."""
+    first = found.comment.strip().partition("\n")[0].strip()
+    if not first:
+        return _deed(found, rows)
+    return first if len(first) <= _TITLE_CHARS else f"{first[:_TITLE_CHARS]}…"
+
+
+def _deed(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
+    number = found.instances
+    what = rows[0].instance_name if len(rows) == number == 1 else f"{number} instance{'' if number == 1 else 's'}"
+    return f"{_VERBS[found.kind]} {what}"
+
+
+def _planned(row: ChangeSetInstance) -> PlannedInstance:
+    promise = read_promise(row.promise)
+    keeps = sum(each.change == "keeps" for each in promise.components)
+    return PlannedInstance(row, promise, keeps, None if row.differences is None else _read_sentences(row.differences))
+
+
+def _total(promises: Sequence[Promise]) -> Total:
+    numbers: Counter[str] = Counter()
+    usual: dict[str, int | None] = {}
+    for promise in promises:
+        for workflow in promise.workflows:
+            numbers[workflow.name] += 1
+            usual[workflow.name] = workflow.usual_ms if workflow.usual_ms is not None else usual.get(workflow.name)
+    used = dict.fromkeys((each.permission, each.resource) for promise in promises for each in promise.permissions)
+    return Total(
+        changes=Counter(each.change for promise in promises for each in promise.components),
+        workflows=[Workflow(name, number, usual[name]) for name, number in numbers.items()],
+        # Instances change at the same time: the slowest one counts.
+        usual_ms=max((sum(each.usual_ms or 0 for each in promise.workflows) for promise in promises), default=0),
+        made=sum(len(promise.machines_made) for promise in promises),
+        released=sum(len(promise.machines_released) for promise in promises),
+        warnings=Counter(text for promise in promises for text in promise.warnings),
+        permissions=list(used),
+    )
+
+
+async def _staleness(request: PageRequest, change_set_id: str) -> list[str] | None:
+    """Return what has changed since; None for who may not look."""
+    try:
+        return await change_sets.find_staleness(request.ctx, change_set_id)
+    except NotAllowed:
+        return None
+    except LaunchbayError as error:
+        return list(error.messages)
+
+
+def _path(request: PageRequest) -> str:
+    return f"{HOME}/organizations/{request.path('id')}/changes/{request.path('change')}"

@@ -1,0 +1,174 @@
+"""Change sets in the console: saved on a form, shown, decided, applied, and compared with their results."""
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.pages import ORIGIN, Page, browser, get
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+
+SHOP = """\
+application:
+  configuration: { input.size: 1 }
+  interfaces:
+    input: { size: bind(web#input.size) }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { input: { size: configuration(int) } }
+      configuration:
+        configuration.triggers: { input.size: grow }
+        configuration.workflows: { launch: { steps: [] }, grow: { steps: [] } }
+    cache:
+      type: workflow.Instance
+      configuration: { configuration.workflows: { launch: { steps: [] } } }
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any) -> httpx.Response:
+    form = {"formToken": page.fields["formToken"], **fields}
+    return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
+
+
+async def _saved(visitor: httpx.AsyncClient, path: str, **fields: str) -> tuple[str, Page]:
+    """Save what a form would do, and return the path and the page of the change set."""
+    answer = await sent(visitor, path, await get(visitor, path), do="save change set", **fields)
+    assert answer.status_code == 303, Page(answer).text
+    made = answer.headers["location"]
+    return made, await get(visitor, made)
+
+
+async def _size(api: Api, instance: str) -> Any:
+    """Return the size of a shop, as it was given or by default."""
+    return (await api.document(instance))["parameters"]["input.size"]
+
+
+async def _ended(visitor: httpx.AsyncClient, path: str) -> Page:
+    async with asyncio.timeout(20):
+        while "data-refresh" in (page := await get(visitor, path)).attributes:
+            await asyncio.sleep(0.05)
+    return page
+
+
+async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.running(SHOP, instanceName="Shop (winter)")
+    path, page = await _saved(
+        visitor,
+        f"/console/instances/{instance}/configuration",
+        **{"parameter:input.size": "3", "changeComment": "More room for the sale\nHW-412", "changeRollback": "1"},
+    )
+    assert path.startswith(f"/console/organizations/{api.organization}/changes/")
+    text = " ".join(page.text.split())
+    for words in (
+        "More room for the sale",
+        "Ready to apply",
+        "Change Shop (winter)",
+        "An instance whose change fails goes back",
+        "webChangesinput.size 1 → 3",
+        "Runsweb#grow",
+        "1 componentStays as it is",
+        "1 changes, 1 staysof 2 components",
+        "EditInstance",
+        "The policy of the environment asks nobody.",
+        "Nothing has changed since this was saved.",
+    ):
+        assert words in text, words
+    assert (await _size(api, instance)) == 1, "nothing is applied yet"
+    listed = await get(visitor, f"/console/organizations/{api.organization}/changes")
+    assert path in listed.links
+    assert "More room for the sale" in listed.text
+    applied = await sent(visitor, f"{path}/apply", page)
+    assert applied.headers["location"] == path
+    ended = await _ended(visitor, path)
+    assert "As it was shown" in ended.text
+    assert "Compared with the result" in ended.text
+    assert f"{path}/apply" not in ended.answer.text
+    again = await sent(visitor, f"{path}/apply", page)
+    assert again.status_code == 409
+    assert "it is Succeeded" in Page(again).text
+
+
+async def test_launches_and_destructions_are_saved_too(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(SHOP)
+    name = fresh_name("shop")
+    path, page = await _saved(
+        visitor, f"/console/applications/{application}/launch", instanceName=name, lifetime="-1", source=":2"
+    )
+    assert f"Launch {name}" in page.text
+    assert "2 start" in page.text
+    await sent(visitor, f"{path}/apply", page)
+    ended = await _ended(visitor, path)
+    instance = next(link for link in ended.links if re.fullmatch(r"/console/instances/\w{24}", link))
+    path, page = await _saved(visitor, f"{instance}/end", changeComment="")
+    assert f"Destroy {name}" in page.text
+    assert "2 stop" in page.text
+    await sent(visitor, f"{path}/apply", page)
+    assert "As it was shown" in (await _ended(visitor, path)).text
+    assert (await api.document(instance.rpartition("/")[2]))["status"] == "Destroyed"
+
+
+async def test_a_stale_change_set_names_what_has_changed_and_is_not_applied(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.running(SHOP)
+    path, page = await _saved(visitor, f"/console/instances/{instance}/configuration", **{"parameter:input.size": "3"})
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 2}}))
+    await api.settled(instance)
+    stale = await get(visitor, path)
+    assert "The present parameter input.size is new." in stale.text
+    refused = await sent(visitor, f"{path}/apply", page)
+    assert refused.status_code == 409
+    assert "The present parameter input.size is new." in Page(refused).text
+    assert (await _size(api, instance)) == 2
+
+
+async def test_another_person_approves_or_rejects_and_the_author_may_not(api: Api, visitor: httpx.AsyncClient) -> None:
+    environment = await api.offer()
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1, "roleId": None}))
+    instance = await api.launch(await api.application(SHOP), environmentId=environment)
+    await api.settled(instance)
+    home = f"/console/organizations/{api.organization}"
+    someone = await person(api, "Administrator")
+    for verdict, status in (("reject", "Rejected"), ("approve", "Ready to apply")):
+        path, page = await _saved(
+            visitor, f"/console/instances/{instance}/configuration", **{"parameter:input.size": "3"}
+        )
+        assert "0 of 1 approval" in page.text
+        assert "You made it, so somebody else decides." in page.text
+        assert "1 approval is missing" in page.text
+        assert (await sent(visitor, f"{path}/answer", page, do="approve")).status_code == 403
+        async with browser(api) as client:
+            await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+            assert "1 change set waits" in (await get(client, f"{home}/approvals")).text
+            asked = await get(client, path)
+            answered = await sent(client, f"{path}/answer", asked, do=verdict, comment="Looked at it")
+            assert answered.status_code == 303
+            assert "change set waits" not in (await get(client, f"{home}/approvals")).text
+        decided = await get(visitor, path)
+        assert status in decided.text
+        assert "Looked at it" in decided.text
+    deleted = await sent(visitor, f"{path}/delete", await get(visitor, f"{path}/delete"))
+    assert deleted.headers["location"] == f"{home}/changes"
+    assert (await visitor.get(path)).status_code == 404
+
+
+async def test_a_refused_change_is_not_saved_and_keeps_its_comment(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(SHOP)
+    path = f"/console/instances/{instance}/configuration"
+    before = accepted(await api.get(f"organizations/{api.organization}/change-sets"))
+    fields = {"parameter:input.size": "many", "changeComment": "Ten times the room", "do": "save change set"}
+    page = Page(await sent(visitor, path, await get(visitor, path), **fields))
+    assert "field-error" in page.answer.text
+    assert "Ten times the room" in page.text
+    assert accepted(await api.get(f"organizations/{api.organization}/change-sets")) == before
