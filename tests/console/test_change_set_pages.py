@@ -1,4 +1,4 @@
-"""Change sets in the console: saved on a form, shown, decided, applied, and compared with their results."""
+"""Change sets in the console: saved on a form, decided, applied, compared with results."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ async def sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any)
 
 
 async def _saved(visitor: httpx.AsyncClient, path: str, **fields: str) -> tuple[str, Page]:
-    """Save what a form would do, and return the path and the page of the change set."""
+    """Save what a form would do; return path and page of the change set."""
     answer = await sent(visitor, path, await get(visitor, path), do="save change set", **fields)
     assert answer.status_code == 303, Page(answer).text
     made = answer.headers["location"]
