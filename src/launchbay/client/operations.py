@@ -1398,11 +1398,14 @@ class Operations:
         comment: str | None = None,
         expires_in: int | None = None,
         on_failure: Any = None,
+        confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
         """Keep what a change of instances would do. Permission: EditInstance; CreateInstance for a launch.
 
         `on_failure`: What an instance does when its reconfiguration fails.
+        `confirm`: Let a person confirm it if no policy asks for approvals. A token whose scope names DeleteInstance
+        for the instances needs nobody.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/change-sets"))

@@ -1091,6 +1091,7 @@ class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     on_failure: str
     instances: int
     needed: int
+    confirm: bool
     created_at: int
     expires_at: int
     applied_by: str | None
@@ -1113,6 +1114,7 @@ class ChangeSetItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     on_failure: str
     instances: int
     needed: int
+    confirm: bool
     created_at: int
     expires_at: int
     applied_by: str | None

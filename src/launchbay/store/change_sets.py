@@ -11,7 +11,10 @@ _sql = load("change_sets")
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """A change set without what it does. `instances` is their number."""
+    """A change set without what it does. `instances` is their number.
+
+    With `confirm`, any person who may approve confirms it, the author too, but no access token.
+    """
 
     id: str
     organization_id: str
@@ -23,6 +26,7 @@ class ChangeSet:
     on_failure: str
     needed: int
     role_ids: list[str]
+    confirm: bool
     status: str
     created_at: datetime
     expires_at: datetime

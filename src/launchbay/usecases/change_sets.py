@@ -86,7 +86,11 @@ _read_act = msgspec.json.Decoder(ChangeAct).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSetRequest:
-    """A change set to make. Without `ids`, the filter chooses the instances."""
+    """A change set to make. Without `ids`, the filter chooses the instances.
+
+    With `confirm`, a person confirms it if no policy asks for approvals. A token whose scope names `DeleteInstance` for
+    the instances needs nobody.
+    """
 
     act: ChangeAct
     ids: list[str] | None
@@ -94,6 +98,7 @@ class ChangeSetRequest:
     comment: str
     expires_in_ms: int
     on_failure: FailurePolicy
+    confirm: bool = False
 
 
 class PromisedWorkflow(msgspec.Struct, frozen=True):
@@ -177,6 +182,9 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         await store.delete_old(work.connection, organization_id=organization.id, days=limits.CHANGE_SET_DAYS)
         policies = await _policies(work, {each.environment_id for each in planned})
         needed = max((policy.approvals for policy in policies.values()), default=0)
+        confirm = request.confirm and not needed and not _is_trusted(work, organization.id, planned)
+        if confirm:
+            needed = 1
         change_set_id, actor = new_id(), ctx.actor
         await store.insert(
             work.connection,
@@ -192,6 +200,7 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
             needed=needed,
             role_ids=sorted({policy.role_id for policy in policies.values() if policy.role_id and policy.approvals}),
             status="Pending" if needed else "Ready",
+            confirm=confirm,
             expires_in_ms=request.expires_in_ms,
         )
         await store.insert_instances(
@@ -206,8 +215,29 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         )
         await store.post(work.connection, change_set_id=change_set_id)
         after = {"act": act.act, "instances": len(planned), "comment": request.comment, "approvals": needed}
+        if confirm:
+            after["confirm"] = True
         await work.audit("create_change_set", organization, after=after, at=_at(organization.id, change_set_id))
     return change_set_id
+
+
+def _is_trusted(work: Work, organization_id: str, planned: Iterable[_Planned]) -> bool:
+    """Return whether the scope of the caller's access token trusts it with destruction.
+
+    A token without a scope allows all that its owner may do, so it says nothing about trust.
+    """
+    acting = work.actor.token
+    if acting is None or acting.scope is None:
+        return False
+    return all(
+        work.lookup.allows(
+            organization_id,
+            Permission.DELETE_INSTANCE,
+            each.resource(),
+            permissions.environment(each.environment_id),
+        )
+        for each in planned
+    )
 
 
 async def list_change_sets(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[ChangeSet]:
@@ -305,7 +335,8 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
 async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
     """Approve or reject a change set that waits for it.
 
-    Raises NotAllowed for its author and for who lacks a role or permission, and Conflict once it is decided.
+    Raises Conflict once it is decided. Raises NotAllowed for its author, for who lacks a role or permission, and, if a
+    person has to confirm it, for an access token.
     """
     if len(comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
@@ -318,7 +349,12 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
                 _resource(row),
                 permissions.environment(row.environment_id),
             )
-        if found.owner_id == ctx.actor.user_id:
+        if found.confirm:
+            if ctx.actor.token is not None:
+                raise NotAllowed(
+                    "A person has to confirm this change set, not an access token.", "Sign in to confirm it."
+                )
+        elif found.owner_id == ctx.actor.user_id:
             raise NotAllowed("You made this change set; somebody else has to decide.", code="ApprovalByRequester")
         if await store.lacks_roles(work.connection, role_ids=found.role_ids, user_id=ctx.actor.user_id):
             raise NotAllowed(

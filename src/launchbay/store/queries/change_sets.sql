@@ -9,9 +9,9 @@ WHERE organization_id = %(organization_id)s AND status <> 'Applying'
 
 -- name: insert
 INSERT INTO change_sets (id, organization_id, owner_id, owner_email, token_id, act, kind, comment, on_failure, needed, role_ids, status,
-                         expires_at)
+                         confirm, expires_at)
 VALUES (%(change_set_id)s, %(organization_id)s, %(owner_id)s, %(owner_email)s, %(token_id)s, %(act)s, %(kind)s, %(comment)s, %(on_failure)s,
-        %(needed)s, %(role_ids)s, %(status)s, now() + %(expires_in_ms)s::bigint * interval '1 millisecond');
+        %(needed)s, %(role_ids)s, %(status)s, %(confirm)s, now() + %(expires_in_ms)s::bigint * interval '1 millisecond');
 
 -- name: insert_instances
 INSERT INTO change_set_instances (change_set_id, place, instance_id, instance_name, application_id, environment_id, promise, facts)
@@ -21,7 +21,7 @@ FROM unnest(%(ids)s::text[], %(names)s::text[], %(application_ids)s::text[], %(e
 
 -- name: list_by_organization
 -- Change sets of an organization, the newest first.
-SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids,
+SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, confirm,
        CASE WHEN status IN ('Pending', 'Ready') AND expires_at <= now() THEN 'Expired' ELSE status END AS status,
        created_at, expires_at, applied_by, applied_at, finished_at,
        (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances

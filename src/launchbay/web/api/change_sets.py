@@ -53,6 +53,13 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         Literal["keep", "rollback"],
         msgspec.Meta(description="What an instance does when its reconfiguration fails."),
     ] = "keep"
+    confirm: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Let a person confirm it if no policy asks for approvals. A token whose scope names"
+            " DeleteInstance for the instances needs nobody."
+        ),
+    ] = False
 
     def request(self) -> ChangeSetRequest:
         """Return what is asked for. Raises BadRequest."""
@@ -72,6 +79,7 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             comment=self.comment,
             expires_in_ms=self.expiresIn,
             on_failure=self.onFailure,
+            confirm=self.confirm,
         )
 
 
@@ -99,6 +107,7 @@ class ChangeSetItem(msgspec.Struct, kw_only=True):
     onFailure: str
     instances: int
     needed: int
+    confirm: Annotated[bool, msgspec.Meta(description="A person confirms it: the author too, but no access token.")]
     createdAt: int
     expiresAt: int
     appliedBy: str | None
@@ -279,6 +288,7 @@ def _item(row: ChangeSet) -> ChangeSetItem:
         onFailure=row.on_failure,
         instances=row.instances,
         needed=row.needed,
+        confirm=row.confirm,
         createdAt=to_ms(row.created_at),
         expiresAt=to_ms(row.expires_at),
         appliedBy=row.applied_by,
