@@ -81,6 +81,7 @@ from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
 from launchbay.web.app import Mount, create_app
 from launchbay.web.connections import bounds
 from launchbay.web.endpoints import ENDPOINTS, MONITORING
+from launchbay.web.mcp import Mcp
 from launchbay.web.problems import log_failure, status_of
 from launchbay.web.proxies import ClientAddress, TrustedProxies
 from launchbay.web.requests import ApiDeps
@@ -407,7 +408,9 @@ def _assemble(
         user_per_s=settings.rate_limit_user_per_s,
         burst_s=settings.rate_limit_burst_s,
     )
-    app = _web_app(settings, api, requests, counts, ENDPOINTS, console_pages(settings, api, actions, requests))
+    mcp = Mcp(settings.base_url)
+    stack.push_async_callback(mcp.close)
+    app = _web_app(settings, api, requests, counts, ENDPOINTS, console_pages(settings, api, actions, requests), mcp)
     return App(
         app,
         _web_app(settings, api, requests, counts, MONITORING),
@@ -447,11 +450,12 @@ def _web_app(
     counts: SharedCounts,
     rows: tuple[Endpoint, ...],
     pages: Mount | None = None,
+    mcp: Mcp | None = None,
 ) -> ASGIApp:
     tokens = AccessTokens(api.app.database)
     authenticator = Authenticator(api.app.sign_in, api.app.sessions, tokens, api.app.throttle)
     hosts, proxies = settings.accepted_hosts(), _proxies(settings, counts)
-    return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.quotas.turns)
+    return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.quotas.turns, mcp)
 
 
 def _proxies(settings: Settings, counts: SharedCounts) -> Callable[[ASGIApp], ASGIApp] | None:

@@ -164,6 +164,39 @@ class Connection:
     profile: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server with credentials, and what the user chose for it."""
+
+    url: str
+    authentication: Authentication
+    organization: str  # name or ID; "" if none was chosen
+    output: str
+    profile: str
+
+
+def choose_target(
+    profile_name: str | None, organization: str | None, output: str | None = None, *, anonymous: bool = False
+) -> Target:
+    """Return what options, variables and the profile say.
+
+    Raises UsageError if no server is configured.
+    """
+    configuration = read_configuration()
+    name = chosen_name(profile_name, configuration)
+    profile = configuration.profiles.get(name, Profile())
+    url = os.environ.get("LAUNCHBAY_URL") or profile.url
+    if not url:
+        raise click.UsageError(_no_server(name, configuration))
+    return Target(
+        url,
+        None if anonymous else _authentication(name),
+        organization or os.environ.get("LAUNCHBAY_ORGANIZATION") or profile.organization,
+        output or os.environ.get("LAUNCHBAY_OUTPUT") or profile.output or OUTPUTS[0],
+        name,
+    )
+
+
 def connect(
     profile_name: str | None,
     organization: str | None,
@@ -174,20 +207,13 @@ def connect(
     retries: Retries | None = None,
 ) -> Connection:
     """Return a connection for these options. Raises UsageError if no server is configured."""
-    configuration = read_configuration()
-    name = chosen_name(profile_name, configuration)
-    profile = configuration.profiles.get(name, Profile())
-    url = os.environ.get("LAUNCHBAY_URL") or profile.url
-    if not url:
-        raise click.UsageError(_no_server(name, configuration))
+    target = choose_target(profile_name, organization, output, anonymous=anonymous)
     try:
-        client = Client(url, None if anonymous else _authentication(name), timeout_s=timeout_s, retries=retries)
+        client = Client(target.url, target.authentication, timeout_s=timeout_s, retries=retries)
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
     click.get_current_context().call_on_close(client.close)
-    wanted = organization or os.environ.get("LAUNCHBAY_ORGANIZATION") or profile.organization
-    chosen = output or os.environ.get("LAUNCHBAY_OUTPUT") or profile.output or OUTPUTS[0]
-    return Connection(client, Names(client, wanted), validate_output(chosen), name)
+    return Connection(client, Names(client, target.organization), validate_output(target.output), target.profile)
 
 
 def validate_output(output: str) -> str:

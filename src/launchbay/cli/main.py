@@ -29,6 +29,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
         "apply": Entry("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),
         "export": Entry("launchbay.cli.directory:export", "Write an organization to a directory of files."),
+        "mcp": Entry("launchbay.cli.mcp:mcp", "Serve tools for coding and operations agents on standard input."),
     },
     "Manifests (no server needed)": {
         "validate": Entry("launchbay.cli.manifests:validate", "Check manifests; print findings with line and column."),

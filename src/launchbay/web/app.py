@@ -23,6 +23,8 @@ from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.web import conditions, responses
 from launchbay.web.conditions import Conditions
+from launchbay.web.mcp import PATH as MCP_PATH
+from launchbay.web.mcp import Mcp
 from launchbay.web.middleware import AcceptedHosts, AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.requests import (
@@ -113,6 +115,7 @@ def create_app(
     hosts: frozenset[str] | None = None,
     proxies: Callable[[ASGIApp], ASGIApp] | None = None,
     turns: Turns | None = None,
+    mcp: Mcp | None = None,
 ) -> ASGIApp:
     """Return the endpoints and the mounted application, inside the middleware.
 
@@ -120,8 +123,12 @@ def create_app(
     mounted application.
     """
     dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or Turns())
+    called = AccessLog(dispatcher)  # by tools: each of their calls is logged and measured as a request
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        if mcp is not None and scope["path"] == MCP_PATH:
+            await dispatcher.guard("mcp", partial(mcp.answer, called), scope, receive, send)
+            return
         app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
         await app(scope, receive, send)
 
@@ -182,13 +189,7 @@ class Dispatcher:
         except ClientDisconnect:
             state["client_gone"] = True
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
-            if state.get("answer_started"):
-                # The response must not look complete: the server closes the connection instead.
-                log_failure("http.aborted", error, state["request_id"])
-                return
-            if "user_id" not in state and isinstance(error, NotAuthenticated | TooManyRequests):
-                await self._hold_back(scope)
-            await _refuse(error, state, endpoint, body_reader, send)
+            await self._failed(error, scope, endpoint, body_reader, send)
         finally:
             if (end_turn := state.pop("end_turn", None)) is not None:
                 end_turn()
@@ -209,6 +210,52 @@ class Dispatcher:
             if "prefer" in headers and conditions.prefers_item_tags(headers):
                 found.item_tags = "strong" if self._conditions.has_strong_items(endpoint) else "weak"
         return found
+
+    async def guard(self, operation: str, answer: "ServeRequest", scope: Scope, receive: Receive, send: Send) -> None:
+        """Let `answer` answer a request, with the checks and errors of an endpoint.
+
+        It begins no turn: what it calls does.
+        """
+        state = scope["state"]
+        state["operation"] = operation
+        headers = header_map(scope["headers"])
+        body_reader = BodyReader(headers, receive)
+        try:
+            if self._limits is not None:
+                self._limits.count_address(_address(scope))
+            self._count(scope, await self._authenticate(scope, headers))
+            await answer(scope, receive, body_reader, send)
+        except ClientDisconnect:
+            state["client_gone"] = True
+        except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
+            await self._failed(error, scope, None, body_reader, send)
+
+    async def _failed(
+        self, error: Exception, scope: Scope, endpoint: Endpoint | None, body_reader: BodyReader, send: Send
+    ) -> None:
+        state = scope["state"]
+        if state.get("answer_started"):
+            # The response must not look complete: the server closes the connection instead.
+            log_failure("http.aborted", error, state["request_id"])
+            return
+        if "user_id" not in state and isinstance(error, NotAuthenticated | TooManyRequests):
+            await self._hold_back(scope)
+        await _refuse(error, state, endpoint, body_reader, send)
+
+    async def _authenticate(self, scope: Scope, headers: Mapping[str, str]) -> Actor:
+        caller = await self._authenticator.authenticate(headers, _address(scope))
+        scope["state"]["user_id"] = caller.user_id
+        return caller
+
+    def _count(self, scope: Scope, caller: Actor) -> None:
+        """Count a request of the caller and of its organization. Raises TooManyRequests."""
+        if self._limits is None:
+            return
+        self._limits.count_user(caller.user_id)
+        organization_id = self._services.app.lookups.organization_of(caller.user_id)
+        if organization_id is not None:
+            self._services.app.quotas.count_request(organization_id)
+        scope["state"]["tenant"] = organization_id or caller.user_id
 
     async def _begin_turn(self, tenant: str, endpoint: Endpoint) -> Callable[[], None]:
         if endpoint.computes:
@@ -234,15 +281,10 @@ class Dispatcher:
         address = _address(scope)
         caller = None
         if not endpoint.public:
-            caller = await self._authenticator.authenticate(headers, address)
-            scope["state"]["user_id"] = caller.user_id
+            caller = await self._authenticate(scope, headers)
             if self._limits is not None and not endpoint.unlimited:
-                self._limits.count_user(caller.user_id)
-                organization_id = self._services.app.lookups.organization_of(caller.user_id)
-                if organization_id is not None:
-                    self._services.app.quotas.count_request(organization_id)
-                tenant = scope["state"]["tenant"] = organization_id or caller.user_id
-                scope["state"]["end_turn"] = await self._begin_turn(tenant, endpoint)
+                self._count(scope, caller)
+                scope["state"]["end_turn"] = await self._begin_turn(scope["state"]["tenant"], endpoint)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None
@@ -306,6 +348,7 @@ def _check_ids(path: Mapping[str, str]) -> None:
             raise NotFound(f"Invalid ID {text[:60]!r}. An ID has 24 lower-case hexadecimal digits.")
 
 
+ServeRequest = Callable[[Scope, Receive, BodyReader, Send], Awaitable[None]]
 BeginTurn = Callable[[], Awaitable[Callable[[], None]]]  # returns what ends the turn
 
 

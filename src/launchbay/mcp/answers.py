@@ -1,0 +1,102 @@
+"""Answers for a model: short, with readable times, and without invisible characters."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+ANSWER_CHARS = 16_000  # of a whole answer
+TEXT_CHARS = 8_000  # of a piece of a manifest or of a log
+_SIZES = ((50, 600), (20, 300), (8, 120), (3, 60))  # items of a list, characters of a text: the first that fits
+_KEPT_DEPTH = 12
+_SHORTENED = "Parts are left out ('…'). Ask for one object, or for fewer."
+# Characters that change the direction of a text or are invisible: they could hide something from the reader of a log.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_TIMES = re.compile(r"(?:At|_at|since|until)\Z")
+
+
+class Verbatim(str):
+    """A text that its tool has already cut to size."""
+
+    __slots__ = ()
+
+
+def visible(text: str) -> str:
+    """Return the text with invisible characters written out, such as `<U+202E>`."""
+    return _UNSEEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+def rendered(value: Any) -> str:
+    """Return a value as JSON of at most `ANSWER_CHARS` characters.
+
+    Most empty fields are left out.
+    """
+    text = ""
+    for items, chars in _SIZES:
+        short = _Short(items, chars)
+        found = short.value(value, 0)
+        if short.has_cut and isinstance(found, dict):
+            found["shortened"] = _SHORTENED
+        text = msgspec.json.encode(found).decode()
+        if len(text) <= ANSWER_CHARS:
+            return text
+    return msgspec.json.encode({"shortened": _SHORTENED, "beginning": text[: ANSWER_CHARS // 4]}).decode()
+
+
+class _Short:
+    """Shortens one value, and notes whether it left something out."""
+
+    def __init__(self, items: int, chars: int) -> None:
+        self._items = items
+        self._chars = chars
+        self.has_cut = False
+
+    def value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, msgspec.Struct):
+            value = msgspec.to_builtins(value)
+        if isinstance(value, str):
+            return visible(value) if isinstance(value, Verbatim) else self._text(value)
+        if not isinstance(value, Mapping | list | tuple):
+            return value
+        if depth > _KEPT_DEPTH:
+            self.has_cut = True
+            return "…"
+        return self._fields(value, depth) if isinstance(value, Mapping) else self._list(value, depth)
+
+    def _list(self, value: Sequence[Any], depth: int) -> list[Any]:
+        shown = [self.value(each, depth + 1) for each in value[: self._items]]
+        if len(value) > self._items:
+            self.has_cut = True
+            shown.append(f"… {len(value) - self._items} more")
+        return shown
+
+    def _fields(self, value: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, each in value.items():
+            if each is None or each in ("", {}) or (depth and each in ([], ())):
+                continue
+            if len(found) >= 4 * self._items:
+                self.has_cut = True
+                found["…"] = f"{len(value) - len(found)} more"
+                break
+            is_time = type(each) is int and _TIMES.search(name) is not None
+            found[visible(str(name)[:200])] = _time(each) if is_time else self.value(each, depth + 1)
+        return found
+
+    def _text(self, text: str) -> str:
+        if len(text) > self._chars:
+            self.has_cut = True
+            text = f"{text[: self._chars]}… ({len(text) - self._chars} characters more)"
+        return visible(text)
+
+
+def _time(value: int) -> str | int:
+    """Return milliseconds since the Unix epoch as a time, if they can be one."""
+    try:
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, OSError, ValueError):
+        return value
