@@ -239,25 +239,25 @@ GALLERY = (
         "roles",
         "/console/organizations/{id}/roles",
         "Roles",
-        "The roles, and a form that explains why an operation is allowed or not.",
+        "The roles with their holders, who may do what, and a form that explains why an operation is allowed or not.",
     ),
     Shown(
         "role",
         "/console/roles/{id}",
         "A role",
-        "Each entry of a role is a permission with the paths that it applies to.",
+        "Its text, who gains and loses what when you save it, and who holds it.",
     ),
     Shown(
         "users",
         "/console/organizations/{id}/users",
         "Users",
-        "A new user gets a password, or an invitation link that is shown once.",
+        "How they sign in and when they were last seen. A new user gets a password, or an invitation link.",
     ),
     Shown(
         "user",
         "/console/organizations/{id}/users/{user}",
         "A user",
-        "The user's roles in this organization. Disable the account, or remove it from the organization.",
+        "Roles, what they allow in each environment, and sign-in. Disable the account, or remove the user.",
     ),
     Shown(
         "webhooks",
@@ -277,7 +277,12 @@ GALLERY = (
         "The audit log",
         "Who did what, when, and from where, with each change.",
     ),
-    Shown("usage", "/console/organizations/{id}/usage", "Usage", "What the organization uses, and its quotas."),
+    Shown(
+        "usage",
+        "/console/organizations/{id}/usage",
+        "Organization settings",
+        "What the organization uses of its quotas, name, sign-in policy, export and import.",
+    ),
     Shown("account", "/console/account", "Your account", "Your refresh tokens, sessions, and password."),
     Shown(
         "access-tokens",

@@ -42,6 +42,11 @@ export function completionSource(completions) {
     const from = context.pos - word.length;
     const text = context.state.doc.toString();
     const offer = (list) => ({ from, options: list, validFor: /^[\w.*#-]*$/ });
+    if (completions.permissions) {
+      const path = /[\[,]\s*(\/?[\w/*]*)$/.exec(before);
+      if (path) return { from: context.pos - path[1].length, options: options(completions.paths, "type", "path") };
+      return /^\s*(- )?\w*$/.test(before) && (word || context.explicit) ? offer(options(completions.permissions, "keyword", "permission")) : null;
+    }
     if (/(^|[\s{,])type\s*:\s*["']?[\w.]*$/.test(before)) return offer(options(completions.types, "class", "component type"));
     if (/(^|[\s{,])action\s*:\s*["']?[\w.-]*$/.test(before)) {
       const macros = [...text.matchAll(/^\s+["']?(\.[\w-]+)["']?\s*:/gm)].map((each) => each[1]);

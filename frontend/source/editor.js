@@ -135,7 +135,9 @@ function mount(host) {
         EditorState.readOnly.of(area.readOnly),
         EditorView.contentAttributes.of({ "aria-label": host.dataset.label || "YAML text", spellcheck: "false", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) area.value = update.state.doc.toString();
+          if (!update.docChanged) return;
+          area.value = update.state.doc.toString();
+          area.dispatchEvent(new Event("input", { bubbles: true }));
         }),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
       ],

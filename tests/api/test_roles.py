@@ -415,3 +415,60 @@ async def test_bad_questions_are_refused(api: Api, change: dict[str, str | None]
     refused(answer, status)
     instance = f"/applications/{app}/instances/{UNKNOWN}"
     refused(await api.get("permissions/explain", permission="Read", path=instance), 404, "NotFound")
+
+
+async def checked(api: Api, text: str, role: str | None = None) -> dict[str, Any]:
+    body = {"permissions": text} | ({} if role is None else {"roleId": role})
+    found: dict[str, Any] = accepted(await api.post(f"organizations/{api.organization}/roles/check", body))
+    return found
+
+
+async def test_a_check_says_who_would_gain_and_lose_what_and_saves_nothing(api: Api) -> None:
+    before = "- Read: [/*]\n- EditApplication: [/applications/*]\n"
+    role, other = await new_role(api, before), await new_role(api, "- CreateInstance: [/*]\n")
+    narrow, broad = await person(api, role["name"]), await person(api, role["name"], other["name"])
+    after = f"- Read: [/*]\n- CreateInstance: [/applications/*, /environments/{api.environment}]\n"
+    found = await checked(api, after, role["id"])
+    entry = f"CreateInstance: [/applications/*, /environments/{api.environment}]"
+    lost = ["EditApplication: [/applications/*]"]
+    assert {row["id"]: (row["gains"], row["losses"], row["kept"]) for row in found["holders"]} == {
+        narrow.id: ([entry], lost, []),
+        broad.id: ([], lost, [entry]),
+    }
+    assert (found["errors"], found["warnings"], found["hidden"]) == ([], [], 0)
+    assert accepted(await api.get(f"roles/{role['id']}"))["permissions"] == before
+
+
+async def test_a_pattern_within_one_that_was_there_before_is_no_gain(api: Api) -> None:
+    role = await new_role(api, "- EditInstance: [/applications/*]\n")
+    await person(api, role["name"])
+    [row] = (await checked(api, f"- EditInstance: [/applications/{await api.application()}]\n", role["id"]))["holders"]
+    assert (row["gains"], row["losses"]) == ([], ["EditInstance: [/applications/*]"])
+
+
+async def test_a_check_finds_errors_with_their_place_and_patterns_that_name_nothing(api: Api) -> None:
+    found = await checked(api, "- Read: [/*]\n- DestroyInstance: [/*]\n- EditServices: [/*]\n")
+    assert found["errors"][0].startswith("Line 2, column 3: 'DestroyInstance' is not a permission.")
+    assert "Line 3, column 3" in found["errors"][1]
+    assert "Did you mean EditService?" in found["errors"][1]
+    found = await checked(api, f"- RunServiceCommand: [/services/{UNKNOWN}, /services/*]\n")
+    assert found["errors"] == []
+    assert found["warnings"] == [f"RunServiceCommand: nothing has the ID {UNKNOWN}, so the pattern allows nothing."]
+    assert (await checked(api, f"- Read: [/environments/{api.environment}]\n"))["warnings"] == []
+
+
+async def test_holders_whom_the_caller_may_not_read_are_only_counted(api: Api) -> None:
+    role = await new_role(api)
+    await person(api, role["name"])
+    manager = await new_role(api, "- ManageRoles: [/roles/*]\n")
+    someone = await person(api, manager["name"])
+    body = {"permissions": "", "roleId": role["id"]}
+    found = accepted(await someone.post(f"organizations/{api.organization}/roles/check", body))
+    assert (found["holders"], found["hidden"]) == ([], 1)
+
+
+async def test_a_role_of_another_organization_is_not_checked(api: Api) -> None:
+    other = accepted(await api.post("organizations", {"name": fresh_name("organization")}))["id"]
+    role = accepted(await api.post(f"organizations/{other}/roles", {"name": "elsewhere", "permissions": ""}))
+    body = {"permissions": "", "roleId": role["id"]}
+    refused(await api.post(f"organizations/{api.organization}/roles/check", body), 404, "NotFound")

@@ -106,11 +106,12 @@ def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> No
 def test_an_invited_user_signs_in_and_sees_what_their_role_lets_them(page: Page, stranger: Page, site: Site) -> None:
     email = f"{fresh_name('grace').replace(' ', '')}@example.org"
     page.goto(f"/console/organizations/{site.organization}/users")
+    page.get_by_role("link", name="Invite…").click()
     page.get_by_label("Email address").fill(email)
     page.get_by_label("Name", exact=True).fill("Grace")
     page.get_by_label("Guest").check()
     page.get_by_role("button", name="Add user").click()
-    link = page.locator("#invitation").inner_text()
+    link = page.locator(".new-secret code").inner_text()
     stranger.goto(link)
     stranger.get_by_label("Password", exact=True).fill("a good password")
     stranger.get_by_label("The same once more").fill("a good password")
@@ -206,3 +207,19 @@ def change(page: Page, current: str) -> None:
     page.get_by_label("New password", exact=True).fill("seven green bottles of hers")
     page.get_by_label("Repeat new password").fill("seven green bottles of hers")
     page.get_by_role("button", name="Change password").click()
+
+
+def test_the_page_of_a_role_shows_who_gains_what_while_somebody_types(page: Page, site: Site) -> None:
+    name = fresh_name("crew")
+    root = f"organizations/{site.organization}"
+    role = site.ask("POST", f"{root}/roles", {"name": name, "permissions": "- Read: [/*]\n"})["id"]
+    site.add_user(f"{name.replace(' ', '')}@example.org", "Katherine", "a good password", [name])
+    page.goto(f"/console/roles/{role}")
+    ready(page)
+    paste(page, "- Read: [/*]\n- DeleteInstance: [/applications/*]\n")
+    check = page.get_by_role("region", name="Gains and losses")
+    expect(check).to_contain_text("Katherine")
+    expect(check).to_contain_text("delete instances, on /applications/*")
+    paste(page, "- Read: [/*]\n- DestroyInstance: [/applications/*]\n")
+    expect(page.get_by_text("Line 2, column 3")).to_be_visible()
+    assert site.ask("GET", f"roles/{role}")["permissions"] == "- Read: [/*]\n"

@@ -17,6 +17,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 OWN = [page for page in ROUTES if not page.public]
 # Pages about the caller alone: there is nothing in them that could belong to somebody else.
 _PERSONAL = {
+    "/console/archives",
     "/console",
     "/console/organizations",
     "/console/account",

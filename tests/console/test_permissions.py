@@ -36,6 +36,7 @@ _POOL = "builtin:static_resource_pool"
 SENT: dict[str, dict[str, str]] = {
     "/console/organizations": {"name": "Another"},
     "/console/organizations/{id}/name": {"name": "Default"},
+    "/console/archives": {"archive": "{}"},
     "/console/organizations/{id}/applications": {"name": "{fresh}"},
     "/console/applications/{id}/name": {"name": "{fresh}"},
     "/console/applications/{id}/revisions": {"name": "{fresh}", "version": "1"},

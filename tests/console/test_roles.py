@@ -1,5 +1,6 @@
 """The page of roles."""
 
+import re
 from typing import Any
 
 import httpx
@@ -52,3 +53,73 @@ async def test_who_may_give_one_role_maps_groups_to_that_one_only(api: Api) -> N
         assert (await save(client, api, "narrow", names[given["id"]])).status_code == 303
         assert (await save(client, api, "narrow", "Administrator")).status_code == 403
     assert (await mapped(api))["narrow"] == [names[given["id"]]]
+
+
+async def checked(client: httpx.AsyncClient, path: str, text: str) -> httpx.Response:
+    token = (await get(client, "/console/account")).fields["formToken"]
+    return await client.post(path, data={"formToken": token, "name": "x", "permissions": text, "do": "check"})
+
+
+async def test_who_gains_and_loses_what_is_shown_before_a_role_is_saved(api: Api, visitor: httpx.AsyncClient) -> None:
+    body = {"name": fresh_name("crew"), "permissions": "- EditService: [/services/*]\n"}
+    role = accepted(await api.post(f"organizations/{api.organization}/roles", body))
+    await person(api, role["name"])
+    path = f"/console/roles/{role['id']}"
+    assert "Held by Person" in (await get(visitor, path)).text
+    answer = await checked(visitor, path, f"- CreateInstance: [/applications/*, /environments/{api.environment}]\n")
+    assert answer.status_code == 200
+    check = answer.text.partition('id="role-check"')[2].partition("</section>")[0]
+    assert "Person" in check
+    places = accepted(await api.get(f"organizations/{api.organization}/environments"))
+    [place] = [row["name"] for row in places if row["id"] == api.environment]
+    assert f"launch, on /applications/*, /environments/{place}" in check
+    assert "change services, on /services/*" in check
+    assert accepted(await api.get(f"roles/{role['id']}"))["permissions"] == body["permissions"]
+    answer = await checked(visitor, path, "- Fly: [/*]\n")
+    assert "Line 1, column 3" in answer.text
+
+
+async def test_the_text_of_a_new_role_is_checked_too(api: Api, visitor: httpx.AsyncClient) -> None:
+    path = f"/console/organizations/{api.organization}/roles"
+    answer = await checked(visitor, path, "- Read: [/applications/000000000000000000000000]\n")
+    assert "nothing has the ID 000000000000000000000000" in answer.text
+    assert "nobody gains or loses anything" in answer.text
+
+
+async def test_the_page_of_a_user_shows_what_they_may_do_in_each_environment(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    place = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": "aaa-first"}))["id"]
+    text = f"- Read: [/*]\n- CreateInstance: [/applications/*, /environments/{place}]\n"
+    role = accepted(
+        await api.post(f"organizations/{api.organization}/roles", {"name": fresh_name("crew"), "permissions": text})
+    )
+    someone = await person(api, role["name"])
+    page = await get(visitor, f"/console/organizations/{api.organization}/users/{someone.id}")
+    rows = {
+        re.sub(r"<[^>]+>", "", row.partition("</th>")[0]): re.findall(r"Everywhere|>some<|–", row.partition("</th>")[2])
+        for row in page.answer.text.partition("Permissions by environment")[2]
+        .partition("</tbody>")[0]
+        .split("<tr>")[2:]
+    }
+    places = [row["name"] for row in accepted(await api.get(f"organizations/{api.organization}/environments"))]
+    at = places.index("aaa-first")
+    assert set(rows["See"]) == {"Everywhere"}
+    assert rows["Launch"][at] == "Everywhere"
+    assert {each for index, each in enumerate(rows["Launch"]) if index != at} <= {"–"}
+    assert set(rows["Delete"]) == {"–"}
+
+
+async def test_users_are_filtered_by_name_role_and_second_factor(api: Api, visitor: httpx.AsyncClient) -> None:
+    someone = await person(api, "Guest")
+    page = f"/console/organizations/{api.organization}/users"
+    for query, is_found in (
+        (someone.email, True),
+        ("role:guest", True),
+        ("role:administrator", False),
+        ("factor:none", True),
+        ("factor:passkey", False),
+        ("is:disabled", False),
+        (f"nobody {someone.email}", False),
+    ):
+        assert (someone.email in (await get(visitor, f"{page}?q={query}")).text) is is_found, query

@@ -396,6 +396,10 @@ async def _explained_user(stage: Stage, other: Stage) -> Sent:
     return Sent("GET", f"{PREFIX}permissions/explain?{urlencode(asked)}")
 
 
+async def _checked_role(stage: Stage, other: Stage) -> Sent:
+    return _json("POST", f"{stage.organization}/roles/check", {"permissions": "", "roleId": await other.role()})
+
+
 async def _zone(stage: Stage, other: Stage) -> Sent:
     [zone] = accepted(await other.api.get(f"{other.organization}/zones"))
     body = {"name": fresh_name("vault"), "typeId": "builtin:cobalt_secure_store", "zoneId": zone["id"]}
@@ -429,6 +433,7 @@ NAMED_IN_REQUESTS: dict[str, tuple[str, Callable[[Stage, Stage], Awaitable[Sent]
     "default environment": ("set_default_environment", _default_environment),
     "service of an environment": ("replace_environment_services", _offered_service),
     "user of an explanation": ("explain_permission", _explained_user),
+    "role of a check": ("check_role", _checked_role),
     "zone of a service": ("create_service", _zone),
     "revision of a configuration": ("reconfigure_instance", _configured_revision),
     "environment that offers an instance": ("replace_instance_environments", _offering_environment),

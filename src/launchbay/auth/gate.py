@@ -20,6 +20,7 @@ as events, with bounds, and constructs nothing: no document costs more than its 
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -29,7 +30,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Pattern, Permission, Resource, parse_pattern, permission_named
 from launchbay.errors import BadRequest
 from launchbay.limits import ROLE_PATTERNS, ROLE_TEXT_BYTES
-from launchbay.store.users import leaves_no_administrator
+from launchbay.store.users import RoleKind, leaves_no_administrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,31 @@ def is_within(entries: Collection[Entry], scope: Collection[Entry]) -> bool:
     return all(any(_implies(entry, wider) for wider in scope) for entry in entries)
 
 
+def extent(entries: Iterable[Entry], permission: Permission) -> str:
+    """Return for what the entries hold a permission: `all`, `some`, or `none`."""
+    held = [entry for entry in entries if entry.permission is permission and entry.patterns]
+    if not held:
+        return "none"
+    return "all" if is_within((Entry(permission, _EVERYWHERE),), held) else "some"
+
+
+def split_entry(entry: Entry) -> tuple[Entry, ...]:
+    """Return entries of one pattern that together allow the same.
+
+    An entry stays whole if a pattern limits another kind than the first one.
+    """
+    kinds = {pattern.segments[0] for pattern in entry.patterns}
+    if len(kinds) > 1 or (any("*" in kind for kind in kinds) and len(entry.patterns) > 1):
+        return (entry,)
+    return tuple(Entry(entry.permission, (pattern,)) for pattern in entry.patterns)
+
+
+def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[Entry]:
+    """Return what allows more than the known entries, in parts if possible."""
+    parts = dict.fromkeys(part for entry in entries for part in split_entry(entry))
+    return [part for part in parts if not is_within((part,), known)]
+
+
 def _implies(entry: Entry, wider: Entry) -> bool:
     """Whether all that the entry allows is allowed by the wider one.
 
@@ -234,6 +260,11 @@ def can_evict(grants: Grants, user_id: str, administrators: Collection[str]) -> 
 
 _FINDINGS_SHOWN = 20
 _SHAPE = "a role is a list such as '- CreateInstance: [/applications/*]'"
+
+
+def entries_of_role(kind: RoleKind, text: str) -> tuple[Entry, ...]:
+    """Return what a stored role allows; the built-in Administrator allows everything."""
+    return ALL_GRANTS if kind is RoleKind.ADMINISTRATOR else read_role_text(text)
 
 
 def read_role_text(text: str) -> tuple[Entry, ...]:
@@ -319,8 +350,10 @@ class _Reader:
         names.add(event.value)
         permission = permission_named(event.value)
         if permission is None:
+            near = get_close_matches(event.value[:80], list(Permission), 1)
+            meant = f"Did you mean {near[0]}? " if near else ""
             known = ", ".join(Permission)
-            self._find(event.start_mark, f"{event.value[:80]!r} is not a permission. Permissions: {known}")
+            self._find(event.start_mark, f"{event.value[:80]!r} is not a permission. {meant}Permissions: {known}")
         return permission
 
     def _pattern_list(self, name: str) -> tuple[Pattern, ...]:

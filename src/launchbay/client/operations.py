@@ -301,6 +301,15 @@ class Operations:
     ) -> Call[types.RoleDetail]:
         """Create a role. Permission: ManageRoles."""
 
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/roles/check", media_type=JSON))
+    def check_role(
+        self, organization_id: str, *, permissions: str, role_id: str | None = None, if_match: str | None = None
+    ) -> Call[types.RoleCheckDocument]:
+        """Check the text of a role, and show who gains and loses what. Permission: ManageRoles.
+
+        `role_id`: Default: a new role.
+        """
+
     @operation(OperationSpec("GET", "/api/1/roles/{roleId}"))
     def read_role(self, role_id: str) -> Call[types.RoleDetail]:
         """Show a role with its permissions. Permission: Read."""

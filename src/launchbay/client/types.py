@@ -236,6 +236,26 @@ class RoleDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     permissions: str
 
 
+class RoleHolderChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A holder of the role, and the entries that would be gained and lost."""
+
+    id: str
+    name: str
+    is_service_account: bool
+    gains: list[str]
+    losses: list[str]
+    kept: list[str]
+
+
+class RoleCheckDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is wrong with a text, and what saving it would change."""
+
+    errors: list[str]
+    warnings: list[str]
+    holders: list[RoleHolderChange]
+    hidden: int
+
+
 class GroupItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A group of the identity provider, and the names of its roles."""
 

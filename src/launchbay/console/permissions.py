@@ -37,6 +37,10 @@ class UiPermissions:
         """Rename the organization, and see and change its webhooks."""
         return manages_every_user(self._permitted)
 
+    def export(self) -> bool:
+        """Export the organization."""
+        return self.manage_all_users() and self.create_role()
+
     def manage_some_users(self) -> bool:
         """See who is invited."""
         return self._permitted.holds(Permission.MANAGE_USERS)

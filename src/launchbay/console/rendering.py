@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,9 +11,12 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
+from launchbay.auth.gate import Entry, read_role_text
+from launchbay.auth.permissions import Permission
 from launchbay.auth.second_factors import qr_code as svg_qr_code
 from launchbay.clock import from_ms
 from launchbay.console.assets import (
+    Glyph,
     address,
     color_class,
     glyph,
@@ -22,12 +26,15 @@ from launchbay.console.assets import (
     status_line,
     status_pill,
 )
+from launchbay.errors import BadRequest
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.redaction import Redactor
 from launchbay.store.events import LogRow
+from launchbay.store.users import SignInState
 from launchbay.usecases.organizations import Change
 
 _LINK_CHARS = 2_048
+_SHOWN_PERMISSIONS = 4
 _FINGERPRINT = "fingerprint:"  # of a value that the audit log doesn't keep
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 # As `engine` words the failure of a step.
@@ -195,6 +202,76 @@ def change_words(change: Change) -> str:
     return f"{change.field}: {after}" if change.before is None else f"{change.field}: {before} → {after}"
 
 
+def named_path(path: str, names: dict[str, str]) -> str:
+    """Return a path with names in place of IDs; empty if none is known."""
+    named = "/".join(names.get(part, part) for part in path.split("/"))
+    return "" if named == path else named
+
+
+_VERBS = {
+    Permission.READ: "see",
+    Permission.CREATE_APPLICATION: "create applications",
+    Permission.EDIT_APPLICATION: "change applications",
+    Permission.DELETE_APPLICATION: "delete applications",
+    Permission.CREATE_INSTANCE: "launch",
+    Permission.EDIT_INSTANCE: "change and destroy instances",
+    Permission.DELETE_INSTANCE: "delete instances",
+    Permission.RUN_INSTANCE_WORKFLOW: "run workflows",
+    Permission.SCHEDULE_INSTANCE_WORKFLOW: "schedule workflows",
+    Permission.APPROVE_INSTANCE_WORKFLOW: "approve",
+    Permission.CREATE_ENVIRONMENT: "create environments",
+    Permission.EDIT_ENVIRONMENT: "change environments",
+    Permission.DELETE_ENVIRONMENT: "delete environments",
+    Permission.CREATE_SERVICE: "create services",
+    Permission.EDIT_SERVICE: "change services",
+    Permission.RUN_SERVICE_COMMAND: "run commands of services",
+    Permission.MANAGE_ROLES: "manage roles",
+    Permission.MANAGE_USERS: "manage users",
+    Permission.VIEW_AUDIT: "see the activity",
+}
+_ID = re.compile(r"\b[0-9a-f]{24}\b")
+
+
+def entry_words(entry: Entry, names: Mapping[str, str]) -> str:
+    """Return an entry in words, with names for IDs: `launch, on /applications/*`."""
+    paths = ", ".join(pattern.text for pattern in entry.patterns)
+    where = "" if paths == "/*" else f", on {_ID.sub(lambda found: names.get(found[0], found[0]), paths)}"
+    return _VERBS[entry.permission] + where
+
+
+def role_words(text: str) -> str:
+    """Return what the text of a role allows, in short."""
+    try:
+        found = list(dict.fromkeys(entry.permission for entry in read_role_text(text) if entry.patterns))
+    except BadRequest:
+        return "Its text can't be read."
+    if not found:
+        return "Nothing"
+    if len(found) == len(Permission):
+        return "Everything, limited by the paths in its text"
+    words = ", ".join(_VERBS[each] for each in found[:_SHOWN_PERMISSIONS])
+    more = len(found) - _SHOWN_PERMISSIONS
+    return (words[:1].upper() + words[1:]) + (f", and {more} more" if more > 0 else "")
+
+
+def is_weak(state: SignInState) -> bool:
+    """Whether a password alone is enough for the member's sign-in."""
+    return state.enabled and state.has_password and not state.factors and not state.has_identity
+
+
+def sign_in_words(state: SignInState) -> tuple[Glyph, str]:
+    """Return how a member signs in, with its glyph."""
+    if not state.enabled:
+        return Glyph.STOPPED, "Disabled"
+    if "passkey" in state.factors:
+        return Glyph.OK, "Passkey"
+    if state.factors:
+        return Glyph.OK, "Password and code"
+    if state.has_identity:
+        return Glyph.OK, "Identity provider"
+    return (Glyph.WARN, "Password only") if state.has_password else (Glyph.QUEUED, "Not set up")
+
+
 def initials(name: str) -> str:
     """Return up to two letters that represent a person's name."""
     letters = [word[0].upper() for word in name.split() if word[0].isalnum()]
@@ -244,6 +321,9 @@ def _environment() -> jinja2.Environment:
         qr_code,
         initials,
         change_words,
+        entry_words,
+        role_words,
+        sign_in_words,
     )
     environment.filters.update({each.__name__: each for each in template_filters})
     return environment

@@ -95,6 +95,19 @@ class AccountRow(NamedTuple):
     roles: list[str]
 
 
+class SignInState(NamedTuple):
+    """How a member signs in, and when any credential was last used."""
+
+    id: str
+    enabled: bool
+    has_password: bool
+    has_identity: bool
+    factors: list[str]
+    last_seen_at: datetime | None
+    tokens: int
+
+
+list_sign_in_states = _sql.rows("list_sign_in_states", SignInState)
 get_credentials = _sql.row("get_credentials", CredentialsRow)
 get = _sql.row("get", User)
 insert = _sql.change("insert")
@@ -229,6 +242,25 @@ class HeldRole(NamedTuple):
     permissions: str | None
 
 
+class RoleHolder(NamedTuple):
+    """A member who holds a role, and the IDs of the other roles held."""
+
+    id: str
+    name: str
+    is_service_account: bool
+    other_role_ids: list[str]
+
+
+class HolderCounts(NamedTuple):
+    """How many hold a role."""
+
+    id: str
+    people: int
+    service_accounts: int
+
+
+list_role_holders = _sql.rows("list_role_holders", RoleHolder)
+count_role_holders = _sql.rows("count_role_holders", HolderCounts)
 list_held_roles = _sql.rows("list_held_roles", HeldRole)
 list_administrators = _sql.column("list_administrators", str)
 list_roles_by_organization = _sql.rows("list_roles_by_organization", Role)

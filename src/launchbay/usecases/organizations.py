@@ -291,6 +291,10 @@ class Usage:
     def label(self) -> str:
         return self.quota.label
 
+    @property
+    def is_full(self) -> bool:
+        return self.allowed is not None and self.used >= self.allowed
+
 
 async def read_usage(ctx: Context, organization_id: str) -> list[Usage]:
     """Return used and allowed of each quota.

@@ -1,5 +1,6 @@
 """Why something is allowed or not (conformance.md, "Beyond the reference", `permissions/explain`)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launchbay.auth import gate, permissions
@@ -124,6 +125,53 @@ class Permitted:
     def holds(self, permission: Permission) -> bool:
         """Tell whether the permission is held for anything at all."""
         return self.lookup.holds(self.organization_id, permission)
+
+
+# What people do with instances, and of which permission they need.
+IN_ENVIRONMENTS = {
+    "See": Permission.READ,
+    "Launch": Permission.CREATE_INSTANCE,
+    "Run workflows": Permission.RUN_INSTANCE_WORKFLOW,
+    "Schedule workflows": Permission.SCHEDULE_INSTANCE_WORKFLOW,
+    "Approve": Permission.APPROVE_INSTANCE_WORKFLOW,
+    "Change and destroy": Permission.EDIT_INSTANCE,
+    "Delete": Permission.DELETE_INSTANCE,
+}
+
+
+async def permitted_in_environments(
+    ctx: Context, organization_id: str, user_id: str, environment_ids: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return by act whether a user may do it with instances of each environment.
+
+    The answers are `all`, `some` and `none`, in the order of the environments.
+
+    To ask about somebody else takes the permission to manage their roles. Raises NotAllowed.
+    """
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
+        if user_id != ctx.actor.user_id:
+            await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
+        grants = await work.lookup.grants_of(organization_id, user_id)
+    anything = permissions.instance(new_id(), new_id())
+
+    def extent(permission: Permission, environment_id: str) -> str:
+        environment = permissions.environment(environment_id)
+        target = permissions.application(new_id()) if permission is Permission.CREATE_INSTANCE else anything
+        if gate.decide(grants, permission, (target, environment)).allowed:
+            return "all"
+        narrow = any(
+            entry.patterns
+            and (
+                not any(pattern.concerns("environments") for pattern in entry.patterns)
+                or any(pattern.covers(environment) for pattern in entry.patterns)
+            )
+            and any(pattern.concerns("applications") for pattern in entry.patterns)
+            for _, entry in grants.entries_for(permission)
+        )
+        return "some" if narrow else "none"
+
+    return {act: [extent(each, place) for place in environment_ids] for act, each in IN_ENVIRONMENTS.items()}
 
 
 async def permitted(ctx: Context, organization_id: str) -> Permitted:

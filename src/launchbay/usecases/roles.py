@@ -3,19 +3,22 @@
 Every change holds the organization's row locked: roles, memberships and assignments change one after the other.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import NamedTuple
 
+from launchbay.auth import gate
 from launchbay.auth import permissions as auth_permissions
-from launchbay.auth.gate import read_role_text
+from launchbay.auth.gate import Entry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.limits import GROUP_ROLES
-from launchbay.store import organizations
+from launchbay.store import audit, organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
-from launchbay.store.users import GroupRoles, Role, RoleKind, leaves_no_administrator
+from launchbay.store.users import GroupRoles, HolderCounts, Role, RoleHolder, RoleKind, leaves_no_administrator
 from launchbay.usecases.context import Context, Work, name_taken, validate_name
 
 
@@ -47,6 +50,105 @@ async def list_roles(ctx: Context, organization_id: str) -> list[Role]:
 async def read_role(ctx: Context, role_id: str) -> Role:
     async with ctx.read() as work:
         return await work.lookup.role(role_id, Permission.READ)
+
+
+async def count_holders(ctx: Context, organization_id: str) -> dict[str, HolderCounts]:
+    """Return how many people and service accounts hold each role, by the role's ID."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.count_role_holders(work.connection, organization_id=organization.id)
+    return {row.id: row for row in rows}
+
+
+async def list_holders(ctx: Context, role_id: str) -> list[RoleHolder]:
+    """Return who holds a role, without those whom the caller may not read."""
+    async with ctx.read() as work:
+        role = await work.lookup.role(role_id, Permission.READ)
+        rows = await store.list_role_holders(work.connection, organization_id=role.organization_id, role_id=role.id)
+    allows = partial(work.lookup.allows, role.organization_id, Permission.READ)
+    return [row for row in rows if allows(auth_permissions.user(row.id))]
+
+
+class HolderChange(NamedTuple):
+    """What a holder of a role would gain and lose; other roles allow `kept`."""
+
+    holder: RoleHolder
+    gains: tuple[Entry, ...]
+    losses: tuple[Entry, ...]
+    kept: tuple[Entry, ...]
+
+
+class RoleCheck(NamedTuple):
+    """What is wrong with a text, and what saving it would change.
+
+    `errors` prevent saving. A warning is about a pattern that names no object. `hidden` counts holders whom the caller
+    may not read.
+    """
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+    changes: tuple[HolderChange, ...]
+    hidden: int
+    names: Mapping[str, str]  # of the objects in the patterns, by ID
+
+
+async def check_role(ctx: Context, organization_id: str, permissions: str, role_id: str | None = None) -> RoleCheck:
+    """Check the text of a role before it is saved.
+
+    Without a role it is about a new one, which nobody holds. Two entries are compared as `gate.is_within` does, so what
+    only several entries allow together counts as gained.
+    """
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
+        if role_id is None:
+            work.lookup.require(organization_id, Permission.MANAGE_ROLES, auth_permissions.role(new_id()))
+            before: tuple[Entry, ...] = ()
+        else:
+            role = await work.lookup.role(role_id, Permission.MANAGE_ROLES)
+            if role.organization_id != organization_id:
+                raise NotFound(f"There is no role {role_id[:80]!r} in the organization.")
+            before = gate.entries_of_role(role.kind, role.permissions)
+        rows = await store.list_roles_by_organization(work.connection, organization_id=organization_id)
+        holders = (
+            []
+            if role_id is None
+            else await store.list_role_holders(work.connection, organization_id=organization_id, role_id=role_id)
+        )
+        try:
+            after = read_role_text(permissions)
+        except BadRequest as error:
+            return RoleCheck(error.messages, (), (), 0, {})
+        named = {each for entry in (*before, *after) for each in _ids_in(entry)}
+        found = await audit.list_names(work.connection, organization_id=organization_id, ids=sorted(named))
+    known = {row.id: gate.entries_of_role(row.kind, row.permissions) for row in rows}
+    visible = [
+        row for row in holders if work.lookup.allows(organization_id, Permission.READ, auth_permissions.user(row.id))
+    ]
+    gains, losses = gate.entries_beyond(after, before), gate.entries_beyond(before, after)
+    changes = tuple(_holder_change(row, gains, losses, known) for row in visible)
+    names = {row.id: row.name for row in found}
+    warnings = tuple(
+        f"{entry.permission}: nothing has the ID {each}, so the pattern allows nothing."
+        for entry in after
+        for each in _ids_in(entry)
+        if each not in names
+    )
+    return RoleCheck((), tuple(dict.fromkeys(warnings)), changes, len(holders) - len(visible), names)
+
+
+def _holder_change(
+    row: RoleHolder, gains: Sequence[Entry], losses: Sequence[Entry], known: Mapping[str, tuple[Entry, ...]]
+) -> HolderChange:
+    others = [entry for each in row.other_role_ids for entry in known[each]]
+    new = [entry for entry in gains if not gate.is_within((entry,), others)]
+    gone = [entry for entry in losses if not gate.is_within((entry,), others)]
+    kept = tuple(entry for entry in (*gains, *losses) if entry not in new and entry not in gone)
+    return HolderChange(row, tuple(new), tuple(gone), kept)
+
+
+def _ids_in(entry: Entry) -> list[str]:
+    """Return the IDs of objects that the patterns of an entry name."""
+    return [segment for pattern in entry.patterns for segment in pattern.segments[1:4:2] if is_id(segment)]
 
 
 async def create_role(ctx: Context, organization_id: str, name: str, permissions: str) -> Role:

@@ -23,7 +23,14 @@ from launchbay.limits import INVITATION_LIFETIME_DAYS
 from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, second_factors, users, wrong_sign_ins
 from launchbay.store.database import unique_violation_as
-from launchbay.store.users import AccountRow, OrganizationUserRow, PendingMemberRow, PendingMembershipRow, User
+from launchbay.store.users import (
+    AccountRow,
+    OrganizationUserRow,
+    PendingMemberRow,
+    PendingMembershipRow,
+    SignInState,
+    User,
+)
 from launchbay.store.wrong_sign_ins import BlockedRow
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
@@ -66,6 +73,17 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView[Organi
         for row in rows
         if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.id))
     ]
+
+
+async def sign_in_states(ctx: Context, organization_id: str, user_id: str | None = None) -> dict[str, SignInState]:
+    """Return by ID how those members sign in whom the caller manages."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        if not work.lookup.holds(organization.id, Permission.MANAGE_USERS):
+            return {}
+        rows = await users.list_sign_in_states(work.connection, organization_id=organization.id, user_id=user_id)
+    manages = partial(work.lookup.allows, organization.id, Permission.MANAGE_USERS)
+    return {row.id: row for row in rows if manages(permissions.user(row.id))}
 
 
 async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserView[AccountRow]:

@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
+from launchbay.console.rendering import named_path
 from launchbay.console.request import PageRequest, Routes
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.usecases.browsing import read_audit_page
@@ -25,14 +26,8 @@ async def show_audit_log(request: PageRequest) -> Response:
         "audit.html",
         section="audit",
         organization_id=organization_id,
-        rows=[(row, _named(row.object, names), list_changes(row.before, row.after)) for row in shown],
+        rows=[(row, named_path(row.object, names), list_changes(row.before, row.after)) for row in shown],
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
         is_first=before is None,
         query={name: value for name, value in (("actor", by), ("object", about)) if value},
     )
-
-
-def _named(path: str, names: dict[str, str]) -> str:
-    """Return a path with names in place of IDs; empty if none is known."""
-    named = "/".join(names.get(part, part) for part in path.split("/"))
-    return "" if named == path else named

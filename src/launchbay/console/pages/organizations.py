@@ -1,16 +1,21 @@
 """The start page, and the user's organizations."""
 
+import re
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+import msgspec
 from starlette.responses import Response
 
+from launchbay.console.forms import parse_object
+from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.console.shell import NAVIGATION
 from launchbay.errors import LaunchbayError
 from launchbay.model.instance import InstanceStatus
-from launchbay.usecases import organizations
+from launchbay.usecases import archives, organizations, second_factors
 from launchbay.usecases.applications import list_applications
+from launchbay.usecases.archives import Imported
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter, list_instances
 
@@ -30,9 +35,18 @@ async def home(request: PageRequest) -> Response:
 
 
 @routes.get("/console/organizations")
-async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+async def list_all(
+    request: PageRequest, problem: LaunchbayError | None = None, *, planned: Imported | None = None
+) -> Response:
     may_create = await organizations.may_create_organization(request.ctx)
-    return await request.page("organizations.html", problem=problem, may_create=may_create)
+    return await request.page(
+        "organizations.html",
+        problem=problem,
+        may_create=may_create,
+        planned=planned,
+        archive=request.form.raw("archive"),
+        archive_name=request.form.text("archiveName"),
+    )
 
 
 @routes.post("/console/organizations", again=list_all, refusals=(LaunchbayError,))
@@ -77,11 +91,17 @@ def _best(rows: Iterable[NamedT], text: str) -> list[NamedT]:
 
 
 @routes.get("/console/organizations/{id}/usage")
-async def show_usage(request: PageRequest) -> Response:
-    """Show what an organization uses of its quotas."""
+async def show_settings(request: PageRequest) -> Response:
+    """Show what an organization uses of its quotas, and its settings."""
     organization_id = request.path("id")
-    rows = await organizations.read_usage(request.ctx, organization_id)
-    return await request.page("usage.html", section="usage", organization_id=organization_id, rows=rows)
+    return await request.page(
+        "usage.html",
+        section="usage",
+        organization_id=organization_id,
+        rows=await organizations.read_usage(request.ctx, organization_id),
+        environments=await list_environments(request.ctx, organization_id),
+        second_factor_required=await second_factors.read_requirement(request.ctx, organization_id),
+    )
 
 
 @routes.post("/console/organizations/{id}/name")
@@ -89,3 +109,34 @@ async def rename(request: PageRequest) -> Response:
     organization_id = request.path("id")
     await organizations.rename_organization(request.ctx, organization_id, request.form.text("name"))
     return request.redirect(f"{HOME}/organizations/{organization_id}/usage", "Organization renamed.")
+
+
+@routes.post("/console/organizations/{id}/signInPolicy")
+async def write_sign_in_policy(request: PageRequest) -> Response:
+    organization_id, required = request.path("id"), request.form.has("secondFactorRequired")
+    await second_factors.write_requirement(request.ctx, organization_id, required=required)
+    return request.redirect(f"{HOME}/organizations/{organization_id}/usage", "Sign-in policy saved.")
+
+
+@routes.get("/console/organizations/{id}/archive")
+async def export(request: PageRequest) -> Response:
+    """Send the organization as a file, without secrets and instances."""
+    archive = await archives.export_organization(request.ctx, request.path("id"))
+    name = re.sub(r"[^A-Za-z0-9]+", "-", archive.name).strip("-").lower() or "organization"
+    disposition = {"Content-Disposition": f'attachment; filename="{name}.json"'}
+    body = msgspec.json.format(msgspec.json.encode(archive), indent=1)
+    return Response(body, media_type="application/json", headers={**HEADERS, **disposition})
+
+
+@routes.post("/console/archives", again=list_all, refusals=(LaunchbayError,))
+async def import_archive(request: PageRequest) -> Response:
+    """Create an organization from an archive, or show what that would create."""
+    form = request.form
+    document = parse_object("Archive", form.raw("archive"))
+    is_plan = form.text("do") != "import"
+    made = await archives.import_organization(request.ctx, document, form.text("archiveName") or None, plan=is_plan)
+    if made.id is None:
+        return await list_all(request, planned=made)
+    return request.redirect(
+        f"{HOME}/organizations/{made.id}", "Organization imported. You are its administrator; invite its users again."
+    )

@@ -1,17 +1,21 @@
 """Roles, and why an operation is allowed or not."""
 
+import json
 from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.auth.permissions import Permission
+from launchbay.auth.gate import Entry, entries_of_role, extent
+from launchbay.auth.permissions import KINDS, Permission
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import LaunchbayError
+from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.store.users import Role
 from launchbay.usecases import roles
 from launchbay.usecases.permissions import Explanation, explain
 from launchbay.usecases.users import list_users
 
 _NEW_ROLE = "- Read: [/*]\n"
+_COMPLETIONS = json.dumps({"permissions": list(Permission), "paths": ["/*", *(f"/{kind}/*" for kind in KINDS)]})
 
 
 routes = Routes()
@@ -23,6 +27,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     organization_id = request.path("id")
     explained, explanation_problem = await _explained(request, organization_id)
     rows = await roles.list_roles(request.ctx, organization_id)
+    entries = [_entries(row) for row in rows]
     may_map = (await request.permissions(organization_id)).map_groups(rows)
     return await request.page(
         "roles.html",
@@ -30,6 +35,14 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=rows,
+        counts=await roles.count_holders(request.ctx, organization_id),
+        grid=[
+            (each.value, [extent(held, each) for held in entries])
+            for each in Permission
+            if any(entry.permission is each for held in entries for entry in held)
+        ],
+        check=await _checked(request, organization_id, None),
+        role_completions=_COMPLETIONS,
         groups=await roles.list_group_roles(request.ctx, organization_id) if may_map else None,
         group=request.form.text("group"),
         selected=request.form.all("role"),
@@ -44,6 +57,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
 @routes.post("/console/organizations/{id}/roles", again=list_all)
 async def create(request: PageRequest) -> Response:
     organization_id, form = request.path("id"), request.form
+    if form.text("do") == "check":
+        return await list_all(request)
     created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
     return request.redirect(f"{HOME}/roles/{created.id}", "Role created.")
 
@@ -73,6 +88,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         organization_id=role.organization_id,
         problem=problem,
         role=role,
+        holders=await roles.list_holders(request.ctx, role.id),
+        check=await _checked(request, role.organization_id, role),
+        role_completions=_COMPLETIONS,
         name=request.form.text("name", role.name),
         text=request.form.raw("permissions", role.permissions),
         **await _question(request, role.organization_id),
@@ -84,6 +102,8 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 @routes.post("/console/roles/{id}", again=show)
 async def update(request: PageRequest) -> Response:
     form = request.form
+    if form.text("do") == "check":
+        return await show(request)
     await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
     return request.redirect(f"{HOME}/roles/{request.path('id')}", "Role saved. It applies from the next request.")
 
@@ -94,6 +114,21 @@ async def delete(request: PageRequest) -> Response:
     role = await roles.read_role(request.ctx, request.path("id"))
     await roles.delete_role(request.ctx, role.id)
     return request.redirect(f"{HOME}/organizations/{role.organization_id}/roles", f"Role {role.name} deleted.")
+
+
+def _entries(role: Role) -> tuple[Entry, ...]:
+    try:
+        return entries_of_role(role.kind, role.permissions)
+    except BadRequest:
+        return ()  # a text of an older version that allows nothing any more
+
+
+async def _checked(request: PageRequest, organization_id: str, role: Role | None) -> roles.RoleCheck | None:
+    """Return who would gain and lose what by a text that was sent."""
+    if not request.form.has("permissions"):
+        return None
+    text = request.form.raw("permissions")
+    return await roles.check_role(request.ctx, organization_id, text, None if role is None else role.id)
 
 
 async def _explained(request: PageRequest, organization_id: str) -> tuple[Explanation | None, LaunchbayError | None]:

@@ -1,12 +1,22 @@
 """The users of an organization, their roles, and invitations."""
 
+from typing import Any
+
 from starlette.responses import Response
 
+from launchbay.console.rendering import is_weak, named_path
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import LaunchbayError
+from launchbay.store.audit import AuditRow
+from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
 from launchbay.usecases import roles, second_factors, users
+from launchbay.usecases.browsing import read_audit_page
+from launchbay.usecases.environments import list_environments
+from launchbay.usecases.permissions import permitted_in_environments
 
 routes = Routes()
+_PLACES = 8  # environments in the table of permissions
+_ACTIVITY = 6
 
 
 @routes.get("/console/organizations/{id}/users")
@@ -16,15 +26,24 @@ async def list_all(
     organization_id = request.path("id")
     failed = problem is not None
     permissions = await request.permissions(organization_id)
+    states = await users.sign_in_states(request.ctx, organization_id)
+    text = request.query("q") or ""
+    found = await users.list_users(request.ctx, organization_id)
+    known_roles = await roles.list_roles(request.ctx, organization_id)
     pending = await users.list_pending_members(request.ctx, organization_id) if permissions.manage_some_users() else []
     return await request.page(
         "users.html",
         section="users",
         organization_id=organization_id,
         problem=problem,
-        rows=await users.list_users(request.ctx, organization_id),
+        rows=[view for view in found if _matches(view.row, states.get(view.row.id), text)],
+        states=states,
+        weak=sum(is_weak(state) for state in states.values()),
+        text=text,
         pending=pending,
-        roles=await roles.list_roles(request.ctx, organization_id),
+        roles=known_roles,
+        role_ids={role.name: role.id for role in known_roles},
+        opened=failed or request.query("do") == "invite",
         second_factor_required=await second_factors.read_requirement(request.ctx, organization_id),
         email=request.form.text("email") if failed else "",
         name=request.form.text("name") if failed else "",
@@ -59,6 +78,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     return await request.page(
         "user.html",
         section="users",
+        **await _about(request, organization_id, view),
         organization_id=organization_id,
         problem=problem,
         view=view,
@@ -93,13 +113,6 @@ async def reset_second_factors(request: PageRequest) -> Response:
     return request.redirect(_path(request), "Second factors removed.")
 
 
-@routes.post("/console/organizations/{id}/signInPolicy", again=list_all)
-async def write_sign_in_policy(request: PageRequest) -> Response:
-    organization_id, required = request.path("id"), request.form.has("secondFactorRequired")
-    await second_factors.write_requirement(request.ctx, organization_id, required=required)
-    return request.redirect(f"{HOME}/organizations/{organization_id}/users", "Sign-in policy saved.")
-
-
 @routes.post("/console/organizations/{id}/users/{user}/unblock", again=show)
 async def unblock(request: PageRequest) -> Response:
     await users.lift_sign_in_block(request.ctx, request.path("id"), request.path("user"))
@@ -111,6 +124,50 @@ async def remove(request: PageRequest) -> Response:
     organization_id = request.path("id")
     await users.remove_user(request.ctx, organization_id, request.path("user"))
     return request.redirect(f"{HOME}/organizations/{organization_id}/users", "User removed.")
+
+
+async def _about(request: PageRequest, organization_id: str, view: users.UserView[AccountRow]) -> dict[str, Any]:
+    """Return what else the page shows, as far as the caller may see it."""
+    permissions = await request.permissions(organization_id)
+    user_id = view.row.id
+    states = await users.sign_in_states(request.ctx, organization_id, user_id)
+    asks = not view.is_pending and (permissions.ask_about(user_id) or user_id == request.actor.user_id)
+    places = (await list_environments(request.ctx, organization_id))[:_PLACES] if asks else []
+    activity: list[tuple[AuditRow, str]] = []
+    if permissions.view_audit() and not view.is_pending:
+        found, names = await read_audit_page(
+            request.ctx, organization_id, before=None, by=user_id, about=None, count=_ACTIVITY
+        )
+        activity = [(row, f"{row.operation.replace('_', ' ')} {named_path(row.object, names)}") for row in found]
+    return {
+        "state": states.get(user_id),
+        "places": places,
+        "may": await permitted_in_environments(request.ctx, organization_id, user_id, [place.id for place in places])
+        if asks
+        else None,
+        "activity": activity,
+    }
+
+
+def _matches(row: OrganizationUserRow, state: SignInState | None, text: str) -> bool:
+    """Whether a user matches every term of a filter.
+
+    A term is a part of the name or address, `role:`, `factor:` or `is:disabled`.
+    """
+    for term in text.lower().split():
+        kind, _, value = term.partition(":")
+        if kind == "role" and value:
+            is_found = any(value in role.lower().replace(" ", "-") or value in role.lower() for role in row.roles)
+        elif kind == "factor" and value:
+            factors = [] if state is None else state.factors
+            is_found = value in factors or (value == "none" and not factors)
+        elif term == "is:disabled":
+            is_found = state is not None and not state.enabled
+        else:
+            is_found = term in row.name.lower() or term in row.email.lower()
+        if not is_found:
+            return False
+    return True
 
 
 def _link(request: PageRequest, path: str) -> str:

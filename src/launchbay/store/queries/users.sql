@@ -66,6 +66,19 @@ WHERE m.organization_id = %(organization_id)s AND u.service_of IS NULL
 GROUP BY u.id
 ORDER BY u.id;
 
+-- name: list_sign_in_states
+-- How the members of an organization sign in, when they last did something, and how many access tokens they have here.
+SELECT u.id, u.enabled, u.password_hash IS NOT NULL AS has_password,
+       EXISTS (SELECT FROM identities i WHERE i.user_id = u.id) AS has_identity,
+       ARRAY(SELECT DISTINCT f.kind FROM second_factors f WHERE f.user_id = u.id ORDER BY f.kind) AS factors,
+       greatest((SELECT max(s.last_seen_at) FROM console_sessions s WHERE s.user_id = u.id),
+                (SELECT max(t.last_used_at) FROM access_tokens t WHERE t.user_id = u.id),
+                (SELECT max(r.last_used_at) FROM refresh_tokens r WHERE r.user_id = u.id)) AS last_seen_at,
+       (SELECT count(*) FROM access_tokens t
+        WHERE t.user_id = u.id AND t.organization_id = m.organization_id AND t.expires_at > now()) AS tokens
+FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = %(organization_id)s AND (%(user_id)s::text IS NULL OR u.id = %(user_id)s);
+
 -- name: get_in_organization
 -- One member in full. An organization that did not make the account knows the person since they joined.
 SELECT u.id, u.name, u.email, u.enabled,
@@ -330,6 +343,23 @@ WHERE r.organization_id = %(organization_id)s AND r.kind = 'administrator' AND u
 -- name: list_roles_by_organization
 SELECT id, organization_id, name, permissions, kind, created_at
 FROM roles WHERE organization_id = %(organization_id)s ORDER BY id;
+
+-- name: list_role_holders
+-- The members who hold a role, with their other roles in its organization.
+SELECT u.id, u.name, u.service_of IS NOT NULL AS is_service_account,
+       ARRAY(SELECT b.role_id FROM role_assignments b JOIN roles r ON r.id = b.role_id
+             WHERE b.user_id = u.id AND b.role_id <> a.role_id AND r.organization_id = m.organization_id) AS other_role_ids
+FROM role_assignments a
+JOIN users u ON u.id = a.user_id
+JOIN memberships m ON m.user_id = u.id AND m.organization_id = %(organization_id)s
+WHERE a.role_id = %(role_id)s ORDER BY u.name, u.id;
+
+-- name: count_role_holders
+-- How many members hold each role of an organization: people and service accounts.
+SELECT r.id, count(u.id) FILTER (WHERE u.service_of IS NULL) AS people,
+       count(u.id) FILTER (WHERE u.service_of IS NOT NULL) AS service_accounts
+FROM roles r LEFT JOIN (role_assignments a JOIN users u ON u.id = a.user_id) ON a.role_id = r.id
+WHERE r.organization_id = %(organization_id)s GROUP BY r.id;
 
 -- name: insert_role
 INSERT INTO roles (id, organization_id, name, permissions, kind)

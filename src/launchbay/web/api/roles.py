@@ -64,6 +64,80 @@ async def create_role(request: Request[RoleBody, None]) -> Response:
     return _detail(await roles.create_role(request.ctx, request.path["orgId"], body.name, body.permissions))
 
 
+class RoleCheckBody(msgspec.Struct, kw_only=True):
+    """The text of a role, and the role that it would replace."""
+
+    permissions: str
+    roleId: Annotated[str | None, msgspec.Meta(description="Default: a new role.")] = None
+
+
+class RoleHolderChange(msgspec.Struct, kw_only=True):
+    """A holder of the role, and the entries that would be gained and lost."""
+
+    id: str
+    name: str
+    isServiceAccount: bool
+    gains: list[str]
+    losses: list[str]
+    kept: Annotated[list[str], msgspec.Meta(description="Entries that another role of the holder has anyway.")]
+
+
+class RoleCheckDocument(msgspec.Struct, kw_only=True):
+    """What is wrong with a text, and what saving it would change."""
+
+    errors: Annotated[list[str], msgspec.Meta(description="What prevents saving, each with its line and column.")]
+    warnings: Annotated[list[str], msgspec.Meta(description="Patterns that name no object.")]
+    holders: list[RoleHolderChange]
+    hidden: Annotated[int, msgspec.Meta(description="How many more hold the role. You aren't allowed to read them.")]
+
+
+@routes.post(
+    "/organizations/{orgId}/roles/check",
+    permission="ManageRoles",
+    body=JsonBody(example={"permissions": _TEXT}),
+    returns=Returns(
+        "The findings and the changes.",
+        {
+            "errors": [],
+            "warnings": [],
+            "holders": [
+                {
+                    "id": EXAMPLE_ID,
+                    "name": "Ada Lovelace",
+                    "isServiceAccount": False,
+                    "gains": ["CreateInstance: [/applications/*, /environments/*]"],
+                    "losses": [],
+                    "kept": ["EditInstance: [/applications/*]"],
+                }
+            ],
+            "hidden": 0,
+        },
+        type=RoleCheckDocument,
+    ),
+    extension=True,
+)
+async def check_role(request: Request[RoleCheckBody, None]) -> RoleCheckDocument:
+    """Check the text of a role, and show who gains and loses what."""
+    body = request.body
+    found = await roles.check_role(request.ctx, request.path["orgId"], body.permissions, body.roleId)
+    return RoleCheckDocument(
+        errors=list(found.errors),
+        warnings=list(found.warnings),
+        holders=[
+            RoleHolderChange(
+                id=change.holder.id,
+                name=change.holder.name,
+                isServiceAccount=change.holder.is_service_account,
+                gains=list(map(str, change.gains)),
+                losses=list(map(str, change.losses)),
+                kept=list(map(str, change.kept)),
+            )
+            for change in found.changes
+        ],
+        hidden=found.hidden,
+    )
+
+
 @routes.get(
     "/roles/{roleId}", permission="Read", returns=Returns("The role.", {**_ITEM, "permissions": _TEXT}, type=RoleDetail)
 )

@@ -1,0 +1,44 @@
+"""The settings of an organization: usage, sign-in policy, export, import."""
+
+import json
+
+import httpx
+
+from tests.support.pages import get
+from tests.support.service import Api, accepted, fresh_name
+
+
+async def sent(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Response:
+    token = (await get(client, "/console/account")).fields["formToken"]
+    return await client.post(path, data={"formToken": token, **fields})
+
+
+async def test_an_export_is_a_file_that_an_import_shows_before_it_makes_an_organization(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    await api.application("launch: {steps: []}\n")
+    answer = await visitor.get(f"/console/organizations/{api.organization}/archive")
+    assert answer.headers["content-disposition"].startswith("attachment; filename=")
+    archive = answer.text
+    assert json.loads(archive)["format"] == "launchbay organization"
+    name = fresh_name("copy")
+    planned = await sent(visitor, "/console/archives", archive=archive, archiveName=name, do="plan")
+    assert "Nothing is written yet" in planned.text
+    assert name not in [row["name"] for row in accepted(await api.get("organizations"))]
+    made = await sent(visitor, "/console/archives", archive=archive, archiveName=name, do="import")
+    assert made.status_code == 303
+    assert name in [row["name"] for row in accepted(await api.get("organizations"))]
+
+
+async def test_what_is_wrong_with_an_archive_is_shown_with_its_text(visitor: httpx.AsyncClient) -> None:
+    answer = await sent(visitor, "/console/archives", archive='{"no": "archive"}', do="plan")
+    assert answer.status_code == 400
+    assert "isn&#39;t an archive of an organization" in answer.text
+    assert "&#34;no&#34;: &#34;archive&#34;" in answer.text
+
+
+async def test_usage_names_each_quota_with_what_is_allowed(api: Api, visitor: httpx.AsyncClient) -> None:
+    text = (await get(visitor, f"/console/organizations/{api.organization}/usage")).text
+    for row in accepted(await api.get(f"organizations/{api.organization}/usage")):
+        if row["allowed"] is not None and not row["id"].endswith("Bytes"):
+            assert f"of {row['allowed']}" in text, row
