@@ -163,6 +163,19 @@ async def test_another_person_approves_or_rejects_and_the_author_may_not(api: Ap
     assert (await visitor.get(path)).status_code == 404
 
 
+async def test_the_author_confirms_what_a_program_proposed(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(SHOP)
+    body = {"act": "destroy", "ids": [instance], "confirm": True}
+    made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
+    home = f"/console/organizations/{api.organization}"
+    path = f"{home}/changes/{made['id']}"
+    assert "1 change set waits" in (await get(visitor, f"{home}/approvals")).text
+    page = await get(visitor, path)
+    assert "A person has to confirm it." in page.text
+    assert (await sent(visitor, f"{path}/answer", page, do="approve", comment="Fine")).status_code == 303
+    assert "Ready to apply" in (await get(visitor, path)).text
+
+
 async def test_a_refused_change_is_not_saved_and_keeps_its_comment(api: Api, visitor: httpx.AsyncClient) -> None:
     instance = await api.running(SHOP)
     path = f"/console/instances/{instance}/configuration"

@@ -297,7 +297,7 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
 
 
 async def _may_answer(work: Work, found: ChangeSet, rows: list[ChangeSetInstance]) -> bool:
-    if found.owner_id == work.actor.user_id:
+    if work.actor.token is not None if found.confirm else found.owner_id == work.actor.user_id:
         return False
     allowed = all(
         _may_approve(work, found.organization_id, row.application_id, row.instance_id, row.environment_id)

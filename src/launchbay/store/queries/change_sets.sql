@@ -31,11 +31,11 @@ ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_asking
 -- Change sets that wait for somebody's answer, as far as their roles matter, the newest first.
-SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, status,
+SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, confirm, status,
        created_at, expires_at, applied_by, applied_at, finished_at,
        (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances
 FROM change_sets
-WHERE organization_id = %(organization_id)s AND status = 'Pending' AND expires_at > now() AND owner_id <> %(user_id)s
+WHERE organization_id = %(organization_id)s AND status = 'Pending' AND expires_at > now() AND (confirm OR owner_id <> %(user_id)s)
   AND NOT EXISTS (SELECT FROM change_set_answers WHERE change_set_id = change_sets.id AND user_id = %(user_id)s)
   AND NOT EXISTS (SELECT FROM unnest(role_ids) AS wanted
                   WHERE NOT EXISTS (SELECT FROM role_assignments WHERE role_id = wanted AND user_id = %(user_id)s))
