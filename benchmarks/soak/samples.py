@@ -13,7 +13,7 @@ TABLES = """
 SELECT relname, pg_total_relation_size(relid), n_dead_tup FROM pg_stat_user_tables ORDER BY relname
 """
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-QUEUED = "SELECT launchbay_queue_depth()"
+QUEUED = "SELECT count(*) FROM ready WHERE due_at IS NULL OR due_at <= now()"
 KB, MB = 1024, 1024 * 1024
 LISTENING = "0A"  # in /proc/net/tcp
 NO_SOCKET = "0"  # the inode of a connection that its process has closed
