@@ -19,6 +19,7 @@ from launchbay.machines import remote_commands
 from launchbay.machines.clouds.driver import Node
 from launchbay.machines.clouds.provider import NodeLaunch
 from launchbay.model.job import StepStatus, transition_step
+from launchbay.planning import StartedJob
 from launchbay.store import database, instances, jobs, schedules
 from launchbay.store.database import Connection
 from launchbay.store.jobs import EndRow
@@ -64,10 +65,10 @@ def _lose_task() -> None:
 
 
 def _with_every_launch(*leaks: Callable[[], None]) -> None:
-    def write_and_leak(work: Work, *given: Any) -> None:
+    def write_and_leak(work: Work, *given: Any) -> StartedJob:
         for leak in leaks:
             leak()
-        write_launch(work, *given)
+        return write_launch(work, *given)
 
     patch.object(launch, "write_launch", write_and_leak).start()
 
@@ -87,9 +88,9 @@ def answer_before_commit() -> None:
     commit = database._Transaction.__aexit__
     launches: set[int] = set()
 
-    def write_and_mark(work: Work, *given: Any) -> None:
+    def write_and_mark(work: Work, *given: Any) -> StartedJob:
         launches.add(id(work.connection))
-        write_launch(work, *given)
+        return write_launch(work, *given)
 
     async def later(
         self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
