@@ -7,6 +7,7 @@ from pathlib import Path
 from generators.client_operations import operations_module
 from generators.client_types import types_module
 from generators.manifest_schema import manifest_schema
+from generators.monitoring import monitoring
 from generators.pages import pages
 from generators.words import ROOT, described
 
@@ -18,7 +19,7 @@ def outputs() -> dict[Path, str]:
     document = described()
     modules = {CLIENT / "types.py": types_module(document), CLIENT / "operations.py": operations_module(document)}
     schema = {Path("docs/reference/manifest.schema.json"): manifest_schema()}
-    return {path: _formatted(path, text) for path, text in modules.items()} | pages(document) | schema
+    return {path: _formatted(path, text) for path, text in modules.items()} | pages(document) | schema | monitoring()
 
 
 def _formatted(path: Path, text: str) -> str:

@@ -14,6 +14,7 @@ from msgspec import Meta, ValidationError, convert
 
 from launchbay.errors import CannotStart
 
+_SIGNALS = ("traces", "metrics", "logs")
 _PROGRAMS = ("ansible", "helm", "opentofu")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _DISPATCH_URL = re.compile(r"(nats|tls)://([^@/\s]+@)?[A-Za-z0-9._\[\]:-]+(,[A-Za-z0-9._\[\]:-]+)*")
@@ -80,6 +81,8 @@ class Settings:
     rate_limit_burst_s: Amount = 2.0
     otlp_endpoint: str = ""
     otlp_service: str = "launchbay"
+    otlp_signals: str = "traces"
+    otlp_interval_s: Duration = 60.0
     metrics_token: str = field(default="", repr=False)
     metrics_applications: str = ""
     metrics_environments: str = ""
@@ -146,6 +149,8 @@ class Settings:
             raise CannotStart(
                 f"LAUNCHBAY_SERVER_PROGRAMS names {', '.join(unknown)}; it may name {', '.join(_PROGRAMS)}."
             )
+        if unknown := sorted(self.signals() - set(_SIGNALS)):
+            raise CannotStart(f"LAUNCHBAY_OTLP_SIGNALS names {', '.join(unknown)}; it may name {', '.join(_SIGNALS)}.")
         if self.database_direct_url and not self.database_url:
             raise CannotStart("LAUNCHBAY_DATABASE_URL is empty; LAUNCHBAY_DATABASE_DIRECT_URL needs it.")
         if self.dispatch_url and not _DISPATCH_URL.fullmatch(self.dispatch_url):
@@ -193,6 +198,10 @@ class Settings:
     def programs(self) -> list[str]:
         """Return the programs that actions can start on this server."""
         return self.server_programs.replace(",", " ").split()
+
+    def signals(self) -> set[str]:
+        """Return what is sent to the OpenTelemetry collector; nothing without one."""
+        return set(self.otlp_signals.replace(",", " ").split()) if self.otlp_endpoint else set()
 
     def is_secure(self) -> bool:
         """Whether clients reach this server only through TLS."""

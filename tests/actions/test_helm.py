@@ -17,6 +17,7 @@ from launchbay.actions.helm import Helm, fetch_chart
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
+from launchbay.telemetry.tracing import trace_parent
 from tests.support.contexts import RecordingContext, run
 from tests.support.network import LoopbackServer, answer, loopback_server, packed
 
@@ -86,6 +87,16 @@ async def test_a_release_is_installed_upgraded_and_taken_down(program: Path, cha
     await HELM.teardown(ActionCall({}, context), "prod.shop")  # a recovery may do it again
     assert releases(program) == {}
     assert context.documents.documents == {}
+
+
+async def test_the_program_gets_the_trace_of_its_step(program: Path, charts: LoopbackServer) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    token = trace_parent.set(trace)
+    try:
+        await run(HELM, here(), cluster=CLUSTER, release="shop", chart=charts.url("/shop.tgz"))
+    finally:
+        trace_parent.reset(token)
+    assert releases(program)["default/shop"]["trace"] == trace
 
 
 async def test_the_program_gets_everything_in_files_and_dials_the_checked_address(

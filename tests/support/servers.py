@@ -391,8 +391,8 @@ class Bay:
 
 
 @contextmanager
-def served() -> Iterator[Bay]:
-    """Start `launchbay serve` on an empty directory, and end it after use."""
+def served(**settings: str) -> Iterator[Bay]:
+    """Start `launchbay serve` on an empty directory, with variables, and end it after use."""
     with place() as directory:
         log = directory / "serve.log"
         command = [sys.executable, "-m", "launchbay.cli.main", "serve", "--port", "0", "--data-dir"]
@@ -401,7 +401,7 @@ def served() -> Iterator[Bay]:
                 [*command, str(directory / "data")],
                 stdout=output,
                 stderr=output,
-                env=_environment(LAUNCHBAY_ADMIN_PASSWORD=SERVICE_PASSWORD),
+                env=_environment(LAUNCHBAY_ADMIN_PASSWORD=SERVICE_PASSWORD, **settings),
             )
         try:
             yield Bay(_address(log, process))

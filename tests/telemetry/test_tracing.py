@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from launchbay.telemetry.tracing import tracing
+from launchbay.telemetry.tracing import trace_parent, trace_variables, tracing
 from tests.support.databases import Databases
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, running_api
@@ -74,6 +74,31 @@ async def test_a_trace_leads_from_the_request_of_a_client_to_the_steps(
     assert attributes(step)["launchbay.action"] == "restcall"
     assert (by_name["step rest"].status.code, step.status.code) == (0, 2)
     assert attributes(step)["error.type"]
+
+
+async def test_a_request_of_a_step_continues_its_trace(databases: Databases, collector: LoopbackServer) -> None:
+    called = collector.url("/called")
+    manifest = f"""
+launch:
+  steps:
+    - ours: {{action: restcall, parameters: {{command: "{called}"}}}}
+    - own: {{action: restcall, parameters: {{command: "{called}", headers: {{traceparent: mine}}}}}}
+"""
+    chosen = {"otlp_endpoint": collector.url(""), "outgoing_allow": "127.0.0.1"}
+    async with running_api(databases.create(), **chosen) as api:
+        await api.running(manifest)
+    sent = sorted(each.headers["traceparent"] for each in collector.received if each.target == "/called")
+    step = next(span for span in spans(collector) if span.name == "step ours")
+    assert sent == [f"00-{step.trace_id.hex()}-{step.span_id.hex()}-{step.flags & 0xFF:02x}", "mine"]
+
+
+def test_programs_get_the_trace_as_a_variable() -> None:
+    assert trace_variables() == {}
+    token = trace_parent.set(PARENT)
+    try:
+        assert trace_variables() == {"TRACEPARENT": PARENT}
+    finally:
+        trace_parent.reset(token)
 
 
 async def test_spans_hold_no_parameters_and_no_texts_of_errors(databases: Databases, collector: LoopbackServer) -> None:

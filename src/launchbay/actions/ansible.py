@@ -24,6 +24,7 @@ from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.machine import SSH_PORT, Machine, SshAccess
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
+from launchbay.telemetry.tracing import trace_variables
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _COUNTS = {
@@ -244,6 +245,7 @@ def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
         "ANSIBLE_BECOME": str(flag(call.parameters, "isSudo", default=False)),
         "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
         **({"ANSIBLE_RUN_TAGS": ",".join(tags)} if tags else {}),
+        **trace_variables(),
     }
 
 

@@ -29,6 +29,7 @@ from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed, EgressFailed
 from launchbay.model.durations import parse_duration_s
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
+from launchbay.telemetry.tracing import trace_variables
 
 _CHART = "the URL of a chart (tgz), or its name in 'repository'"
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
@@ -211,7 +212,7 @@ class _Work:
         command = Command(
             argv=(self._binary, *arguments, "--timeout", f"{max(1, int(self._timeout_s))}s"),
             directory=directory,
-            environment={"KUBECONFIG": str(kubeconfig)},
+            environment={"KUBECONFIG": str(kubeconfig), **trace_variables()},
             timeout_s=self._timeout_s + limits.KUBERNETES_CALL_S,
             keep_bytes=limits.STEP_OUTPUT_BYTES,
         )

@@ -32,6 +32,7 @@ from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.redaction import is_secret_name
 from launchbay.processes.run import Command, OnLine, ProcessResult, private_directory, run_program, write_private
+from launchbay.telemetry.tracing import trace_variables
 
 _EVENT_CHARS = 1_000
 _ERRORS_REPORTED = 10
@@ -392,4 +393,5 @@ def _process_environment() -> dict[str, str]:
         "TF_INPUT": "0",
         "CHECKPOINT_DISABLE": "1",
         **{name: os.environ[name] for name in _OF_OPERATOR if os.environ.get(name)},
+        **trace_variables(),
     }

@@ -24,6 +24,7 @@ from launchbay.actions.parameters import (
 from launchbay.egress.http import EgressResponse, basic_authorization
 from launchbay.errors import ActionFailed, EgressFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.telemetry.tracing import trace_headers
 
 _SHOWN_BODY_CHARS = 500
 _LONG_JSON_CHARS = 65_536
@@ -67,6 +68,7 @@ class RestCall(ActionDefaults):
         expected = _expected_statuses(parameters)
         if method not in _SAFE_METHODS:
             headers.setdefault("idempotency-key", call.context.idempotency_key)
+        headers = {**trace_headers(), **headers}
         begin_s = call.context.clock.monotonic_s()
         try:
             response = await call.context.egress.request(method, url, headers=headers, body=body, timeout_s=timeout_s)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from argon2 import PasswordHasher
@@ -59,7 +59,7 @@ from launchbay.store import dispatch as store_dispatch
 from launchbay.store.database import Database
 from launchbay.store.events import EventFeed
 from launchbay.store.schema import upgrade
-from launchbay.telemetry.metrics import NamedJobs, exposition
+from launchbay.telemetry.metrics import REGISTRY, NamedJobs, exposition, sample
 from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.bulk import POLL_S as BULK_S
 from launchbay.usecases.bulk import BulkRunner
@@ -87,6 +87,7 @@ from launchbay.web.proxies import ClientAddress, TrustedProxies
 from launchbay.web.requests import ApiDeps
 from launchbay.web.routing import Endpoint
 
+_COLLECTOR = "launchbay.telemetry.collector"  # loaded only where it is used
 _CONNECTIONS_BESIDE_POOL = 2  # of a process: its heartbeat, and its events
 _CONNECTIONS_OF_OTHERS = 40  # commands, backups and administrators
 
@@ -220,13 +221,19 @@ async def lifespan(
     clock = clock or SystemClock()
     counts = counts or SharedCounts()
     async with AsyncExitStack() as stack:
-        if settings.otlp_endpoint:
-            stack.push_async_callback(asyncio.to_thread, tracing.send_to(settings.otlp_endpoint, settings.otlp_service))
+        for signal, send in (("traces", tracing.send_to), ("logs", _send_logs)):
+            if signal in settings.signals():
+                end = send(settings.otlp_endpoint, settings.otlp_service)
+                stack.push_async_callback(asyncio.to_thread, end)
         url = await _database_url(settings, stack)
         await upgrade(settings.direct_url() or url)
         database = await stack.enter_async_context(
             Database(url, direct_url=settings.database_direct_url, connections=settings.database_connections)
         )
+        if "metrics" in settings.signals():
+            sender = import_module(_COLLECTOR).MetricsSender(settings.otlp_endpoint, settings.otlp_service)
+            sending = asyncio.create_task(_send_metrics(sender, settings.otlp_interval_s, database), name="metrics")
+            stack.push_async_callback(_ended, sending)
         passwords = Passwords(hasher)
         stack.callback(passwords.close)
         administrator = await initialize(
@@ -311,6 +318,23 @@ async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
 
     stack.push_async_callback(_ended, watching)
     return embedded.url
+
+
+def _send_logs(endpoint: str, service: str) -> Callable[[], None]:
+    end: Callable[[], None] = import_module(_COLLECTOR).send_logs(endpoint, service)
+    return end
+
+
+async def _send_metrics(sender: Any, interval_s: float, database: Database) -> None:
+    """Send this process's metrics at intervals, and once more at the end."""
+    try:
+        while True:
+            await sample(database)
+            await asyncio.to_thread(sender.send, list(REGISTRY.collect()))
+            await asyncio.sleep(interval_s)
+    finally:
+        await asyncio.to_thread(sender.send, list(REGISTRY.collect()))
+        await asyncio.to_thread(sender.close)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -2,9 +2,25 @@
 
 import logging
 import sys
+from collections.abc import Callable
 
 import structlog
 from structlog.typing import EventDict, Processor
+
+
+class _Forwarding:
+    """Passes each line on before it is written, if there is somebody to get it (`telemetry/collector.py`)."""
+
+    def __init__(self) -> None:
+        self.target: Callable[[EventDict], None] | None = None
+
+    def __call__(self, _logger: object, _method: str, line: EventDict) -> EventDict:
+        if self.target is not None:
+            self.target(line)
+        return line
+
+
+forwarding = _Forwarding()
 
 
 def configure_logs(level: str, form: str, process: int | None = None) -> None:
@@ -25,6 +41,7 @@ def configure_logs(level: str, form: str, process: int | None = None) -> None:
             return {"process": process, **line}
 
         shared.append(add_process)
+    shared.append(forwarding)
     renderer: Processor = structlog.processors.JSONRenderer()
     last: list[Processor] = [structlog.processors.format_exc_info, renderer]
     if form == "console":

@@ -239,24 +239,29 @@ FRESH_S = 10.0  # a heartbeat of this age is of a worker that may live
 
 
 async def exposition(database: Database) -> bytes:
-    """Return everything in Prometheus' text format. A database that is away leaves out what only it knows."""
+    """Return everything of all processes in Prometheus' text format."""
+    await sample(database)
+    return generate_latest(_all_processes() if _DIRECTORY else REGISTRY)
+
+
+async def sample(database: Database) -> None:
+    """Sample what isn't counted. A database that is away leaves out what only it knows."""
     sample_process(database)
     try:
         async with asyncio.timeout(SAMPLE_S), database.connection() as connection:
-            sample = await store_jobs.sample_load(connection, fresh_s=FRESH_S)
+            load = await store_jobs.sample_load(connection, fresh_s=FRESH_S)
     except (TimeoutError, Unavailable):
-        sample = None
-    database_up.set(sample is not None)
-    if sample is None:
+        load = None
+    database_up.set(load is not None)
+    if load is None:
         nothing = float("nan")
-        sample = store_jobs.LoadRow(*[nothing] * len(store_jobs.LoadRow._fields))  # type: ignore[arg-type]  # not a number: unknown
-    queue_depth.set(sample.queue_depth)
-    jobs_parked.set(sample.jobs_parked)
-    jobs_under_way.set(sample.jobs_under_way)
-    overdue.set(sample.overdue)
-    oldest_overdue.set(sample.oldest_overdue_s)
-    workers.set(sample.workers)
-    return generate_latest(_all_processes() if _DIRECTORY else REGISTRY)
+        load = store_jobs.LoadRow(*[nothing] * len(store_jobs.LoadRow._fields))  # type: ignore[arg-type]  # not a number: unknown
+    queue_depth.set(load.queue_depth)
+    jobs_parked.set(load.jobs_parked)
+    jobs_under_way.set(load.jobs_under_way)
+    overdue.set(load.overdue)
+    oldest_overdue.set(load.oldest_overdue_s)
+    workers.set(load.workers)
 
 
 class _Processes(Collector):

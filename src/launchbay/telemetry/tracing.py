@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
+from uuid import uuid4
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
@@ -21,6 +22,35 @@ trace_parent: ContextVar[str] = ContextVar("trace parent", default="")
 
 Attributes = Mapping[str, str | int]
 _NOTHING: AbstractContextManager[None] = nullcontext()
+_INSTANCE = str(uuid4())  # of this process, so that a collector tells its values from those of others
+
+
+def optional_module(name: str) -> Any:
+    """Return a module of OpenTelemetry. Raises CannotStart if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise CannotStart(
+            f"LAUNCHBAY_OTLP_ENDPOINT is set, and OpenTelemetry is not installed: {error}.",
+            "Install it with: pip install 'launchbay[telemetry]'",
+            code="TelemetryMissing",
+        ) from error
+
+
+def resource(service: str) -> Any:
+    """Return what OpenTelemetry says about this process with everything that it sends."""
+    about = {"service.name": service, "service.version": __version__, "service.instance.id": _INSTANCE}
+    return optional_module("opentelemetry.sdk.resources").Resource.create(about)
+
+
+def trace_headers() -> dict[str, str]:
+    """Return the header of an outgoing request that continues the trace, if there is one (W3C Trace Context)."""
+    return {"traceparent": parent} if (parent := trace_parent.get()) else {}
+
+
+def trace_variables() -> dict[str, str]:
+    """Return the environment variable of a program that continues the trace, if there is one."""
+    return {"TRACEPARENT": parent} if (parent := trace_parent.get()) else {}
 
 
 class Tracing:
@@ -46,23 +76,15 @@ class Tracing:
 
         Raises CannotStart where OpenTelemetry is not installed.
         """
-        try:
-            exporting = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-            batches = import_module("opentelemetry.sdk.trace.export")
-        except ImportError as error:
-            raise CannotStart(
-                f"LAUNCHBAY_OTLP_ENDPOINT is set, and OpenTelemetry is not installed: {error}.",
-                "Install it with: pip install 'launchbay[telemetry]'",
-                code="TelemetryMissing",
-            ) from error
+        exporting = optional_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        batches = optional_module("opentelemetry.sdk.trace.export")
         exporter = exporting.OTLPSpanExporter(endpoint=endpoint.rstrip("/") + "/v1/traces")
         return self._send(batches.BatchSpanProcessor(exporter), service)
 
     def _send(self, processor: Any, service: str) -> Callable[[], None]:
-        sdk = import_module("opentelemetry.sdk.trace")
-        resources = import_module("opentelemetry.sdk.resources")
-        about = {"service.name": service, "service.version": __version__}
-        provider = sdk.TracerProvider(resource=resources.Resource.create(about), shutdown_on_exit=False)
+        provider = import_module("opentelemetry.sdk.trace").TracerProvider(
+            resource=resource(service), shutdown_on_exit=False
+        )
         provider.add_span_processor(processor)
         self._begin = _beginning(provider.get_tracer("launchbay"))
 

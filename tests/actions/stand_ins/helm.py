@@ -74,6 +74,7 @@ def main() -> int:
     releases[key] = {
         "revision": revision,
         "values": values,
+        "trace": os.environ.get("TRACEPARENT", ""),
         "chart": names[0],
         "config": config,
         "argv": sys.argv[1:],
