@@ -21,7 +21,7 @@ _OWN_FIELDS = frozenset({"event", "level", "timestamp", "exc_info"})
 
 
 def send_logs(endpoint: str, service: str) -> Callable[[], None]:
-    """Send log lines to the collector from now on; call what is returned to end that.
+    """Send log lines to the collector until the returned function is called.
 
     Raises CannotStart where OpenTelemetry is not installed.
     """
@@ -98,7 +98,7 @@ class MetricsSender:
         self._exporter.shutdown()
 
     def _metric(self, family: Metric, now_ns: int) -> Any:
-        """Return a family as OpenTelemetry has it, or None without values. Counters lose the ending `_total`."""
+        """Return a family as OpenTelemetry has it, or None without values."""
         model, cumulative = self._model, self._model.AggregationTemporality.CUMULATIVE
         starts = {
             _key(each.labels): int(each.value * _NS) for each in family.samples if each.name == f"{family.name}_created"
@@ -128,7 +128,10 @@ class MetricsSender:
         )
 
     def _histogram(self, labels: Mapping[str, str], samples: Mapping[str, float], start_ns: int, now_ns: int) -> Any:
-        """Return the point of one series. Prometheus counts all below a bound, OpenTelemetry those in a bucket."""
+        """Return the point of one series.
+
+        Prometheus counts all below a bound, OpenTelemetry those in a bucket.
+        """
         bounds = sorted((float(name), value) for name, value in samples.items() if name not in {"sum", "count"})
         counts = [int(value) for _, value in bounds]
         return self._model.HistogramDataPoint(

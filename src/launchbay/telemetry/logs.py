@@ -9,7 +9,7 @@ from structlog.typing import EventDict, Processor
 
 
 class _Forwarding:
-    """Passes each line on before it is written, if there is somebody to get it (`telemetry/collector.py`)."""
+    """Passes each line on before it is written (`telemetry/collector.py`)."""
 
     def __init__(self) -> None:
         self.target: Callable[[EventDict], None] | None = None

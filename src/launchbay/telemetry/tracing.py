@@ -44,12 +44,12 @@ def resource(service: str) -> Any:
 
 
 def trace_headers() -> dict[str, str]:
-    """Return the header of an outgoing request that continues the trace, if there is one (W3C Trace Context)."""
+    """Return the header that continues the trace (W3C Trace Context), if any."""
     return {"traceparent": parent} if (parent := trace_parent.get()) else {}
 
 
 def trace_variables() -> dict[str, str]:
-    """Return the environment variable of a program that continues the trace, if there is one."""
+    """Return the environment variable that continues the trace, if any."""
     return {"TRACEPARENT": parent} if (parent := trace_parent.get()) else {}
 
 
