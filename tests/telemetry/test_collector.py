@@ -64,7 +64,7 @@ def exposed(text: str, series: str) -> float:
 
 async def measured(databases: Databases, collector: LoopbackServer) -> tuple[Api, str]:
     """Run the service once with a workflow, end it, and return its last metrics as Prometheus would get them."""
-    chosen = {"otlp_endpoint": collector.url(""), "otlp_signals": "metrics", "otlp_interval_s": 1_000.0}
+    chosen: dict[str, Any] = {"otlp_endpoint": collector.url(""), "otlp_signals": "metrics", "otlp_interval_s": 1_000.0}
     async with running_api(databases.create(), **chosen) as api:
         await api.running(MANIFEST)
         await api.get("instances/nobody")
@@ -100,7 +100,7 @@ async def test_the_collector_gets_the_values_that_prometheus_gets(
 
 @pytest.mark.slow  # OpenTelemetry tries again for some seconds
 async def test_a_collector_that_is_away_disturbs_nobody(databases: Databases) -> None:
-    chosen = {"otlp_endpoint": "http://127.0.0.1:1", "otlp_signals": "traces, metrics, logs"}
+    chosen: dict[str, Any] = {"otlp_endpoint": "http://127.0.0.1:1", "otlp_signals": "traces, metrics, logs"}
     async with running_api(databases.create(), **chosen) as api:
         await api.running(MANIFEST)
 

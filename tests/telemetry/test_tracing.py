@@ -84,7 +84,7 @@ launch:
     - ours: {{action: restcall, parameters: {{command: "{called}"}}}}
     - own: {{action: restcall, parameters: {{command: "{called}", headers: {{traceparent: mine}}}}}}
 """
-    chosen = {"otlp_endpoint": collector.url(""), "outgoing_allow": "127.0.0.1"}
+    chosen: dict[str, Any] = {"otlp_endpoint": collector.url(""), "outgoing_allow": "127.0.0.1"}
     async with running_api(databases.create(), **chosen) as api:
         await api.running(manifest)
     sent = sorted(each.headers["traceparent"] for each in collector.received if each.target == "/called")
