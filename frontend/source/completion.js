@@ -4,11 +4,11 @@ function indentOf(line) {
   return line.search(/\S|$/);
 }
 
-// Returns the components of a text with their pins, by indentation: while you type, the text is rarely valid YAML.
+// Returns the components of a text with their pins and lines, by indentation: while you type, it is rarely valid YAML.
 export function componentsOf(text) {
   const found = new Map();
   const open = [];
-  for (const line of text.split("\n")) {
+  for (const [number, line] of text.split("\n").entries()) {
     const entry = /^\s*(?:- )?["']?([\w.*-]+)["']?\s*:\s*(.*)$/.exec(line);
     if (!entry || line.trimStart().startsWith("#")) continue;
     const indent = indentOf(line);
@@ -17,9 +17,9 @@ export function componentsOf(text) {
     const depth = path.lastIndexOf("components");
     const interfaceDepth = path.lastIndexOf("interfaces");
     if (depth >= 0 && depth === path.length - 1) {
-      found.set(entry[1], found.get(entry[1]) || []);
+      found.set(entry[1], found.get(entry[1]) || { pins: [], line: number + 1 });
     } else if (depth >= 0 && interfaceDepth === depth + 2) {
-      const pins = found.get(path[depth + 1]);
+      const pins = found.get(path[depth + 1])?.pins;
       if (pins && interfaceDepth === path.length - 2) pins.push(`${path[interfaceDepth + 1]}.${entry[1]}`);
       if (pins && interfaceDepth === path.length - 1) {
         for (const [, pin] of entry[2].matchAll(/[{,]\s*["']?([\w.*-]+)["']?\s*:/g)) pins.push(`${entry[1]}.${pin}`);
@@ -54,7 +54,7 @@ export function completionSource(completions) {
     }
     if (/bind\([^)]*$/.test(before) || /(^|[\s[,])-\s*\[[^\]]*$/.test(before)) {
       const list = [];
-      for (const [name, pins] of componentsOf(text)) {
+      for (const [name, { pins }] of componentsOf(text)) {
         list.push({ label: name, type: "namespace", detail: "component" });
         if (/bind\(/.test(before)) for (const pin of pins) list.push({ label: `${name}#${pin}`, type: "property", detail: "pin" });
       }

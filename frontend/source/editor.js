@@ -8,7 +8,7 @@ import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { completionSource } from "./completion.js";
+import { completionSource, componentsOf } from "./completion.js";
 
 const IDLE_MS = 350;
 
@@ -58,23 +58,51 @@ async function fetchFindings(address, text, token) {
   return response.json();
 }
 
+function jump(view, line, column) {
+  const found = view.state.doc.line(Math.min(Math.max(line, 1), view.state.doc.lines));
+  view.dispatch({ selection: { anchor: Math.min(found.from + Math.max(column, 1) - 1, found.to) }, scrollIntoView: true });
+  view.focus();
+}
+
+// A row of a list beside the text, with a button that leads to a place in it.
+function row(view, title, place, line, column) {
+  const item = document.createElement("li");
+  const words = document.createElement("div");
+  const name = document.createElement("p");
+  const button = document.createElement("button");
+  words.className = "two";
+  name.className = "name";
+  name.textContent = title;
+  button.type = "button";
+  button.textContent = place;
+  button.addEventListener("click", () => jump(view, line, column));
+  words.append(name, button);
+  item.append(words);
+  return item;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function glyph(host, kind, words) {
+  const svg = document.createElementNS(SVG, "svg");
+  const use = document.createElementNS(SVG, "use");
+  svg.setAttribute("class", `g ${kind === "warn" ? "wait" : kind}`);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", words);
+  use.setAttribute("href", `${host.dataset.glyphs}#g-${kind}`);
+  svg.append(use);
+  return svg;
+}
+
 function listFindings(host, view, { errors, warnings }) {
   const list = document.getElementById(host.dataset.findings);
   if (!list) return;
   const entries = [...errors.map((each) => ["error", each]), ...warnings.map((each) => ["warning", each])];
   list.replaceChildren(
     ...entries.map(([severity, finding]) => {
-      const item = document.createElement("li");
-      const button = document.createElement("button");
-      item.className = severity;
-      button.type = "button";
-      button.textContent = `Line ${finding.line}`;
-      button.addEventListener("click", () => {
-        const line = view.state.doc.line(Math.min(finding.line, view.state.doc.lines));
-        view.dispatch({ selection: { anchor: line.from + finding.column - 1 > line.to ? line.to : line.from + finding.column - 1 }, scrollIntoView: true });
-        view.focus();
-      });
-      item.append(button, `${severity === "error" ? "Error" : "Warning"}: ${finding.message}`);
+      const item = row(view, finding.message, `Line ${finding.line}, column ${finding.column}`, finding.line, finding.column);
+      item.className = `r-broken ${severity}`;
+      item.prepend(severity === "error" ? glyph(host, "fail", "Error") : glyph(host, "warn", "Warning"));
       return item;
     }),
   );
@@ -83,6 +111,38 @@ function listFindings(host, view, { errors, warnings }) {
     const text = errors.length || warnings.length ? `Errors: ${errors.length}, warnings: ${warnings.length}` : "No errors, no warnings";
     if (count.textContent !== text) count.textContent = text;
   }
+}
+
+function listComponents(host, view) {
+  const list = document.getElementById(host.dataset.outline);
+  if (!list) return;
+  const rows = [];
+  for (const [name, { pins, line }] of componentsOf(view.state.doc.toString())) {
+    const item = row(view, name, `Line ${line}${pins.length ? `, ${pins.length} ${pins.length === 1 ? "pin" : "pins"}` : ""}`, line, 1);
+    item.className = "r-plain";
+    rows.push(item);
+  }
+  list.replaceChildren(...rows);
+  list.parentElement.hidden = !rows.length;
+}
+
+const IMPACT_MS = 1200;
+let asked = 0;
+
+// What saving would mean is asked after a pause, and only the last answer is shown.
+function askForImpact(host, view) {
+  const place = document.getElementById("impact");
+  if (!host.dataset.impact || !place) return;
+  const number = (asked += 1);
+  setTimeout(async () => {
+    if (number !== asked) return;
+    const response = await fetch(host.dataset.impact, {
+      method: "POST",
+      headers: { "Content-Type": "application/x-www-form-urlencoded", "X-Form-Token": host.dataset.token },
+      body: new URLSearchParams({ text: view.state.doc.toString() }),
+    }).catch(() => undefined);
+    if (number === asked && response?.ok) place.innerHTML = await response.text();
+  }, IMPACT_MS);
 }
 
 function mount(host) {
@@ -105,6 +165,8 @@ function mount(host) {
               return []; // the server checks again when the text is saved
             }
             listFindings(host, view, found);
+            listComponents(host, view);
+            askForImpact(host, view);
             return [...found.errors.map((each) => diagnostic(doc, each, "error")), ...found.warnings.map((each) => diagnostic(doc, each, "warning"))];
           },
           { delay: IDLE_MS },
@@ -139,7 +201,7 @@ function mount(host) {
           area.value = update.state.doc.toString();
           area.dispatchEvent(new Event("input", { bubbles: true }));
         }),
-        keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
+        keymap.of([{ key: "Mod-s", run: () => submit(area), preventDefault: true }, ...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
       ],
     }),
   });
@@ -147,10 +209,33 @@ function mount(host) {
   area.required = false;
   host.dataset.ready = "yes";
   if (host.dataset.check) forceLinting(view);
-  host.addEventListener("launchbay:jump", (event) => {
-    const line = view.state.doc.line(Math.min(event.detail, view.state.doc.lines));
-    view.dispatch({ selection: { anchor: line.from }, scrollIntoView: true });
-    view.focus();
+  if (host.hasAttribute("data-guard")) guard(area);
+  const upload = host.closest("form")?.querySelector("[data-upload]");
+  if (upload) {
+    upload.hidden = false;
+    upload.querySelector("input").addEventListener("change", async (event) => {
+      const [file] = event.target.files;
+      if (file) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: await file.text() } });
+      event.target.value = ""; // the same file may be read again
+      view.focus();
+    });
+  }
+}
+
+function submit(area) {
+  if (area.readOnly || !area.form) return false;
+  area.form.requestSubmit();
+  return true;
+}
+
+// Leaving the page asks first while a text is not saved.
+function guard(area) {
+  const saved = area.defaultValue;
+  let leaves = false;
+  area.form.addEventListener("submit", () => (leaves = true));
+  area.form.querySelector("[data-discard]")?.addEventListener("click", () => (leaves = true));
+  window.addEventListener("beforeunload", (event) => {
+    if (!leaves && area.value !== saved) event.preventDefault();
   });
 }
 

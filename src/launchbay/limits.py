@@ -13,6 +13,7 @@ POLICY_NODES = 20_000  # of the policies of an environment
 MANIFEST_EXPANDED_CHARS = 4 * MIB  # of all scalars, with aliases expanded
 FINDING_CHARS = 2_000
 MANIFEST_SOURCE_S = 20.0  # to load one from its URL
+MANIFEST_MESSAGE_CHARS = 500  # what a version changed
 MANIFEST_FINDINGS = 200  # shown; the others are only counted
 MANIFEST_ERRORS = 1_000  # then checking stops
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type

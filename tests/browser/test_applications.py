@@ -49,7 +49,7 @@ def test_warnings_are_shown_and_do_not_keep_from_saving(page: Page, site: Site) 
     ready(page)
     paste(page, "launch:\n  steps:\n    - a: {action: wait, parameters: {delay: '{$.nothing}'}}\n")
     expect(page.locator("#findings li.warning")).to_contain_text("nothing")
-    page.get_by_role("button", name="Save as version 2").click()
+    page.get_by_role("button", name="Save version 2").click()
     expect(page.get_by_role("status")).to_contain_text("Version 2")
 
 
@@ -63,10 +63,10 @@ def test_the_manifest_can_be_written_without_scripts(page: Page, site: Site) -> 
         written = plain.new_page()
         written.goto(f"/console/applications/{application}/manifest")
         written.get_by_label("Manifest text").fill("launch: {steps: [{a: {action: weit}}]}")
-        written.get_by_role("button", name="Save as version 2").click()
+        written.get_by_role("button", name="Save version 2").click()
         expect(written.locator("#findings li.error")).to_contain_text("Line 1")
         written.get_by_label("Manifest text").fill("launch: {steps: [{a: {action: wait, parameters: {delay: 0}}}]}")
-        written.get_by_role("button", name="Save as version 2").click()
+        written.get_by_role("button", name="Save version 2").click()
         expect(written.get_by_role("status")).to_contain_text("Version 2")
     finally:
         plain.close()

@@ -22,7 +22,7 @@ def test_from_a_broken_manifest_to_a_destroyed_instance(stranger: Page, site: Si
     finding = page.locator("#findings li")
     expect(finding).to_contain_text("weit")
     expect(page.locator(".cm-lint-marker-error")).to_have_count(1)
-    page.get_by_role("button", name="Save as version 2").click()
+    page.get_by_role("button", name="Save version 2").click()
     expect(page.get_by_role("alert")).to_contain_text("was not saved")
     ready(page)
 
@@ -35,7 +35,7 @@ def test_from_a_broken_manifest_to_a_destroyed_instance(stranger: Page, site: Si
     page.keyboard.type("wait")
     page.keyboard.press("Escape")
     expect(page.locator("#findings li")).to_have_count(0)
-    page.get_by_role("button", name="Save as version 2").click()
+    page.get_by_role("button", name="Save version 2").click()
     expect(page.get_by_role("status")).to_contain_text("Version 2 saved.")
 
     launch_with_field_errors(page)

@@ -310,11 +310,14 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A manifest version; `createdAt` is in milliseconds since the Unix epoch, `authorId` the user who stored it."""
+    """A manifest version. `createdAt` is in milliseconds since the Unix epoch, `authorId` the user who stored it.
+    `message` says what it changed, in the words of this user.
+    """
 
     version: int
     created_at: int
     author_id: str
+    message: str | None
 
 
 class RefreshedVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

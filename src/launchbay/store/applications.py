@@ -56,11 +56,12 @@ resolve_locator = _sql.value("resolve_locator", str)
 
 
 class VersionRow(NamedTuple):
-    """A manifest version in a list."""
+    """A manifest version in a list; `message` says what it changed."""
 
     version: int
     created_at: datetime
     author_id: str
+    message: str | None
 
 
 get_manifest = _sql.value("get_manifest", str)

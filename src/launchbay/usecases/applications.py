@@ -54,6 +54,7 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
             version=1,
             content=DEFAULT_MANIFEST,
             author_id=ctx.actor.user_id,
+            message=None,
         )
         await work.audit(
             "create_application", organization, after={"name": name}, at=permissions.application(application_id)

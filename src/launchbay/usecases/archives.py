@@ -426,6 +426,7 @@ class _Importer:
                 version=version,
                 content=await off_loop_if_large(lambda data: self._with_new_ids(data.decode()), content),
                 author_id=self._ctx.actor.user_id,
+                message=None,
             )
         await applications.set_version(
             self._connection, application_id=application_id, version=len(application.manifests)

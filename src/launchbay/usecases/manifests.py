@@ -8,6 +8,7 @@ from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
+from launchbay.model.redaction import masked_message
 from launchbay.planning import off_loop_if_large
 from launchbay.quotas import Quota
 from launchbay.store import applications as store
@@ -33,11 +34,23 @@ class Refreshed(NamedTuple):
     warnings: list[Finding]
 
 
-async def replace_manifest(ctx: Context, application_id: str, text: str) -> Stored:
+async def replace_manifest(
+    ctx: Context, application_id: str, text: str, *, message: str | None = None, expected: int | None = None
+) -> Stored:
     """Store a manifest as the application's newest version and return the version.
 
-    Raises InvalidManifest with every finding, or ManifestSourceLocked when the manifest comes from a URL.
+    `message` says what it changes, and `expected` is the newest version so far.
+
+    Raises InvalidManifest with every finding, ManifestSourceLocked when the manifest comes from a URL, and Conflict
+    when the newest version is another one than expected.
     """
+    message = (message or "").strip() or None
+    if len(message or "") > limits.MANIFEST_MESSAGE_CHARS:
+        raise BadRequest(
+            f"The message has more than {limits.MANIFEST_MESSAGE_CHARS} characters.",
+            "Say in one sentence what the version changes.",
+            code="InvalidField",
+        )
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         if application.source_url is not None:
@@ -46,7 +59,11 @@ async def replace_manifest(ctx: Context, application_id: str, text: str) -> Stor
         row = await _lock(work, application)
         if row.source_url is not None:
             _refuse_upload()
-        return Stored(await _append(work, application, row, text, "replace_manifest"), warnings)
+        if expected is not None and row.latest_version != expected:
+            raise Conflict(
+                f"Somebody saved version {row.latest_version} meanwhile.", "Compare it with your text, then save again."
+            )
+        return Stored(await _append(work, application, row, text, "replace_manifest", message), warnings)
 
 
 async def validate_manifest(ctx: Context, text: str) -> list[Finding]:
@@ -76,7 +93,8 @@ async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:
     """Return the manifest versions of an application, the newest first."""
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        return await store.list_manifests_by_application(work.connection, application_id=application.id)
+        rows = await store.list_manifests_by_application(work.connection, application_id=application.id)
+    return [row._replace(message=masked_message(row.message)) for row in rows]
 
 
 async def set_manifest_source(ctx: Context, application_id: str, url: str) -> Stored:
@@ -168,16 +186,24 @@ async def _lock(work: Work, application: Application) -> ChangeableRow:
     return row
 
 
-async def _append(work: Work, application: Application, row: ChangeableRow, text: str, operation: str) -> int:
+async def _append(
+    work: Work, application: Application, row: ChangeableRow, text: str, operation: str, message: str | None = None
+) -> int:
     """Store the newest version and return its number; the caller holds the application's row."""
     await work.admit(application.organization_id, {Quota.MANIFEST_BYTES: len(text.encode())})
     version = row.latest_version + 1
     await store.set_version(work.connection, application_id=application.id, version=version)
     await store.insert_manifest(
-        work.connection, application_id=application.id, version=version, content=text, author_id=work.actor.user_id
+        work.connection,
+        application_id=application.id,
+        version=version,
+        content=text,
+        author_id=work.actor.user_id,
+        message=message,
     )
     before = {"version": row.latest_version, "sourceUrl": application.source_url}
-    await work.audit(operation, application, before, {"version": version, "sourceUrl": row.source_url})
+    after = {"version": version, "sourceUrl": row.source_url, **({"message": message} if message else {})}
+    await work.audit(operation, application, before, after)
     return version
 
 

@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from starlette.responses import JSONResponse, Response
 
 from launchbay.console.forms import parse_number
+from launchbay.console.pages.versions import Line, compare
 from launchbay.console.request import HOME, ConsoleDeps, PageRequest, Routes
-from launchbay.errors import InvalidManifest, LaunchbayError
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.model.findings import Finding
 from launchbay.store.applications import Application
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application
+from launchbay.usecases.impact import Impact, impact_of_manifest
 
 _TYPES = ("string", "int", "bool", "double", "object", "unit", "bytes", "list<string>", "map<string,string>")
 _PIN_TYPES = (
@@ -72,10 +75,13 @@ async def edit(request: PageRequest) -> Response:
 
 @routes.post("/console/applications/{id}/manifest")
 async def save(request: PageRequest) -> Response:
-    """Save the text as a new version. Errors appear at their lines."""
-    application_id, text = request.path("id"), request.form.raw("text")
+    """Save the text as a new version, unless somebody else saved one meanwhile."""
+    application_id, form = request.path("id"), request.form
+    text = form.raw("text")
     try:
-        stored = await manifests.replace_manifest(request.ctx, application_id, text)
+        stored = await manifests.replace_manifest(
+            request.ctx, application_id, text, message=form.text("message"), expected=parse_number(form.text("base"))
+        )
     except LaunchbayError as error:
         application = await read_application(request.ctx, application_id)
         return await _editor(request, application, text, application.latest_version, error)
@@ -96,6 +102,21 @@ async def check(request: PageRequest) -> Response:
         for severity in ("error", "warning")
     }
     return JSONResponse(documents)
+
+
+@routes.post("/console/applications/{id}/manifest/impact")
+async def show_impact(request: PageRequest) -> Response:
+    """Return what saving the text would mean for the instances, while it is being edited."""
+    impact: Impact | None = None
+    with suppress(BadRequest, InvalidManifest):  # the findings say why
+        impact = await impact_of_manifest(request.ctx, request.path("id"), request.form.raw("text"))
+    groups = [] if impact is None else list(impact.groups.values())
+    return request.fragment(
+        "manifest_impact.html",
+        impact=impact,
+        total=sum(group.count for group in groups),
+        refused=[group for group in groups if group.outcome.errors],
+    )
 
 
 @routes.post("/console/applications/{id}/source")
@@ -125,6 +146,10 @@ async def _editor(
     request: PageRequest, application: Application, text: str, version: int, problem: LaunchbayError | None
 ) -> Response:
     findings = problem.findings if isinstance(problem, InvalidManifest) else ()
+    meanwhile: list[Line] | None = None
+    if isinstance(problem, Conflict):
+        newest = await manifests.read_manifest(request.ctx, application.id, None)
+        meanwhile = compare(newest, text)
     return await request.page(
         "manifest.html",
         section="applications",
@@ -136,6 +161,8 @@ async def _editor(
         text=text,
         version=version,
         is_newest=version == application.latest_version,
+        message=request.form.text("message"),
         findings=findings,
+        meanwhile=meanwhile,
         completions=completions(request.deps),
     )

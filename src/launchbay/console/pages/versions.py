@@ -107,7 +107,7 @@ async def restore(request: PageRequest) -> Response:
     """Save the text of an old version as the newest one."""
     application_id, version = request.path("id"), parse_number(request.path("version")) or 0
     text = await manifests.read_manifest(request.ctx, application_id, version)
-    stored = await manifests.replace_manifest(request.ctx, application_id, text)
+    stored = await manifests.replace_manifest(request.ctx, application_id, text, message=f"Restores version {version}")
     target = f"{HOME}/applications/{application_id}/versions/{stored.version}?against={version}"
     return request.redirect(target, f"Version {version} restored as version {stored.version}.")
 

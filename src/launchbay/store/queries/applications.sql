@@ -59,11 +59,11 @@ SELECT content FROM manifests WHERE application_id = %(application_id)s AND vers
 
 -- name: list_manifests_by_application
 -- The versions of an application, the newest first.
-SELECT version, created_at, author_id FROM manifests WHERE application_id = %(application_id)s ORDER BY version DESC;
+SELECT version, created_at, author_id, message FROM manifests WHERE application_id = %(application_id)s ORDER BY version DESC;
 
 -- name: insert_manifest
-INSERT INTO manifests (application_id, version, content, author_id)
-VALUES (%(application_id)s, %(version)s, %(content)s, %(author_id)s);
+INSERT INTO manifests (application_id, version, content, author_id, message)
+VALUES (%(application_id)s, %(version)s, %(content)s, %(author_id)s, %(message)s);
 
 -- name: manifest_exists
 SELECT true FROM manifests WHERE application_id = %(application_id)s AND version = %(version)s;

@@ -41,17 +41,28 @@ class Findings(msgspec.Struct):
 
 
 class VersionItem(msgspec.Struct):
-    """A manifest version; `createdAt` is in milliseconds since the Unix epoch, `authorId` the user who stored it."""
+    """A manifest version.
+
+    `createdAt` is in milliseconds since the Unix epoch, `authorId` the user who stored it. `message` says what it
+    changed, in the words of this user.
+    """
 
     version: int
     createdAt: int
     authorId: str
+    message: str | None
 
 
 class VersionQuery(msgspec.Struct, frozen=True):
     """Which version to read."""
 
     version: Annotated[int | None, msgspec.Meta(description="The version. Default: the newest.")] = None
+
+
+class UploadQuery(msgspec.Struct, frozen=True):
+    """What the new version changes."""
+
+    message: Annotated[str | None, msgspec.Meta(description="What this version changes, in a sentence.")] = None
 
 
 class SourceBody(msgspec.Struct):
@@ -78,9 +89,11 @@ def _shapes(findings: Iterable[Finding]) -> list[FindingShape]:
     body=YamlBody(example=_EXAMPLE),
     returns=Returns("The new version's number.", {"version": 2}),
 )
-async def replace_manifest(request: Request[str, None]) -> ManifestVersion:
+async def replace_manifest(request: Request[str, UploadQuery]) -> ManifestVersion:
     """Upload a manifest as the newest version."""
-    stored = await manifests.replace_manifest(request.ctx, request.path["appId"], request.body)
+    stored = await manifests.replace_manifest(
+        request.ctx, request.path["appId"], request.body, message=request.query.message
+    )
     return ManifestVersion(stored.version, _shapes(stored.warnings))
 
 
@@ -113,14 +126,15 @@ async def read_manifest(request: Request[None, VersionQuery]) -> Response:
     "/applications/{appId}/manifests",
     permission="Read",
     returns=Returns(
-        "The versions, newest first.", [{"version": 1, "createdAt": 1767225600000, "authorId": EXAMPLE_ID}]
+        "The versions, newest first.",
+        [{"version": 1, "createdAt": 1767225600000, "authorId": EXAMPLE_ID, "message": "Pin PostgreSQL 16"}],
     ),
     extension=True,
 )
 async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
     """List the manifest versions of an application."""
     rows = await manifests.list_manifests(request.ctx, request.path["appId"])
-    return [VersionItem(row.version, to_ms(row.created_at), row.author_id) for row in rows]
+    return [VersionItem(row.version, to_ms(row.created_at), row.author_id, row.message) for row in rows]
 
 
 @routes.put(
