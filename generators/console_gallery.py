@@ -76,7 +76,7 @@ GALLERY = (
         "launch",
         "/console/applications/{id}/launch",
         "The launch form",
-        "One field per parameter of the manifest, and beside them what would start and how long that usually takes.",
+        "One field per parameter of the manifest, with what would start and how long that usually takes.",
     ),
     Shown(
         "delete-application",

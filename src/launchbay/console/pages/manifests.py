@@ -106,7 +106,7 @@ async def check(request: PageRequest) -> Response:
 
 @routes.post("/console/applications/{id}/manifest/impact")
 async def show_impact(request: PageRequest) -> Response:
-    """Return what saving the text would mean for the instances, while it is being edited."""
+    """Return what saving the text would mean for the instances."""
     impact: Impact | None = None
     with suppress(BadRequest, InvalidManifest):  # the findings say why
         impact = await impact_of_manifest(request.ctx, request.path("id"), request.form.raw("text"))

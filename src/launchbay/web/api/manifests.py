@@ -62,7 +62,7 @@ class VersionQuery(msgspec.Struct, frozen=True):
 class UploadQuery(msgspec.Struct, frozen=True):
     """What the new version changes."""
 
-    message: Annotated[str | None, msgspec.Meta(description="What this version changes, in a sentence.")] = None
+    message: Annotated[str | None, msgspec.Meta(description="What this version changes.")] = None
 
 
 class SourceBody(msgspec.Struct):
