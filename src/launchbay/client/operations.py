@@ -465,11 +465,18 @@ class Operations:
 
     # Manifests
 
-    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml"))
+    @operation(
+        OperationSpec(
+            "PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml", query=("message",)
+        )
+    )
     def replace_manifest(
-        self, application_id: str, text: str, *, if_match: str | None = None
+        self, application_id: str, text: str, *, message: str | None = None, if_match: str | None = None
     ) -> Call[types.ManifestVersion]:
-        """Upload a manifest as the newest version. Permission: EditApplication."""
+        """Upload a manifest as the newest version. Permission: EditApplication.
+
+        `message`: What this version changes.
+        """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/manifest", answer="application/x-yaml"))
     def read_manifest(self, application_id: str, *, version: int | None = None) -> Call[str]:
