@@ -193,6 +193,24 @@ GALLERY = (
         "Questions for you, asked by you, all open ones, and the decided ones.",
     ),
     Shown(
+        "rollouts",
+        "/console/applications/{id}/rollouts",
+        "Roll-outs",
+        "Versions that went to many instances in waves, with their states.",
+    ),
+    Shown(
+        "rollout-new",
+        "/console/applications/{id}/rollouts/new",
+        "A new roll-out",
+        "Which instances, waves and their pause, the check of health, and what happens after failures.",
+    ),
+    Shown(
+        "rollout",
+        "/console/applications/{id}/rollouts/{rollout}",
+        "A roll-out",
+        "Waves and the outcome of each instance, live. Stop it, continue it, or take it back.",
+    ),
+    Shown(
         "change-sets",
         "/console/organizations/{id}/changes",
         "Change sets",

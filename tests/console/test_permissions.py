@@ -55,6 +55,8 @@ SENT: dict[str, dict[str, str]] = {
     "/console/instances/{id}/schedules/{schedule}": {"do": "cancel"},
     "/console/organizations/{id}/bulk": {"act": "label", "id": "{instance}", "labels": "a=b", "do": "begin"},
     "/console/organizations/{id}/bulk/{bulk}": {"do": "pause"},
+    "/console/applications/{id}/rollouts": {"do": "begin", "id": "{instance}", "version": "2"},
+    "/console/applications/{id}/rollouts/{rollout}": {"do": "stop"},
     "/console/organizations/{id}/changes/{change}/answer": {"do": "approve"},
     "/console/organizations/{id}/environments": {"name": "{fresh}"},
     "/console/environments/{id}/name": {"name": "{fresh}"},
@@ -127,6 +129,8 @@ async def _world(api: Api) -> dict[str, str]:
     launch = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment["id"]}}
     pending = accepted(await api.post(f"{within}/change-sets", launch))
     ready = accepted(await api.post(f"{within}/change-sets", {"act": "destroy", "ids": [running]}))
+    slow = {"applicationId": application, "version": 2, "ids": [asking], "waves": [1]}
+    rollout = accepted(await api.post(f"{within}/rollouts", slow))
     jobs = {each: (await api.document(each))["workflowHistory"][0]["id"] for each in (busy, failed)}
     return {
         "organizations": api.organization,
@@ -145,6 +149,7 @@ async def _world(api: Api) -> dict[str, str]:
         "{instance}": running,
         "{bulk}": bulk["id"],
         "{change}": ready["id"],
+        "{rollout}": rollout["id"],
         "answer": pending["id"],
         "{version}": "1",
         "{environment}": environment["id"],

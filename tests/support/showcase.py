@@ -127,6 +127,27 @@ launch:
     - print: { action: serialize, precedingPhases: [gather], parameters: { input: 1, format: PAPER } }
 destroy: { steps: [] }
 """
+TIDES = """\
+application:
+  configuration: { input.release: %d }
+  interfaces:
+    input: { release: bind(tables#input.release), pace: bind(tables#input.pace) }
+    actions: { check: bind(tables#actions.check) }
+  components:
+    tables:
+      type: workflow.Instance
+      interfaces:
+        input: { release: configuration(int), pace: configuration(int) }
+        actions: { check: receive-command() }
+      configuration:
+        input.pace: 0
+        configuration.triggers: { input.release: update }
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch: { steps: [] }
+          update: { steps: [ { compute: { action: wait, parameters: { delay: "{$.pace}" } } } ] }
+          check: { steps: [ { look: { action: wait, parameters: { delay: 0 } } } ] }
+"""
 SLOW = """\
 launch: { steps: [] }
 destroy: { steps: [ { drain: { action: wait, parameters: { delay: 3600 } } } ] }
@@ -163,6 +184,7 @@ def showcase(site: Site) -> dict[str, str]:
     bulk = _created(site, f"{root}/bulk", **everywhere)
     _created(site, f"{root}/bulk", act="label", labels={"team": "quay"}, ids=list(ids.values())[:4])
     _until_ended(site, bulk)
+    tides, rollout = _rollout(site)
     change = _change_set(site, places["production"], ids["quiet"])
     at, here = f"/console/{root}", "/console"
     return {
@@ -196,6 +218,9 @@ def showcase(site: Site) -> dict[str, str]:
         "end": f"{here}/instances/{ids['quiet']}/end",
         "schedules": f"{at}/schedules",
         "approvals": f"{at}/approvals",
+        "rollouts": f"{here}/applications/{tides}/rollouts",
+        "rollout-new": f"{here}/applications/{tides}/rollouts/new?waves=1,50%25",
+        "rollout": f"{here}/applications/{tides}/rollouts/{rollout}",
         "change-sets": f"{at}/changes",
         "change-set": f"{at}/changes/{change}",
         "delete-change-set": f"{at}/changes/{change}/delete",
@@ -298,6 +323,21 @@ def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]
         form = {"email": EMAIL, "password": ADMINISTRATORS, "label": label}
         assert httpx.post(f"{site.url}/refreshToken", data=form, trust_env=False).status_code == 200
     return shop, ids
+
+
+def _rollout(site: Site) -> tuple[str, str]:
+    """Return an application, and a roll-out that a failure has stopped."""
+    application = site.application(TIDES % 1, "Tide tables")
+    for number, pace in enumerate((0, 0, -1, 0, 0), 1):
+        site.settled(site.launch(application, instanceName=f"Tides {number}", parameters={"input.pace": pace}))
+    site.replace_manifest(application, TIDES % 2)
+    body = {"applicationId": application, "version": 3, "waves": [1, 2], "healthWorkflow": "actions.check"}
+    rollout = _created(site, f"organizations/{site.organization}/rollouts", **body)
+    deadline = time.monotonic() + 60
+    while site.ask("GET", f"rollouts/{rollout}")["status"] != "Stopped":
+        assert time.monotonic() < deadline, "the roll-out did not stop"
+        time.sleep(0.1)
+    return application, rollout
 
 
 def _change_set(site: Site, production: str, instance: str) -> str:
@@ -449,6 +489,9 @@ def made(site: Site) -> World:
     _until_ended(site, bulk)
     doing = {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": {"input.who": f"{EVIL} too"}}}
     change = site.ask("POST", f"{within}/change-sets", {**doing, "comment": EVIL})["id"]
+    site.replace_manifest(application, json.dumps(_MANIFEST).replace("__ran=8", "__ran=10"))
+    rolled = {"applicationId": application, "version": 3, "ids": [asking], "waves": [1], "comment": EVIL}
+    rollout = site.ask("POST", f"{within}/rollouts", rolled)["id"]
     root = f"/console/{within}"
     paths = {
         "sign in": "/console/signIn",
@@ -491,6 +534,9 @@ def made(site: Site) -> World:
         "launch": f"/console/applications/{application}/launch?revision={revision['id']}",
         "launch with submodules": f"/console/applications/{family}/launch",
         "delete application": f"/console/applications/{application}/delete",
+        "roll-outs": f"/console/applications/{application}/rollouts",
+        "new roll-out": f"/console/applications/{application}/rollouts/new?q=odd:%3Cb%3E&comment=%3Cb%3E",
+        "roll-out": f"/console/applications/{application}/rollouts/{rollout}",
         "change sets": f"{root}/changes",
         "change set": f"{root}/changes/{change}",
         "delete change set": f"{root}/changes/{change}/delete",

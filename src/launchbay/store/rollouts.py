@@ -57,6 +57,25 @@ class RolloutInstanceRow(NamedTuple):
     environment_view: str | None
 
 
+class FirstRow(NamedTuple):
+    """One of the first instances of a wave."""
+
+    wave: int
+    instance_id: str
+    instance_name: str
+    application_id: str
+    environment_id: str
+    status: str
+
+
+class WaveCountRow(NamedTuple):
+    """How many instances of a wave have a status."""
+
+    wave: int
+    status: str
+    instances: int
+
+
 class TakenRow(NamedTuple):
     """A locked roll-out, and on whose behalf it acts.
 
@@ -108,6 +127,8 @@ insert_instances = _sql.change("insert_instances")
 delete_old = _sql.change("delete_old")
 list_by_organization = _sql.rows("list_by_organization", Rollout)
 list_instances = _sql.rows("list_instances", RolloutInstanceRow)
+list_first = _sql.rows("list_first", FirstRow)
+count_by_wave = _sql.rows("count_by_wave", WaveCountRow)
 lock_status = _sql.value("lock_status", str)
 stop = _sql.change("stop")
 go_on = _sql.change("go_on")

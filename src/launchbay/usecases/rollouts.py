@@ -21,9 +21,10 @@ from launchbay.model.job import Cause
 from launchbay.model.redaction import masked_message
 from launchbay.planning import available_workflows
 from launchbay.store import rollouts as store
+from launchbay.store.applications import Application
 from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
-from launchbay.store.rollouts import NextRow, Rollout, RolloutInstanceRow, TakenRow
+from launchbay.store.rollouts import FirstRow, NextRow, Rollout, RolloutInstanceRow, TakenRow
 from launchbay.usecases.bulk import actor_of, choose_instances, require_control
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter
@@ -96,18 +97,7 @@ async def create_rollout(ctx: Context, organization_id: str, request: RolloutReq
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        application = await work.lookup.application(request.application_id, Permission.READ)
-        if application.organization_id != organization.id:
-            raise BadRequest("The application belongs to another organization.", code="UnknownId")
-        version = await validate_version(work, application, request.version)
-        await _check_workflow(work, application.id, version, request.health_workflow)
-        wanted = replace(request.wanted, application_ids=[application.id])
-        rows = await choose_instances(work, organization.id, request.ids, wanted, limits.BULK_INSTANCES)
-        strangers = [row.name for row in rows if row.application_id != application.id]
-        if request.ids is not None and strangers:
-            raise BadRequest(f"{strangers[0]!r} is an instance of another application.", code="ForeignInstance")
-        rows = [row for row in rows if row.application_id == application.id and row.version != version]
-        chosen = [(row, _refusal(work, organization.id, row)) for row in rows]
+        application, version, chosen = await _choose(work, organization.id, request)
         waiting = sum(refusal is None for _, refusal in chosen)
         if not waiting:
             raise BadRequest("No instance needs this version, so there is nothing to do.", code="NothingChosen")
@@ -156,6 +146,34 @@ async def create_rollout(ctx: Context, organization_id: str, request: RolloutReq
     return rollout_id
 
 
+async def preview_rollout(
+    ctx: Context, organization_id: str, request: RolloutRequest
+) -> tuple[list[tuple[FleetRow, str | None]], list[int]]:
+    """Return instances with their refusals, and the sizes of the waves. Raises BadRequest."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        _, _, chosen = await _choose(work, organization.id, request)
+    return chosen, sizes_of(request.waves, sum(refusal is None for _, refusal in chosen))
+
+
+async def _choose(
+    work: Work, organization_id: str, request: RolloutRequest
+) -> tuple[Application, int, list[tuple[FleetRow, str | None]]]:
+    """Return application, version, and the instances with another version. Raises BadRequest."""
+    application = await work.lookup.application(request.application_id, Permission.READ)
+    if application.organization_id != organization_id:
+        raise BadRequest("The application belongs to another organization.", code="UnknownId")
+    version = await validate_version(work, application, request.version)
+    await _check_workflow(work, application.id, version, request.health_workflow)
+    wanted = replace(request.wanted, application_ids=[application.id])
+    rows = await choose_instances(work, organization_id, request.ids, wanted, limits.BULK_INSTANCES)
+    strangers = [row.name for row in rows if row.application_id != application.id]
+    if request.ids is not None and strangers:
+        raise BadRequest(f"{strangers[0]!r} is an instance of another application.", code="ForeignInstance")
+    rows = [row for row in rows if row.application_id == application.id and row.version != version]
+    return application, version, [(row, _refusal(work, organization_id, row)) for row in rows]
+
+
 async def _check_workflow(work: Work, application_id: str, version: int, workflow: str | None) -> None:
     """Raise BadRequest for a health check that isn't a command of the version."""
     manifest = await work.manifest(application_id, version)
@@ -179,12 +197,14 @@ def _refusal(work: Work, organization_id: str, row: FleetRow) -> str | None:
     return None
 
 
-async def list_rollouts(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[Rollout]:
-    """Return the roll-outs of an organization, the newest first."""
+async def list_rollouts(
+    ctx: Context, organization_id: str, *, after: str | None, count: int, application_id: str | None = None
+) -> list[Rollout]:
+    """Return roll-outs of an organization or an application, the newest first."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         return await store.list_by_organization(
-            work.connection, organization_id=organization.id, after=after, count=count
+            work.connection, organization_id=organization.id, application_id=application_id, after=after, count=count
         )
 
 
@@ -215,7 +235,29 @@ async def list_rollout_instances(
     return found[:count]
 
 
-def _is_visible(work: Work, rollout: Rollout, row: RolloutInstanceRow) -> bool:
+@dataclass(slots=True)
+class Wave:
+    """How far a wave is; `first` are some instances, those with a problem first."""
+
+    number: int
+    counts: Counter[str] = field(default_factory=Counter)
+    first: list[FirstRow] = field(default_factory=list)
+
+
+async def read_waves(ctx: Context, rollout_id: str, shown: int) -> list[Wave]:
+    """Return the waves of a roll-out; each shows at most so many instances."""
+    async with ctx.read() as work:
+        rollout = await work.lookup.rollout(rollout_id)
+        waves = [Wave(number) for number in range(1, len(rollout.waves) + 1)]
+        for each in await store.count_by_wave(work.connection, rollout_id=rollout.id):
+            waves[each.wave - 1].counts[each.status] = each.instances
+        for row in await store.list_first(work.connection, rollout_id=rollout.id, count=shown):
+            if _is_visible(work, rollout, row):
+                waves[row.wave - 1].first.append(row)
+    return waves
+
+
+def _is_visible(work: Work, rollout: Rollout, row: RolloutInstanceRow | FirstRow) -> bool:
     touched = permissions.instance(row.application_id, row.instance_id), permissions.environment(row.environment_id)
     return work.lookup.allows(rollout.organization_id, Permission.READ, *touched)
 

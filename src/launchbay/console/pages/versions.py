@@ -11,10 +11,12 @@ from launchbay.console.forms import parse_number
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.store.applications import Application
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application
 from launchbay.usecases.browsing import read_compiled
 from launchbay.usecases.fleet import InstanceFilter, list_instances
+from launchbay.usecases.impact import Impact, ImpactGroup, impact_of_version
 
 routes = Routes()
 
@@ -22,6 +24,8 @@ _CONTEXT = 3  # lines around a change
 _MOST_LINES = 6_000  # of both texts together
 _MOST_SHOWN = 2_000
 _SHOWN_VERSIONS = 50
+_IMPACT_AT_ONCE = 1_000  # live instances
+_LIVE = ["Running", "Failed", "Executing"]
 
 
 class Line(NamedTuple):
@@ -71,14 +75,24 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
     in_use = await list_instances(
         ctx,
         application.organization_id,
-        InstanceFilter(application_ids=[application.id], version=version, statuses=["Running", "Failed", "Executing"]),
+        InstanceFilter(application_ids=[application.id], version=version, statuses=_LIVE),
         sort="name",
         after=None,
         count=1,
         counts=True,
     )
+    impact: Impact | None = None
+    if versions and (request.query("impact") or await _is_small(request, application)):
+        try:
+            impact = await impact_of_version(ctx, application.id, version)
+        except InvalidManifest as error:
+            problem = problem or error
     return await request.page(
         "versions.html",
+        impact=impact,
+        impact_groups=[] if impact is None else groups_of(impact),
+        impact_title=f"version {version}",
+        impact_rollout=f"{HOME}/applications/{application.id}/rollouts/new?version={version}",
         section="applications",
         organization_id=application.organization_id,
         problem=problem,
@@ -96,6 +110,25 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         in_use=in_use.total or 0,
         people=await user_names(request, application.organization_id),
     )
+
+
+def groups_of(impact: Impact) -> list[ImpactGroup]:
+    """Return groups of instances: those that fail first, then by size."""
+    return sorted(impact.groups.values(), key=lambda group: (group.outcome.kind != "fails", -group.count))
+
+
+async def _is_small(request: PageRequest, application: Application) -> bool:
+    """Return whether the impact on all instances is known at once."""
+    live = await list_instances(
+        request.ctx,
+        application.organization_id,
+        InstanceFilter(application_ids=[application.id], statuses=_LIVE),
+        sort="name",
+        after=None,
+        count=1,
+        counts=True,
+    )
+    return (live.total or 0) <= _IMPACT_AT_ONCE
 
 
 @routes.post(

@@ -30,7 +30,8 @@ SELECT id, organization_id, application_id, version, owner_id, token_id, comment
     FROM (SELECT status, count(*) AS count FROM rollout_instances WHERE rollout_id = rollouts.id GROUP BY status) AS each
 )::text AS counts
 FROM rollouts
-WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
+  AND (%(after)s::text IS NULL OR id < %(after)s)
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_instances
@@ -41,6 +42,16 @@ SELECT place, wave, instance_id, instance_name, rollout_instances.application_id
 FROM rollout_instances LEFT JOIN instances ON instances.id = rollout_instances.instance_id
 WHERE rollout_id = %(rollout_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR rollout_instances.status = %(status)s)
 ORDER BY place LIMIT %(count)s;
+
+-- name: list_first
+-- The first instances of each wave, those with a problem before the others.
+SELECT wave, instance_id, instance_name, application_id, environment_id, status FROM (
+    SELECT *, row_number() OVER (PARTITION BY wave ORDER BY status NOT IN ('Failed', 'Lost', 'Refused'), place) AS number
+    FROM rollout_instances WHERE rollout_id = %(rollout_id)s
+) AS each WHERE number <= %(count)s ORDER BY wave, number;
+
+-- name: count_by_wave
+SELECT wave, status, count(*) AS instances FROM rollout_instances WHERE rollout_id = %(rollout_id)s GROUP BY wave, status ORDER BY wave, status;
 
 -- name: lock_status
 -- Orders what changes a roll-out one after the other, also the turns of its instances.

@@ -1,0 +1,143 @@
+"""Roll-outs in the console, and what a version would change on live instances."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.pages import ORIGIN, Page, get
+from tests.support.service import Api, accepted
+
+TIDES = """\
+application:
+  configuration: {{ input.release: {release} }}
+  interfaces:
+    input: {{ release: bind(tables#input.release), pace: bind(tables#input.pace) }}
+    actions: {{ check: bind(tables#actions.check) }}
+  components:
+    tables:
+      type: workflow.Instance
+      interfaces:
+        input: {{ release: configuration(int), pace: configuration(int) }}
+        actions: {{ check: receive-command() }}
+      configuration:
+        input.pace: 0
+        configuration.triggers: {{ input.release: update }}
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch: {{ steps: [] }}
+          update: {{ steps: [ {{ compute: {{ action: wait, parameters: {{ delay: "{{$.pace}}" }} }} }} ] }}
+          check: {{ steps: [] }}
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def _tides(api: Api, *paces: int) -> tuple[str, list[str]]:
+    """Return an application whose newest version no instance has, and its instances."""
+    application = await api.application(TIDES.format(release=1))
+    instances = [
+        await api.launch(application, instanceName=f"Tide {number}", parameters={"input.pace": pace})
+        for number, pace in enumerate(paces, 1)
+    ]
+    for instance in instances:
+        await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", TIDES.format(release=2)))
+    return application, instances
+
+
+async def _sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any) -> httpx.Response:
+    form = {"formToken": page.fields["formToken"], **fields}
+    return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
+
+
+async def _until(visitor: httpx.AsyncClient, path: str, words: str) -> Page:
+    async with asyncio.timeout(20):
+        while words not in (page := await get(visitor, path)).text:
+            await asyncio.sleep(0.05)
+    return page
+
+
+async def test_the_page_of_a_version_shows_which_instances_it_would_change(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    application, instances = await _tides(api, 0, 0)
+    page = await get(visitor, f"/console/applications/{application}/versions/3")
+    text = " ".join(page.text.split())
+    assert "2 instances change" in text
+    assert "version 2 –tables input.release–tables#update" in text
+    for instance in instances:
+        assert f"/console/instances/{instance}" in page.links
+    assert f"/console/applications/{application}/rollouts/new?version=3" in page.links
+    broken = TIDES.format(release=2).replace(
+        "pace: configuration(int) }", "pace: configuration(int), tide: configuration(int) }"
+    )
+    broken = broken.replace(
+        "pace: bind(tables#input.pace)", "pace: bind(tables#input.pace), tide: bind(tables#input.tide)"
+    )
+    accepted(await api.put_yaml(f"applications/{application}/manifest", broken))
+    page = await get(visitor, f"/console/applications/{application}/versions/4")
+    assert "2 instances can't get it." in page.text
+    assert "input.tide" in page.text
+
+
+async def test_a_roll_out_goes_wave_by_wave_and_is_stopped_continued_and_taken_back(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    application, instances = await _tides(api, 0, -1, 0)
+    home = f"/console/applications/{application}/rollouts"
+    form = await get(visitor, f"{home}/new?version=3&waves=1,1")
+    assert "3 instances get version 3, in 3 waves." in " ".join(form.text.split())
+    fields = {"version": "3", "q": "", "waves": "1, 1", "pause": "0", "health": "actions.check", "failures": "1"}
+    preview = Page(await _sent(visitor, home, form, **fields, do="preview"))
+    assert preview.status == 200
+    begun = await _sent(visitor, home, form, **fields, comment="Spring tides", do="begin")
+    assert begun.status_code == 303, begun.text
+    path = begun.headers["location"]
+    stopped = await _until(visitor, path, "Stopped in wave 2 of 3")
+    assert "1 failed, so it stopped and waits for a decision" in stopped.text
+    assert "tables · compute" in stopped.text
+    assert "Spring tides" in stopped.text
+    assert (await get(visitor, f"{path}?status=Succeeded")).links.keys() >= {f"/console/instances/{instances[0]}"}
+    assert path in (await get(visitor, home)).links
+    await _sent(visitor, path, stopped, do="continue")
+    finished = await _until(visitor, path, "Finished with failures")
+    assert (await api.document(instances[2]))["version"] == 3
+    await _sent(visitor, path, finished, do="take-back")
+    back = await _until(visitor, path, "Taken back")
+    async with asyncio.timeout(20):
+        while "Going back" in (back := await get(visitor, path)).text:
+            await asyncio.sleep(0.05)
+    assert "every 3s" not in back.answer.text, "what has ended isn't read again"
+    for instance in instances:
+        assert (await api.settled(instance))["version"] == 2
+    again = await _sent(visitor, path, back, do="continue")
+    assert again.status_code == 409
+    assert "so you can't continue it" in Page(again).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"waves": "some"}, "isn't a size"),
+        ({"failures": "none"}, "expected a whole number"),
+        ({"q": "odd:thing"}, "odd:thing"),
+        ({"pause": "long"}, "Choose the pause"),
+        ({"health": "sink"}, "has no command"),
+    ],
+)
+async def test_a_wrong_field_begins_no_roll_out(
+    api: Api, visitor: httpx.AsyncClient, fields: dict[str, str], message: str
+) -> None:
+    application, _ = await _tides(api, 0)
+    home = f"/console/applications/{application}/rollouts"
+    form = await get(visitor, f"{home}/new")
+    page = Page(await _sent(visitor, home, form, **{"version": "3", **fields}, do="begin"))
+    assert page.status == 400
+    assert message in page.text
+    assert "No roll-outs yet" in (await get(visitor, home)).text
