@@ -109,6 +109,24 @@ CHANGE_SET_EXPIRY_MS = 7 * 24 * 3_600_000  # by default
 CHANGE_SET_EXPIRY_LONGEST_MS = 30 * 24 * 3_600_000
 CHANGE_SET_COMMENT_CHARS = 2_000
 
+# Sources in Git.
+GIT_SOURCES = 500  # of one organization
+GIT_URL_CHARS = 2_000
+GIT_FETCH_S = 120.0  # for one fetch, with its connection
+GIT_REPOSITORY_BYTES = 256 * MIB  # of one commit with its files, compressed
+GIT_MEMORY_BYTES = 2_048 * MIB  # of address space, for the program
+GIT_FILES = 5_000  # at the path of a source
+GIT_LISTING_BYTES = 4 * MIB  # of their names
+GIT_FILE_BYTES = 2 * MIB
+GIT_CONTENT_BYTES = 8 * MIB  # of all files at the path of a source
+GIT_DEPTH = 16  # folders within folders
+GIT_INTERVAL_SHORTEST_MS = 30_000
+GIT_EVENT_BYTES = 2 * MIB  # of one event that a forge sends
+GIT_SYNCS = 200  # that are kept of each source
+GIT_EVENT_DAYS = 7  # an older event is refused, a younger one is accepted once
+GIT_PREVIEWS = 50  # of one source at a time
+GIT_PREVIEW_LONGEST_MS = 90 * 24 * 3_600_000
+
 # Roll-outs.
 ROLLOUT_WAVES = 50
 ROLLOUTS_OPEN = 100  # of one organization

@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -36,7 +37,7 @@ from launchbay.model.job import JobStatus, Origin, Plan, step_path, unescaped, w
 from launchbay.model.types import UNIT, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import applications, jobs
-from launchbay.store.database import Connection
+from launchbay.store.database import Connection, on_transaction_end
 from launchbay.store.environments import Environment
 from launchbay.store.events import Waiter
 from launchbay.telemetry.tracing import trace_parent
@@ -484,10 +485,20 @@ class CompiledManifests:
             if content is None:
                 raise Conflict("Another request deleted the application.")
             compiled = self._by_version[key] = await off_loop_if_large(self._compile, content)
+            if connection.in_transaction:
+                on_transaction_end(connection, partial(self._forget_unless_committed, key, compiled))
             if len(self._by_version) > self._capacity:
                 self._by_version.popitem(last=False)
         self._by_version.move_to_end(key)
         return compiled
+
+    def _forget_unless_committed(self, key: tuple[str, int], compiled: CompiledManifest, committed: bool) -> None:  # noqa: FBT001 - a callback's
+        """Forget a version that the transaction itself may have made.
+
+        After a rollback, its number gets another text.
+        """
+        if not committed and self._by_version.get(key) is compiled:
+            del self._by_version[key]
 
     async def compile(self, text: str) -> CompiledManifest:
         """Return a manifest that isn't stored, compiled. Raises InvalidManifest."""

@@ -15,7 +15,7 @@ from msgspec import Meta, ValidationError, convert
 from launchbay.errors import CannotStart
 
 _SIGNALS = ("traces", "metrics", "logs")
-_PROGRAMS = ("ansible", "helm", "opentofu")
+_PROGRAMS = ("ansible", "git", "helm", "opentofu")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _DISPATCH_URL = re.compile(r"(nats|tls)://([^@/\s]+@)?[A-Za-z0-9._\[\]:-]+(,[A-Za-z0-9._\[\]:-]+)*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")

@@ -60,7 +60,10 @@ def test_a_variable_is_over_the_file_and_an_option_over_both(tmp_path: Path) -> 
         ({"smtp_security": "ssl"}, "LAUNCHBAY_SMTP_SECURITY is 'ssl'; it must be tls or starttls or none."),
         ({"admin_email": "root"}, "LAUNCHBAY_ADMIN_EMAIL is 'root'; it must be an email address."),
         ({"smtp_host": "mail", "smtp_sender": ""}, "LAUNCHBAY_SMTP_SENDER is ''; it must be an email address."),
-        ({"server_programs": "helm, sh"}, "LAUNCHBAY_SERVER_PROGRAMS names sh; it may name ansible, helm, opentofu."),
+        (
+            {"server_programs": "helm, sh"},
+            "LAUNCHBAY_SERVER_PROGRAMS names sh; it may name ansible, git, helm, opentofu.",
+        ),
         ({"organization": ["A"]}, "LAUNCHBAY_ORGANIZATION is ['A']; it must be text."),
         ({"stop_grace_s": "nan"}, "LAUNCHBAY_STOP_GRACE_S is 'nan'; it must be a number, 0 to 1000000."),
         ({"stop_grace_s": "inf"}, "LAUNCHBAY_STOP_GRACE_S is 'inf'; it must be a number, 0 to 1000000."),

@@ -55,6 +55,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "webhooks.delete_old_deliveries",
             "bulk.list_open",
             "recurring.list_due",
+            "git_sources.list_due",
             "fleet.list_old_jobs",
             "generations.list_due",
             "change_sets.list_applying",

@@ -5,11 +5,13 @@ Whoever adds a row to the table adds its scenario here, or, for a row that chang
 `CHANGES_NOTHING`.
 """
 
+import zlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import httpx
+import msgspec
 
 from launchbay.ids import new_id
 from tests.support.network import LoopbackServer
@@ -20,6 +22,7 @@ from tests.support.service import PERSON_PASSWORD, Api, Person, accepted, fresh_
 Call = Callable[[], Awaitable[httpx.Response]]
 Scenario = Callable[["Stage"], Awaitable[Call]]
 
+COMMIT = "5f" * 20
 MANIFEST = "launch:\n  steps: []\ngreet:\n  steps: []\ndestroy:\n  steps: []\n"
 
 CHANGES_NOTHING = {
@@ -70,6 +73,20 @@ class Stage:
     async def recurring_schedule(self) -> str:
         """Make a recurring schedule that isn't due for months."""
         return await self.made(f"{self.organization}/recurring-schedules", await self.recurring_body())
+
+    async def git_source_body(self, account: str = "") -> dict[str, Any]:
+        """Return a paused source in Git, of a service account without roles."""
+        body = {"name": fresh_name("source"), "url": "https://git.example.org/shop.git", "paused": True}
+        return {**body, "accountId": account or await self.service_account()}
+
+    async def git_source(self) -> str:
+        """Make a source in Git that has applied one commit and planned another one."""
+        source = await self.made(f"{self.organization}/git-sources", await self.git_source_body())
+        files = zlib.compress(msgspec.msgpack.encode({"roles/None.yaml": b""}))
+        statement = "UPDATE git_sources SET applied = %s, files = %s, planned = %s, is_paused = false WHERE id = %s"
+        async with self.api.database.transaction() as connection:
+            await connection.execute(statement, [COMMIT, files, COMMIT, source])
+        return source
 
     async def bulk(self) -> str:
         """Begin a bulk run that waits for the engine."""
@@ -525,6 +542,26 @@ async def delete_recurring_schedule(stage: Stage) -> Call:
     return partial(stage.api.delete, f"recurring-schedules/{await stage.recurring_schedule()}")
 
 
+async def create_git_source(stage: Stage) -> Call:
+    return partial(stage.api.post, f"{stage.organization}/git-sources", await stage.git_source_body())
+
+
+async def update_git_source(stage: Stage) -> Call:
+    return partial(stage.api.put, f"git-sources/{await stage.git_source()}", await stage.git_source_body())
+
+
+async def delete_git_source(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"git-sources/{await stage.git_source()}")
+
+
+async def sync_git_source(stage: Stage) -> Call:
+    return partial(stage.api.post, f"git-sources/{await stage.git_source()}/sync")
+
+
+async def apply_git_source(stage: Stage) -> Call:
+    return partial(stage.api.post, f"git-sources/{await stage.git_source()}/apply", {"commit": COMMIT})
+
+
 async def create_change_set(stage: Stage) -> Call:
     body = {"act": "destroy", "ids": [await stage.settled()]}
     return partial(stage.api.post, f"{stage.organization}/change-sets", body)
@@ -676,6 +713,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
         delete_recurring_schedule,
+        create_git_source, update_git_source, delete_git_source, sync_git_source, apply_git_source,
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
         set_change_policy,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,

@@ -271,6 +271,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "webhooks": Stage.webhook,
     "bulk": Stage.bulk,
     "recurring-schedules": Stage.recurring_schedule,
+    "git-sources": Stage.git_source,
     "change-sets": Stage.change_set,
     "rollouts": Stage.rollout,
     "approvals": Stage.approval,

@@ -27,6 +27,7 @@ from launchbay.clock import Backoff, Clock, SystemClock
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.request import ConsoleDeps
 from launchbay.egress.addresses import Allowlist
+from launchbay.egress.git import Git
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.engine.approvals import POLL_S as APPROVALS_S
@@ -69,6 +70,8 @@ from launchbay.usecases.context import AppContext
 from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
 from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
 from launchbay.usecases.generations import RollbackRunner
+from launchbay.usecases.git_sources import POLL_S as GIT_S
+from launchbay.usecases.git_sources import GitRunner
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, initialize
 from launchbay.usecases.recurring import POLL_S as RECURRING_S
@@ -423,7 +426,9 @@ def _assemble(
     )
     calls = ServiceCalls(database, context.service_types, secret)
     sender = WebhookSender(database, egress, secret, settings.base_url)
-    engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals)
+    git = GitRunner(context, Git(egress, deps.programs))
+    stack.push_async_callback(git.close)
+    engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals, git)
     api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack), wake_ups)
     requests = RateLimits(
         context.clock,
@@ -497,6 +502,7 @@ def _engine(
     calls: ServiceCalls,
     sender: WebhookSender,
     approvals: PendingApprovals,
+    git: GitRunner,
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
     stored = StoredBytes(database, context.quotas)
@@ -522,6 +528,7 @@ def _engine(
             PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database)),
             PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
             PeriodicTask("recurring schedules", RECURRING_S, RecurringRunner(context).advance),
+            PeriodicTask("Git sources", GIT_S, git.advance),
             PeriodicTask("change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance),
             PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance),
             PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),

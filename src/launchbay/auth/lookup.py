@@ -34,6 +34,7 @@ from launchbay.store.bulk import BulkRun
 from launchbay.store.change_sets import ChangeSet
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
+from launchbay.store.git_sources import GitSource
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.lookups import LookupQuery, LookupRow
 from launchbay.store.organizations import Organization
@@ -218,6 +219,13 @@ class Lookup:
         found, stamp = await self._find(lookups.change_set, change_set_id)
         if not (await self._grants_in(found.organization_id, stamp)).member:
             raise _foreign()
+        return found
+
+    async def git_source(self, source_id: str, permission: Permission) -> GitSource:
+        """Return a source in Git; the permission is for the service account on whose behalf it acts."""
+        found, stamp = await self._find(lookups.git_source, source_id)
+        grants = await self._grants_in(found.organization_id, stamp)
+        self._check(grants, permission, (permissions.user(found.account_id),))
         return found
 
     async def rollout(self, rollout_id: str) -> Rollout:

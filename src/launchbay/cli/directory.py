@@ -1,4 +1,4 @@
-"""`launchbay apply DIR` and `launchbay export DIR`, and the client as their plan uses it."""
+"""`launchbay apply DIR` and `launchbay export DIR`, and the client for their plan."""
 
 import difflib
 import sys

@@ -80,6 +80,7 @@ NOUNS: Mapping[str, str] = {
     "recurring-schedule": "Run workflows, launches and bulk runs at the times of a cron expression.",
     "bulk": "Run a workflow on many instances, or resume, reconfigure, extend, destroy or label them.",
     "change-set": "Keep what a change would do, have it approved, and apply it as shown.",
+    "git-source": "Let an application or a directory follow a branch of a Git repository.",
     "environment": "Manage environments: policies, markers, properties, services.",
     "instance": "Operate instances: status, workflows, schedules, log, events.",
     "invitation": "Join organizations that invite you.",

@@ -1395,6 +1395,118 @@ class Operations:
         EditInstance.
         """
 
+    # Git sources
+
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/git-sources", media_type=JSON, keyed=True))
+    def create_git_source(
+        self,
+        organization_id: str,
+        *,
+        name: str,
+        account_id: str,
+        url: str,
+        application_id: str | None = None,
+        branch: str | None = None,
+        path: str | None = None,
+        user: str | None = None,
+        vault: str | None = None,
+        credential: str | None = None,
+        host_keys: Sequence[str] | None = None,
+        interval_ms: int | None = None,
+        applies: Any = None,
+        instances: Any = None,
+        prune: bool | None = None,
+        paused: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.GitSourceDocument]:
+        """Let an application or directory follow a branch. Permission: ManageRoles for its account.
+
+        `url`: https://HOST/PATH or ssh://USER@HOST/PATH, without a password.
+        `path`: The manifest's file, or the folder of a directory. Default: the whole repository.
+        `user`: The user at the host. Default: git.
+        `vault`: The service with the credential.
+        `credential`: Name of a secret (https: a token) or of a key pair (ssh) in the vault.
+        `host_keys`: Over ssh: the keys that the host may have: `ssh-ed25519 AAAA…`.
+        `interval_ms`: How often to look at the branch, in ms. Default: only when asked.
+        `applies`: Whether a new commit is applied at once, or planned until somebody applies the plan.
+        `instances`: Whether running instances keep their version, get a change set, or follow at once.
+        `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/git-sources"))
+    def list_git_sources(
+        self, organization_id: str, *, application: str | None = None
+    ) -> Call[list[types.GitSourceDocument]]:
+        """List sources in Git. Permission: Read on each account.
+
+        `application`: Only those of this application.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/git-sources/{sourceId}"))
+    def read_git_source(self, git_source_id: str) -> Call[types.GitSourceDocument]:
+        """Show a source in Git. Permission: Read on its account."""
+
+    @operation(OperationSpec("PUT", "/api/1/git-sources/{sourceId}", media_type=JSON))
+    def update_git_source(
+        self,
+        git_source_id: str,
+        *,
+        name: str,
+        account_id: str,
+        url: str,
+        application_id: str | None = None,
+        branch: str | None = None,
+        path: str | None = None,
+        user: str | None = None,
+        vault: str | None = None,
+        credential: str | None = None,
+        host_keys: Sequence[str] | None = None,
+        interval_ms: int | None = None,
+        applies: Any = None,
+        instances: Any = None,
+        prune: bool | None = None,
+        paused: bool | None = None,
+    ) -> Call[None]:
+        """Replace a source in Git, and look at its branch. Permission: ManageRoles for its account.
+
+        `url`: https://HOST/PATH or ssh://USER@HOST/PATH, without a password.
+        `path`: The manifest's file, or the folder of a directory. Default: the whole repository.
+        `user`: The user at the host. Default: git.
+        `vault`: The service with the credential.
+        `credential`: Name of a secret (https: a token) or of a key pair (ssh) in the vault.
+        `host_keys`: Over ssh: the keys that the host may have: `ssh-ed25519 AAAA…`.
+        `interval_ms`: How often to look at the branch, in ms. Default: only when asked.
+        `applies`: Whether a new commit is applied at once, or planned until somebody applies the plan.
+        `instances`: Whether running instances keep their version, get a change set, or follow at once.
+        `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
+        """
+
+    @operation(OperationSpec("DELETE", "/api/1/git-sources/{sourceId}"))
+    def delete_git_source(self, git_source_id: str) -> Call[None]:
+        """Delete a source in Git, not what it applied. Permission: ManageRoles for its account."""
+
+    @operation(OperationSpec("POST", "/api/1/git-sources/{sourceId}/sync"))
+    def sync_git_source(self, git_source_id: str) -> Call[None]:
+        """Apply the branch's present commit now. Permission: ManageRoles for its account."""
+
+    @operation(OperationSpec("POST", "/api/1/git-sources/{sourceId}/apply", media_type=JSON))
+    def apply_git_source(self, git_source_id: str, *, commit: str) -> Call[None]:
+        """Approve the plan of a commit. Permission: ManageRoles for its account."""
+
+    @list_operation(OperationSpec("GET", "/api/1/git-sources/{sourceId}/syncs"))
+    def list_git_syncs(
+        self, git_source_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.GitSyncDocument]]:
+        """List what came of the last looks. Permission: Read on its account.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/git-sources/{sourceId}/drift"))
+    def read_git_drift(self, git_source_id: str) -> Call[types.GitDriftDocument]:
+        """Show what differs from the applied commit. Permission: Read on its account."""
+
     # Changes
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/change-sets", media_type=JSON, keyed=True))

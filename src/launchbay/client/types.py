@@ -1057,6 +1057,67 @@ class RecurringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     created_at: int | None
 
 
+class GitSourceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A source in Git. Times are in milliseconds since the Unix epoch. `seen` is the branch's commit at the last
+    look, `applied` the one that the organization has, `planned` the one whose plan waits for approval. `problem`
+    says why the last look failed.
+    """
+
+    id: str
+    name: str
+    status: str
+    account_id: str
+    application_id: str | None
+    url: str
+    branch: str
+    path: str
+    user: str
+    vault: str | None
+    credential: str | None
+    host_keys: list[str]
+    interval_ms: int | None
+    applies: str
+    instances: str
+    prune: bool
+    paused: bool
+    seen: str | None
+    applied: str | None
+    planned: str | None
+    problem: str | None
+    looked_at: int | None
+    next_at: int | None
+    created_at: int
+
+
+class ChangeNote(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A change of a plan: `+`, `~` or `-`, and of what."""
+
+    sign: str
+    what: str
+    detail: str = ""
+
+
+class GitSyncDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What came of looking at a source. Times are in milliseconds since the Unix epoch."""
+
+    id: str
+    commit: str | None
+    status: str
+    message: str | None
+    changes: list[ChangeNote]
+    change_set_ids: list[str]
+    attempts: int
+    started_at: int
+    ended_at: int
+
+
+class GitDriftDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the organization differs from the commit that was applied last."""
+
+    commit: str
+    changes: list[ChangeNote]
+
+
 class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 

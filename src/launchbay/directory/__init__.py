@@ -1,1 +1,1 @@
-"""An organization as a directory of files: their form, and the changes from an organization to them."""
+"""An organization as a directory of files, and the changes that it needs."""

@@ -150,14 +150,17 @@ class EgressClient:
         Raises `EgressFailed`, and `AddressRefused` if the rules forbid one of the host's addresses.
         """
         target = _url(url)
-        port = target.port or _DEFAULT_PORTS[target.scheme]
+        return await self.validate_host(target.host, target.port or _DEFAULT_PORTS[target.scheme])
+
+    async def validate_host(self, host: str, port: int) -> str:
+        """Return an allowed address of a host. Raises `EgressFailed`, and `AddressRefused` as `validate_url` does."""
         try:
-            found = await (self._resolver or SystemResolver()).resolve(target.host, port)
+            found = await (self._resolver or SystemResolver()).resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise EgressFailed(f"Host {target.host} has no address: {error}.") from error
-        checked = [validate_address(address, target.host, port, self.allowlist) for address in found]
+            raise EgressFailed(f"Host {host} has no address: {error}.") from error
+        checked = [validate_address(address, host, port, self.allowlist) for address in found]
         if not checked:
-            raise EgressFailed(f"Host {target.host} has no address.")
+            raise EgressFailed(f"Host {host} has no address.")
         return checked[0]
 
     async def request(

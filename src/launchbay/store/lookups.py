@@ -11,6 +11,7 @@ from launchbay.store.bulk import BulkRun
 from launchbay.store.change_sets import ChangeSet
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
+from launchbay.store.git_sources import GitSource
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.organizations import Organization
 from launchbay.store.recurring import RecurringSchedule
@@ -101,6 +102,7 @@ service = LookupQuery("service", Service)
 bulk = LookupQuery("bulk", BulkRun, noun="bulk run")
 recurring_schedule = LookupQuery("recurring_schedule", RecurringSchedule, noun="recurring schedule")
 change_set = LookupQuery("change_set", ChangeSet, noun="change set")
+git_source = LookupQuery("git_source", GitSource, noun="Git source")
 rollout = LookupQuery("rollout", Rollout, noun="roll-out")
 role = LookupQuery("role", Role)
 member = LookupQuery("member", User)

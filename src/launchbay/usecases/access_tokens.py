@@ -49,7 +49,7 @@ async def create_access_token(
         organization = await work.lookup.organization(organization_id)
         owner_id = owner_id or ctx.actor.user_id
         if owner_id != ctx.actor.user_id:
-            await _require_service_account(work, organization.id, owner_id)
+            await require_service_account(work, organization.id, owner_id)
         name = validate_name(name)
         if not 1 <= days <= limits.ACCESS_TOKEN_DAYS:
             raise BadRequest(f"days: a token ends after 1 to {limits.ACCESS_TOKEN_DAYS} days, not {days}.")
@@ -116,7 +116,7 @@ def _may_see(work: Work, organization_id: str, owner_id: str) -> bool:
     return is_own or work.lookup.allows(organization_id, Permission.MANAGE_USERS, permissions.user(owner_id))
 
 
-async def _require_service_account(work: Work, organization_id: str, owner_id: str) -> None:
+async def require_service_account(work: Work, organization_id: str, owner_id: str) -> None:
     """Raise unless the caller may make tokens for the owner.
 
     A token acts with the owner's roles, so the caller must be allowed to assign each of them.

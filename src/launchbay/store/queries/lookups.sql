@@ -98,6 +98,14 @@ FROM users u
 LEFT JOIN (change_sets c JOIN organizations o ON o.id = c.organization_id) ON c.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
+-- name: git_source
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       g.id, g.organization_id, g.name, g.account_id, g.application_id, g.settings, g.is_paused, g.due_at, g.seen, g.applied, g.planned,
+       g.approved, g.problem, g.looked_at, g.failures, g.lease_until > now() AS is_running, g.created_at
+FROM users u
+LEFT JOIN (git_sources g JOIN organizations o ON o.id = g.organization_id) ON g.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: rollout
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        r.id, r.organization_id, r.application_id, r.version, r.owner_id, r.token_id, r.comment, r.waves, r.wave, r.wave_done_at, r.pause_ms,

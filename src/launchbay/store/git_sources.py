@@ -1,0 +1,92 @@
+"""Sources in Git, what came of each look at them, and their previews."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from launchbay.store.statements import load
+
+_sql = load("git_sources")
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """A source in Git.
+
+    `settings` is JSON; commits are those seen, applied, planned and approved last.
+    """
+
+    id: str
+    organization_id: str
+    name: str
+    account_id: str
+    application_id: str | None
+    settings: str
+    is_paused: bool
+    due_at: datetime | None
+    seen: str | None
+    applied: str | None
+    planned: str | None
+    approved: str | None
+    problem: str | None
+    looked_at: datetime | None
+    failures: int
+    is_running: bool | None
+    created_at: datetime
+
+
+class TakenRow(NamedTuple):
+    """A source whose lease this process has."""
+
+    id: str
+    organization_id: str
+    name: str
+    account_id: str
+    application_id: str | None
+    settings: str
+    fence: int
+    is_forced: bool
+    failures: int
+    seen: str | None
+    applied: str | None
+    planned: str | None
+    approved: str | None
+    due_at: datetime
+    started_at: datetime
+
+
+class SyncRow(NamedTuple):
+    """What came of looking at a source; `changes` is a JSON list."""
+
+    id: str
+    commit: str | None
+    pull_request: int | None
+    status: str
+    message: str | None
+    changes: str
+    change_set_ids: list[str]
+    instance_id: str | None
+    attempts: int
+    is_reporting: bool
+    report_problem: str | None
+    started_at: datetime
+    ended_at: datetime
+
+
+count = _sql.value("count", int)
+insert = _sql.change("insert")
+list_by_organization = _sql.rows("list_by_organization", GitSource)
+update = _sql.change("update")
+delete = _sql.change("delete")
+request = _sql.change("request")
+approve = _sql.change("approve")
+list_due = _sql.column("list_due", str)
+take = _sql.row("take", TakenRow)
+renew = _sql.change("renew")
+hold = _sql.value("hold", str)
+finish = _sql.change("finish")
+set_applied = _sql.change("set_applied")
+get_files = _sql.value("get_files", bytes)
+insert_sync = _sql.change("insert_sync")
+delete_old_syncs = _sql.change("delete_old_syncs")
+list_syncs = _sql.rows("list_syncs", SyncRow)

@@ -1,0 +1,100 @@
+-- name: count
+SELECT count(*) FROM git_sources WHERE organization_id = %(organization_id)s;
+
+-- name: insert
+INSERT INTO git_sources (id, organization_id, name, account_id, application_id, settings, is_paused, due_at)
+VALUES (%(source_id)s, %(organization_id)s, %(name)s, %(account_id)s, %(application_id)s, %(settings)s, %(is_paused)s,
+        CASE WHEN NOT %(is_paused)s THEN now() END);
+
+-- name: list_by_organization
+-- Sources of an organization, by ID; of one application where it is given.
+SELECT id, organization_id, name, account_id, application_id, settings, is_paused, due_at, seen, applied, planned, approved, problem,
+       looked_at, failures, lease_until > now() AS is_running, created_at
+FROM git_sources
+WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
+ORDER BY id;
+
+-- name: update
+-- Other settings begin anew: what was planned is void, and a process that is at work with the former ones writes nothing.
+UPDATE git_sources
+SET name = %(name)s, account_id = %(account_id)s, application_id = %(application_id)s, settings = %(settings)s, is_paused = %(is_paused)s,
+    due_at = CASE WHEN NOT %(is_paused)s THEN now() END, is_forced = true, fence = fence + 1, lease_until = NULL, failures = 0,
+    planned = NULL, approved = NULL, problem = NULL
+WHERE id = %(source_id)s;
+
+-- name: delete
+DELETE FROM git_sources WHERE id = %(source_id)s;
+
+-- name: request
+-- Asks for a look at the branch now. No row: the source is paused.
+UPDATE git_sources SET due_at = now(), is_forced = is_forced OR %(is_forced)s, failures = 0
+WHERE id = %(source_id)s AND NOT is_paused;
+
+-- name: approve
+-- Approves the plan of a commit. No row: another one is planned.
+UPDATE git_sources SET approved = planned, due_at = now(), is_forced = true, failures = 0
+WHERE id = %(source_id)s AND planned = %(commit)s AND NOT is_paused;
+
+-- name: list_due
+SELECT id FROM git_sources
+WHERE due_at <= now() AND (lease_until IS NULL OR lease_until <= now()) ORDER BY due_at LIMIT %(count)s;
+
+-- name: take
+-- Takes the lease of a source that is due. No row: another process has it, or it was paused or deleted.
+UPDATE git_sources SET lease_until = now() + %(lease_s)s * interval '1 second', fence = fence + 1
+WHERE id = (SELECT id FROM git_sources
+            WHERE id = %(source_id)s AND due_at <= now() AND (lease_until IS NULL OR lease_until <= now()) FOR UPDATE SKIP LOCKED)
+RETURNING id, organization_id, name, account_id, application_id, settings, fence, is_forced, failures, seen, applied, planned, approved,
+          due_at, now() AS started_at;
+
+-- name: renew
+UPDATE git_sources SET lease_until = now() + %(lease_s)s * interval '1 second'
+WHERE id = %(source_id)s AND fence = %(fence)s;
+
+-- name: hold
+-- Orders what changes a source one after the other, and finds out whether the lease is still held.
+SELECT id FROM git_sources WHERE id = %(source_id)s AND fence = %(fence)s FOR UPDATE;
+
+-- name: finish
+-- Ends a look at the branch. A request that came meanwhile stays due.
+UPDATE git_sources
+SET lease_until = NULL, looked_at = now(), seen = coalesce(%(seen)s, seen), problem = %(problem)s, failures = %(failures)s,
+    planned = %(planned)s, approved = NULL,
+    is_forced = is_forced AND due_at > %(taken_due_at)s,
+    due_at = CASE WHEN due_at > %(taken_due_at)s THEN due_at
+                  WHEN %(pause_ms)s::bigint IS NOT NULL THEN now() + %(pause_ms)s::bigint * interval '1 millisecond' END
+WHERE id = %(source_id)s AND fence = %(fence)s;
+
+-- name: set_applied
+UPDATE git_sources SET applied = %(commit)s, files = %(files)s WHERE id = %(source_id)s AND fence = %(fence)s;
+
+-- name: get_files
+SELECT files FROM git_sources WHERE id = %(source_id)s;
+
+-- name: insert_sync
+-- Notes an outcome. One like the newest, such as the same failure again, is counted there.
+WITH newest AS (
+    SELECT id FROM git_syncs WHERE source_id = %(source_id)s ORDER BY id DESC LIMIT 1
+), repeated AS (
+    UPDATE git_syncs SET attempts = attempts + 1, ended_at = now()
+    WHERE id = (SELECT id FROM newest) AND status IN ('Failed', 'Refused') AND status = %(status)s
+      AND commit IS NOT DISTINCT FROM %(commit)s::text AND message IS NOT DISTINCT FROM %(message)s::text
+      AND pull_request IS NOT DISTINCT FROM %(pull_request)s::bigint
+    RETURNING id
+)
+INSERT INTO git_syncs (id, source_id, commit, pull_request, status, message, changes, change_set_ids, instance_id, report_at, started_at)
+SELECT %(sync_id)s, %(source_id)s, %(commit)s, %(pull_request)s, %(status)s, %(message)s, %(changes)s, %(change_set_ids)s, %(instance_id)s,
+       CASE WHEN %(is_reported)s THEN now() END, %(started_at)s
+WHERE NOT EXISTS (SELECT FROM repeated);
+
+-- name: delete_old_syncs
+DELETE FROM git_syncs
+WHERE source_id = %(source_id)s AND report_at IS NULL
+  AND id < (SELECT id FROM git_syncs WHERE source_id = %(source_id)s ORDER BY id DESC OFFSET %(kept)s LIMIT 1);
+
+-- name: list_syncs
+-- What came of the last looks at a source, the newest first.
+SELECT id, commit, pull_request, status, message, changes, change_set_ids, instance_id, attempts, report_at IS NOT NULL AS is_reporting,
+       report_problem, started_at, ended_at
+FROM git_syncs WHERE source_id = %(source_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+ORDER BY id DESC LIMIT %(count)s;

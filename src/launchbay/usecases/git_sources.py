@@ -1,0 +1,645 @@
+"""Applications and directories that follow a branch of a repository (docs/howto/git.md).
+
+A source is a row that one process at a time holds by a lease. It reads the branch's commit, plans what the files
+change, and makes all changes in one transaction, with the permissions of a service account and no others. The same
+transaction notes the outcome and writes nothing if the lease was lost, so that a crash leaves no half.
+"""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Method, Permission
+from launchbay.clock import Backoff
+from launchbay.directory.contents import Application, Contents, FileTree, read_directory
+from launchbay.directory.plan import Change, Plan, State
+from launchbay.egress.git import Commit, Git, Remote, validate_branch, validate_path
+from launchbay.errors import (
+    BadRequest,
+    Conflict,
+    EgressFailed,
+    LaunchbayError,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    Unavailable,
+)
+from launchbay.ids import new_id
+from launchbay.service_types.secrets import KEY_PAIR, SECRET, ServiceSeal
+from launchbay.store import access_tokens, services
+from launchbay.store import git_sources as store
+from launchbay.store.database import DatabaseError, unique_violation_as
+from launchbay.store.git_sources import GitSource, SyncRow, TakenRow
+from launchbay.usecases.access_tokens import require_service_account
+from launchbay.usecases.change_sets import ChangeAct, ChangeSetRequest, apply_change_set, create_change_set
+from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
+from launchbay.usecases.directory import StoredOrganization, in_thread
+from launchbay.usecases.fleet import InstanceFilter
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_LEASE_S = 60.0
+_RENEW_S = 15.0
+_AT_ONCE = 4  # sources that one process looks at, at the same time
+_AGAIN = Backoff(10.0, 3_600.0)
+_MESSAGE_CHARS = 2_000
+_MEANT = (BadRequest, NotAllowed, NotFound, NotAuthenticated)  # another attempt would be refused as well
+_LIVE = ("Running", "Failed")  # instances that follow a new version
+
+
+class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a source follows, and what it does with changes, without secrets.
+
+    `credential`, a key pair or secret by name, is in `vault`, the ID of a service.
+    """
+
+    url: str
+    branch: str = "main"
+    path: str = ""
+    user: str = ""
+    vault: str | None = None
+    credential: str | None = None
+    host_keys: list[str] = []
+    interval_ms: int | None = None
+    applies: Literal["at-once", "after-approval"] = "at-once"
+    instances: Literal["keep", "change-set", "at-once"] = "keep"
+    prune: bool = False
+
+    def check(self, application_id: str | None) -> None:
+        """Raise BadRequest for settings that can't work."""
+        remote = Remote(url=self.url, user=self.user, host_keys=tuple(self.host_keys))
+        validate_branch(self.branch)
+        path = validate_path(self.path)
+        if application_id is not None and not path:
+            raise BadRequest("path: name the manifest's file, such as deploy/manifest.yaml.", code="InvalidGitSource")
+        if application_id is not None and self.prune:
+            raise BadRequest("prune: only the source of a directory can delete.", code="InvalidGitSource")
+        if (self.vault is None) != (self.credential is None):
+            raise BadRequest("Give vault and credential together.", code="InvalidGitSource")
+        if remote.scheme == "ssh" and (not self.host_keys or self.credential is None):
+            raise BadRequest("A source over ssh needs hostKeys, and a key pair as credential.", code="InvalidGitSource")
+
+
+read_settings = msgspec.json.Decoder(GitSettings).decode
+
+
+class ChangeNote(msgspec.Struct, frozen=True):
+    """A change of a plan: `+`, `~` or `-`, and of what."""
+
+    sign: Annotated[str, msgspec.Meta(description="+ creates, ~ changes, - deletes.")]
+    what: str
+    detail: str = ""
+
+
+read_changes = msgspec.json.Decoder(list[ChangeNote]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitSourceRequest:
+    """A source to make, or its new content.
+
+    Without an application it is of a whole directory.
+    """
+
+    name: str
+    account_id: str
+    application_id: str | None
+    settings: GitSettings
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How an organization differs from the commit that was applied last."""
+
+    commit: str
+    changes: list[ChangeNote]
+
+
+async def create_git_source(ctx: Context, organization_id: str, request: GitSourceRequest) -> GitSource:
+    """Make a source and return it.
+
+    Its first look at the branch is due at once, unless it is paused. Raises BadRequest for settings that can't work, and NotAllowed for who may not assign the account's roles.
+    """
+    source_id = new_id()
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        name = await _check(work, organization.id, request)
+        if (await store.count(work.connection, organization_id=organization.id) or 0) >= limits.GIT_SOURCES:
+            raise BadRequest(
+                f"The organization has {limits.GIT_SOURCES} sources in Git. Delete one.", code="QuotaExceeded"
+            )
+        with unique_violation_as(*name_taken("a source in Git", name)):
+            await store.insert(
+                work.connection, source_id=source_id, organization_id=organization.id, **_columns(name, request)
+            )
+        after = _shown(name, request)
+        await work.audit("create_git_source", organization, after=after, at=_at(organization.id, source_id))
+        return await work.lookup.git_source(source_id, Permission.MANAGE_ROLES)
+
+
+def _columns(name: str, request: GitSourceRequest) -> dict[str, Any]:
+    return {
+        "name": name,
+        "account_id": request.account_id,
+        "application_id": request.application_id,
+        "settings": msgspec.json.encode(request.settings).decode(),
+        "is_paused": request.is_paused,
+    }
+
+
+def _shown(name: str, request: GitSourceRequest) -> dict[str, Any]:
+    return {
+        "name": name,
+        "accountId": request.account_id,
+        "applicationId": request.application_id,
+        "paused": request.is_paused,
+        **msgspec.to_builtins(request.settings),
+    }
+
+
+def _at(organization_id: str, source_id: str) -> str:
+    return f"/organizations/{organization_id}/git-sources/{source_id}"
+
+
+async def _check(work: Work, organization_id: str, request: GitSourceRequest) -> str:
+    """Return the name of a source that can work. Raises BadRequest, NotAllowed."""
+    name = validate_name(request.name)
+    request.settings.check(request.application_id)
+    with as_invalid_id("accountId"):
+        await require_service_account(work, organization_id, request.account_id)
+    account = await _actor(work.app, organization_id, request.account_id)
+    own = Work(Context(work.app, account), work.connection)
+    try:
+        if request.application_id is not None:
+            with as_invalid_id("applicationId"):
+                found = await own.lookup.application(request.application_id, Permission.EDIT_APPLICATION)
+            if found.organization_id != organization_id:
+                raise BadRequest("The application belongs to another organization.", code="UnknownId")
+        await _secret(own, organization_id, request.settings.vault, request.settings.credential)
+    except NotAllowed as error:
+        raise BadRequest(f"The service account can't do that: {error}", code="AccountNotAllowed") from error
+    return name
+
+
+async def _actor(app: AppContext, organization_id: str, account_id: str) -> Actor:
+    """Return the service account as a caller.
+
+    Raises NotAllowed if it is disabled or gone.
+    """
+    async with app.database.connection() as connection:
+        found = await access_tokens.list_service_accounts(connection, organization_id=organization_id, id=account_id)
+    if not found or not found[0].enabled:
+        raise NotAllowed("The service account of the source is disabled or was deleted.", "Choose another one.")
+    return Actor(found[0].id, found[0].email, found[0].name, "", Method.ENGINE)
+
+
+async def _secret(work: Work, organization_id: str, vault_id: str | None, name: str | None) -> str:
+    """Return a secret or key of a vault, or an empty text."""
+    if vault_id is None or name is None:
+        return ""
+    with as_invalid_id("vault"):
+        vault = await work.lookup.service(vault_id, Permission.RUN_SERVICE_COMMAND)
+    if vault.organization_id != organization_id:
+        raise BadRequest("vault: the service belongs to another organization.", code="UnknownId")
+    for kind in (KEY_PAIR, SECRET):
+        entry = await services.get_entry(work.connection, service_id=vault.id, kind=kind, name=name)
+        if entry is not None:
+            return ServiceSeal(work.app.secret_key, vault.id).open(entry.sealed, entry.id).decode()
+    raise BadRequest(
+        f"The vault {vault.name!r} has no key pair or secret {name[:80]!r}.", "Set it there first.", code="NoSecret"
+    )
+
+
+async def list_git_sources(ctx: Context, organization_id: str, *, application_id: str | None) -> list[GitSource]:
+    """Return the sources of an organization whose service accounts the caller may read."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.list_by_organization(
+            work.connection, organization_id=organization.id, application_id=application_id
+        )
+        return [
+            row
+            for row in rows
+            if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.account_id))
+        ]
+
+
+async def read_git_source(ctx: Context, source_id: str) -> GitSource:
+    async with ctx.read() as work:
+        return await work.lookup.git_source(source_id, Permission.READ)
+
+
+async def update_git_source(ctx: Context, source_id: str, request: GitSourceRequest) -> None:
+    """Replace a source. It looks at its branch again. Raises as the creation does."""
+    async with ctx.begin() as work:
+        found = await _controlled(work, source_id)
+        name = await _check(work, found.organization_id, request)
+        with unique_violation_as(*name_taken("a source in Git", name)):
+            await store.update(work.connection, source_id=found.id, **_columns(name, request))
+        before = {
+            "name": found.name,
+            "accountId": found.account_id,
+            "applicationId": found.application_id,
+            "paused": found.is_paused,
+            **msgspec.to_builtins(read_settings(found.settings)),
+        }
+        at = _at(found.organization_id, found.id)
+        await work.audit("update_git_source", found.organization_id, before, _shown(name, request), at=at)
+
+
+async def delete_git_source(ctx: Context, source_id: str) -> None:
+    """Delete a source. What it applied stays."""
+    async with ctx.begin() as work:
+        found = await _controlled(work, source_id)
+        await store.delete(work.connection, source_id=found.id)
+        at = _at(found.organization_id, found.id)
+        await work.audit("delete_git_source", found.organization_id, {"name": found.name}, at=at)
+
+
+async def sync_git_source(ctx: Context, source_id: str) -> None:
+    """Look at the branch now, and apply its commit once more if need be.
+
+    Raises Conflict for a paused source.
+    """
+    async with ctx.begin() as work:
+        found = await _controlled(work, source_id)
+        if not await store.request(work.connection, source_id=found.id, is_forced=True):
+            raise Conflict("The source is paused.", code="GitSourcePaused")
+        await work.audit("sync_git_source", found.organization_id, at=_at(found.organization_id, found.id))
+
+
+async def apply_git_source(ctx: Context, source_id: str, commit: str) -> None:
+    """Approve the plan of a commit.
+
+    It is applied if commit and plan are still the same. Raises Conflict.
+    """
+    async with ctx.begin() as work:
+        found = await _controlled(work, source_id)
+        if not await store.approve(work.connection, source_id=found.id, commit=commit):
+            raise Conflict(
+                f"No plan of the commit {commit[:40]!r} waits for approval.",
+                "Read the source: its planned commit may be another one by now.",
+                code="NotPlanned",
+            )
+        after = {"commit": commit}
+        await work.audit(
+            "apply_git_source", found.organization_id, after=after, at=_at(found.organization_id, found.id)
+        )
+
+
+async def list_git_syncs(ctx: Context, source_id: str, *, after: str | None, count: int) -> list[SyncRow]:
+    """Return what came of the last looks at a source, the newest first."""
+    async with ctx.read() as work:
+        found = await work.lookup.git_source(source_id, Permission.READ)
+        return await store.list_syncs(work.connection, source_id=found.id, after=after, count=count)
+
+
+async def read_git_drift(ctx: Context, source_id: str) -> Drift:
+    """Return what applying the applied commit again would change.
+
+    Raises Conflict before the first commit was applied.
+    """
+    async with ctx.read() as work:
+        found = await work.lookup.git_source(source_id, Permission.READ)
+        files = await store.get_files(work.connection, source_id=found.id)
+    if files is None or found.applied is None:
+        raise Conflict("No commit of the source was applied yet.", code="NotApplied")
+    own = Context(ctx.app, await _actor(ctx.app, found.organization_id, found.account_id))
+    wanted = await _contents(own, found.application_id, _unpacked(files))
+    prune = read_settings(found.settings).prune
+    changes = await in_thread(own, found.organization_id, lambda organization: _plan(organization, wanted, prune))
+    return Drift(found.applied, _notes(changes))
+
+
+async def _controlled(work: Work, source_id: str) -> GitSource:
+    """Return a source that the caller may change.
+
+    Who may make tokens for its account could act as the account anyway.
+    """
+    found = await work.lookup.git_source(source_id, Permission.MANAGE_ROLES)
+    await require_service_account(work, found.organization_id, found.account_id)
+    return found
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(dict(files)))
+
+
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    return msgspec.msgpack.decode(zlib.decompress(bytes(data)), type=dict[str, bytes])
+
+
+async def _contents(ctx: Context, application_id: str | None, files: Mapping[str, bytes]) -> Contents:
+    """Return what files of a commit want. Raises BadRequest."""
+    if application_id is None:
+        return await asyncio.to_thread(lambda: read_directory(FileTree.of(files)))
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
+    if set(files) != {""}:
+        raise BadRequest("The path of the source is a folder; it must be the manifest's file.", code="GitRefused")
+    try:
+        text = files[""].decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"The manifest isn't UTF-8 (byte {error.start}).", code="GitRefused") from error
+    return Contents(applications={application.name: Application(manifest=text)})
+
+
+def _plan(organization: StoredOrganization, wanted: Contents, prune: bool) -> list[Change]:  # noqa: FBT001 - by position in a thread
+    plan = Plan(State(organization), wanted)
+    return [*plan.changes(), *(plan.superfluous() if prune else ())]
+
+
+def _notes(changes: list[Change]) -> list[ChangeNote]:
+    return [ChangeNote(each.sign, each.what, each.detail) for each in changes]
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What came of a look at a branch."""
+
+    status: Literal["Applied", "Planned", "Unchanged"]
+    commit: str
+    changes: list[ChangeNote] = field(default_factory=list)
+    change_set_ids: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+
+class _LeaseLost(Exception):
+    """Another process has the source now, or somebody changed it.
+
+    This one must write nothing more.
+    """
+
+
+class GitRunner:
+    """Looks at the branches of sources that are due; `advance` is one round.
+
+    A slow host holds up nobody else.
+    """
+
+    def __init__(self, app: AppContext, git: Git) -> None:
+        self._app = app
+        self._git = git
+        self._working: set[asyncio.Task[None]] = set()
+
+    async def advance(self) -> bool:
+        """Begin to look at what is due. Return True if there is more."""
+        room = _AT_ONCE - len(self._working)
+        if room <= 0:
+            return False
+        async with self._app.database.transaction() as connection:
+            due = await store.list_due(connection, count=room)
+            taken = [await store.take(connection, source_id=each, lease_s=_LEASE_S) for each in due]
+        for row in taken:
+            if row is not None:
+                task = asyncio.create_task(self._look(row), name="look at a Git source")
+                self._working.add(task)
+                task.add_done_callback(self._working.discard)
+        return bool(due) and len(due) == room
+
+    async def close(self) -> None:
+        """End the looks under way. Another process takes them up when their leases end."""
+        for task in self._working:
+            task.cancel()
+        if self._working:
+            await asyncio.wait(self._working)
+
+    async def _look(self, row: TakenRow) -> None:
+        try:
+            await self._look_and_note(row)
+        except _LeaseLost:
+            log.info("git_source.lease_lost", source=row.id)
+        except Exception:
+            log.exception("git_source.failed", source=row.id)  # noted nowhere else: the lease ends, and it begins again
+
+    async def _look_and_note(self, row: TakenRow) -> None:
+        seen: list[str] = []
+        try:
+            async with self._leased(row):
+                await self._sync(row, seen)
+        except _LeaseLost:
+            raise
+        except _MEANT as error:
+            await self._failed(row, error, "Refused", seen)
+        except LaunchbayError as error:
+            await self._failed(row, error, "Failed", seen)
+        except Exception:
+            # A defect of ours. The others must not wait for its end.
+            log.exception("git_source.failed", source=row.id)
+            internal = LaunchbayError("Internal error. The log of the server says more.")
+            await self._failed(row, internal, "Failed", seen)
+
+    @asynccontextmanager
+    async def _leased(self, row: TakenRow) -> AsyncIterator[None]:
+        """Keep the lease during the block; end the block if it is lost."""
+        working = asyncio.current_task()
+        assert working is not None, "a coroutine runs in a task"
+        is_lost = False
+
+        async def renew() -> None:
+            nonlocal is_lost
+            kept = 1
+            while kept:
+                await asyncio.sleep(_RENEW_S)
+                with suppress(Unavailable, DatabaseError):  # the fence guards what is written
+                    async with self._app.database.transaction() as connection:
+                        kept = await store.renew(connection, source_id=row.id, fence=row.fence, lease_s=_LEASE_S)
+            is_lost = True
+            working.cancel()
+
+        renewing = asyncio.create_task(renew(), name="lease of a Git source")
+        try:
+            yield
+        except asyncio.CancelledError:
+            if is_lost:
+                working.uncancel()
+                raise _LeaseLost from None
+            raise
+        finally:
+            renewing.cancel()
+            await asyncio.wait({renewing})
+
+    async def _sync(self, row: TakenRow, seen: list[str]) -> None:
+        settings = read_settings(row.settings)
+        ctx = Context(self._app, await _actor(self._app, row.organization_id, row.account_id))
+        async with ctx.read() as work:
+            await work.lookup.organization(row.organization_id)
+            secret = await _secret(work, row.organization_id, settings.vault, settings.credential)
+        remote = Remote(url=settings.url, user=settings.user, secret=secret, host_keys=tuple(settings.host_keys))
+        ref = f"refs/heads/{settings.branch}"
+        head = await self._git.head(row.organization_id, remote, ref)
+        if head is None:
+            raise BadRequest(f"The repository has no branch {settings.branch!r}.", code="GitRefused")
+        seen.append(head)
+        if not row.is_forced and head in (row.applied, row.planned):
+            await self._finish(row, settings, _Outcome("Unchanged", head), None)
+            return
+        commit = await self._git.fetch(row.organization_id, remote, ref, validate_path(settings.path))
+        wanted = await _contents(ctx, row.application_id, commit.files)
+        async with self._app.database.transaction() as connection:
+            if await store.hold(connection, source_id=row.id, fence=row.fence) is None:
+                raise _LeaseLost
+            with self._app.database.joined(connection):
+                outcome = await self._apply(ctx, row, settings, commit, wanted)
+                await self._finish(row, settings, outcome, commit)
+
+    async def _apply(
+        self, ctx: Context, row: TakenRow, settings: GitSettings, commit: Commit, wanted: Contents
+    ) -> _Outcome:
+        """Make the changes in the transaction under way, or only plan them."""
+        waits = settings.applies == "after-approval" and row.approved != commit.id
+
+        def work(organization: StoredOrganization) -> tuple[list[ChangeNote], set[str]]:
+            changes = _plan(organization, wanted, settings.prune)
+            if not waits:
+                for change in changes:
+                    change.do()
+            return _notes(changes), organization.changed
+
+        notes, changed = await in_thread(ctx, row.organization_id, work)
+        if waits and notes:
+            return _Outcome("Planned", commit.id, notes)
+        if row.approved == commit.id and notes != await self._planned_changes(row, commit.id):
+            raise BadRequest(
+                "The organization has changed since the plan was shown.", "Look at the new plan.", code="StalePlan"
+            )
+        outcome = _Outcome("Applied", commit.id, notes)
+        if settings.instances != "keep":
+            for application_id in sorted(changed):
+                await self._move_instances(ctx, row, settings, application_id, outcome)
+        return outcome
+
+    async def _planned_changes(self, row: TakenRow, commit: str) -> list[ChangeNote]:
+        async with self._app.database.connection() as connection:
+            rows = await store.list_syncs(connection, source_id=row.id, after=None, count=limits.PAGE_ROWS)
+        found = next((each for each in rows if each.status == "Planned" and each.commit == commit), None)
+        return [] if found is None else read_changes(found.changes)
+
+    async def _move_instances(
+        self, ctx: Context, row: TakenRow, settings: GitSettings, application_id: str, outcome: _Outcome
+    ) -> None:
+        """Make a change set that brings instances to the newest manifest.
+
+        Apply it if the source says so and it needs no approval.
+        """
+        async with ctx.read() as work:
+            application = await work.lookup.application(application_id, Permission.READ)
+        wanted = ChangeSetRequest(
+            act=ChangeAct(act="version", version=application.latest_version),
+            ids=None,
+            wanted=InstanceFilter(application_ids=[application_id], statuses=_LIVE),
+            comment=f"Commit {outcome.commit} of {settings.branch}, from the source {row.name} in Git.",
+            expires_in_ms=limits.CHANGE_SET_EXPIRY_MS,
+            on_failure="keep",
+        )
+        try:
+            change_set_id = await create_change_set(ctx, row.organization_id, wanted)
+        except BadRequest as error:
+            if error.code != "NothingChosen":
+                outcome.messages.append(f"Instances of {application.name} stay as they are: {error}")
+            return
+        outcome.change_set_ids.append(change_set_id)
+        if settings.instances == "at-once":
+            try:
+                await apply_change_set(ctx, change_set_id)
+            except (Conflict, BadRequest, NotAllowed) as error:
+                outcome.messages.append(f"The change set of {application.name} waits: {error}")
+
+    async def _finish(self, row: TakenRow, settings: GitSettings, outcome: _Outcome, commit: Commit | None) -> None:
+        """Note the outcome and when to look again.
+
+        Raises _LeaseLost if another process is to do that.
+        """
+        planned = outcome.commit if outcome.status == "Planned" else None
+        if outcome.status == "Unchanged" and row.planned == outcome.commit:
+            planned = row.planned
+        async with self._app.database.transaction() as connection:
+            if outcome.status == "Applied" and commit is not None:
+                files = await asyncio.to_thread(_packed, commit.files)
+                await store.set_applied(connection, source_id=row.id, fence=row.fence, commit=commit.id, files=files)
+            kept = await store.finish(
+                connection,
+                source_id=row.id,
+                fence=row.fence,
+                seen=outcome.commit,
+                problem=None,
+                failures=0,
+                planned=planned,
+                taken_due_at=row.due_at,
+                pause_ms=settings.interval_ms,
+            )
+            if not kept:
+                raise _LeaseLost
+            if outcome.status != "Unchanged":
+                await self._note(
+                    connection,
+                    row,
+                    commit=outcome.commit,
+                    status=outcome.status,
+                    message=" ".join(outcome.messages)[:_MESSAGE_CHARS] or None,
+                    changes=msgspec.json.encode(outcome.changes).decode(),
+                    change_set_ids=outcome.change_set_ids,
+                )
+
+    async def _failed(
+        self, row: TakenRow, error: LaunchbayError, status: Literal["Refused", "Failed"], seen: list[str]
+    ) -> None:
+        """Note why the branch couldn't be applied, and when to look again."""
+        settings = read_settings(row.settings)
+        message = str(error)[:_MESSAGE_CHARS]
+        failures = row.failures + 1 if status == "Failed" else 0
+        is_final = isinstance(error, EgressFailed) and not error.retryable
+        pause_ms = settings.interval_ms
+        if failures and not is_final:
+            pause_ms = int(_AGAIN.delay_s(failures) * 1_000)
+        async with self._app.database.transaction() as connection:
+            kept = await store.finish(
+                connection,
+                source_id=row.id,
+                fence=row.fence,
+                seen=seen[0] if seen else None,
+                problem=message,
+                failures=failures,
+                planned=row.planned if status == "Failed" else None,
+                taken_due_at=row.due_at,
+                pause_ms=pause_ms,
+            )
+            if kept:
+                commit = seen[0] if seen else None
+                await self._note(connection, row, commit=commit, status=status, message=message)
+
+    async def _note(
+        self,
+        connection: Any,
+        row: TakenRow,
+        *,
+        commit: str | None,
+        status: str,
+        message: str | None,
+        changes: str = "[]",
+        change_set_ids: list[str] | None = None,
+    ) -> None:
+        await store.insert_sync(
+            connection,
+            sync_id=new_id(),
+            source_id=row.id,
+            commit=commit,
+            pull_request=None,
+            status=status,
+            message=message,
+            changes=changes,
+            change_set_ids=change_set_ids or [],
+            instance_id=None,
+            is_reported=False,
+            started_at=row.started_at,
+        )
+        await store.delete_old_syncs(connection, source_id=row.id, kept=limits.GIT_SYNCS)

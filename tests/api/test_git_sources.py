@@ -1,0 +1,382 @@
+"""Sources in Git over HTTP: the real engine follows repositories of a real `git http-backend` (docs/howto/git.md)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.git_server import GitServer, Repository, needs_git, symbolic_link
+from tests.support.service import EMAIL, Api, accepted, fresh_name, refused, running_api
+from tests.support.services import made_vault, told
+
+pytestmark = needs_git
+EVERYTHING = ["Administrator"]
+MANIFEST = "launch:\n  steps: []\n  return: {said: {value: '%s'}}\ndestroy: {steps: []}\n"
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, outgoing_allow="127.0.0.1", server_programs="git") as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with GitServer(tmp_path_factory.mktemp("repositories")) as server:
+        yield server
+
+
+@dataclass
+class Follower:
+    """Makes sources on behalf of a service account, and waits for what comes of them."""
+
+    api: Api
+    server: GitServer
+    account: str
+
+    async def make(self, repository: str, **body: Any) -> str:
+        body = {"name": fresh_name("source"), "accountId": self.account, "url": self.server.url(repository), **body}
+        made = await self.api.post(f"organizations/{self.api.organization}/git-sources", body)
+        return str(accepted(made)["id"])
+
+    async def outcome(self, source: str, count: int = 1) -> Any:
+        """Wait until so many outcomes are noted, and return the newest."""
+        async with asyncio.timeout(30):
+            while True:
+                found = accepted(await self.api.get(f"git-sources/{source}/syncs"))
+                if len(found) >= count or (found and found[0]["attempts"] + len(found) > count):
+                    return found[0]
+                await asyncio.sleep(0.05)
+
+    async def sync(self, source: str) -> Any:
+        """Look now, and return the outcome."""
+        before = accepted(await self.api.get(f"git-sources/{source}/syncs"))
+        accepted(await self.api.post(f"git-sources/{source}/sync"))
+        return await self.outcome(source, len(before) + (before[0]["attempts"] if before else 1))
+
+    async def read(self, source: str) -> Any:
+        return accepted(await self.api.get(f"git-sources/{source}"))
+
+
+@pytest.fixture(scope="module")
+async def follower(api: Api, server: GitServer) -> Follower:
+    return Follower(api, server, await account(api, *EVERYTHING))
+
+
+async def account(api: Api, *roles: str) -> str:
+    body = {"name": fresh_name("follower"), "roles": list(roles)}
+    return str(accepted(await api.post(f"organizations/{api.organization}/serviceAccounts", body))["id"])
+
+
+@pytest.fixture
+def repository(server: GitServer, request: pytest.FixtureRequest) -> Repository:
+    return server.repository(request.node.name)
+
+
+def name_of(repository: Repository) -> str:
+    return repository.directory.stem
+
+
+DIRECTORY = {
+    "README.md": "Not read: it is outside of the path.",
+    "deploy/environments/lab.yaml": "markers: [blue]\n",
+    "deploy/roles/Tester.yaml": "- Read: [/*]\n",
+    "deploy/applications/web/manifest.yaml": MANIFEST % "one",
+    "deploy/applications/web/revisions/stable/revision.yaml": "environment: lab\n",
+}
+
+
+@pytest.mark.slow
+async def test_a_directory_follows_a_branch(follower: Follower, repository: Repository) -> None:
+    api, commit = follower.api, repository.commit(DIRECTORY)
+    source = await follower.make(name_of(repository), path="/deploy/")
+    outcome = await follower.outcome(source)
+    assert (outcome["status"], outcome["commit"], outcome["message"]) == ("Applied", commit, None)
+    assert [f"{each['sign']} {each['what']}" for each in outcome["changes"]] == [
+        "+ role Tester",
+        "+ environment lab",
+        "+ markers of environment lab",
+        "+ application web",
+        "+ manifest of application web",
+        "+ revision web/stable",
+    ]
+    found = await follower.read(source)
+    assert (found["status"], found["applied"], found["seen"], found["problem"]) == ("Current", commit, commit, None)
+    names = [each["name"] for each in accepted(await api.get(f"organizations/{api.organization}/environments"))]
+    assert "lab" in names
+
+    second = repository.commit({**DIRECTORY, "deploy/applications/web/manifest.yaml": MANIFEST % "two"})
+    outcome = await follower.sync(source)
+    assert (outcome["status"], outcome["commit"]) == ("Applied", second)
+    assert [each["what"] for each in outcome["changes"]] == ["manifest of application web", "revision web/stable"]
+
+    drift = accepted(await api.get(f"git-sources/{source}/drift"))
+    assert drift == {"commit": second, "changes": []}
+    lab = next(
+        each["id"]
+        for each in accepted(await api.get(f"organizations/{api.organization}/environments"))
+        if each["name"] == "lab"
+    )
+    accepted(await api.put(f"environments/{lab}/markers", {"markers": [{"name": "red"}]}))
+    drift = accepted(await api.get(f"git-sources/{source}/drift"))
+    assert [each["what"] for each in drift["changes"]] == ["markers of environment lab"]
+    assert [each["what"] for each in (await follower.sync(source))["changes"]] == ["markers of environment lab"]
+    assert accepted(await api.get(f"environments/{lab}/markers")) == {"markers": [{"name": "blue"}]}
+
+
+@pytest.mark.slow
+async def test_a_commit_with_one_refused_change_changes_nothing(follower: Follower, repository: Repository) -> None:
+    broken = {
+        "environments/half.yaml": "markers: [blue]\n",
+        "applications/half/manifest.yaml": MANIFEST % "one",
+        "applications/half/revisions/a good one/revision.yaml": "{}\n",
+        "applications/half/revisions/bad/revision.yaml": "submodules: {inner: {revision: half/none}}\n",
+    }
+    repository.commit(broken)
+    source = await follower.make(name_of(repository))
+    outcome = await follower.outcome(source)
+    assert outcome["status"] == "Refused"
+    assert "Unknown revision 'half/none'" in outcome["message"]
+    found = await follower.read(source)
+    assert (found["status"], found["applied"]) == ("Failing", None)
+    organization = f"organizations/{follower.api.organization}"
+    for kind in ("applications", "environments"):
+        names = [each["name"] for each in accepted(await follower.api.get(f"{organization}/{kind}"))]
+        assert "half" not in names
+    # A version that was taken back leaves nothing behind: the next one with its number is read anew.
+    repaired = {**broken, "applications/half/revisions/bad/revision.yaml": "{}\n"}
+    repository.commit({**repaired, "applications/half/manifest.yaml": MANIFEST % "two"})
+    assert (await follower.sync(source))["status"] == "Applied"
+    assert (await follower.read(source))["status"] == "Current"
+    applications = accepted(await follower.api.get(f"{organization}/applications"))
+    half = next(each["id"] for each in applications if each["name"] == "half")
+    launched = await follower.api.settled(await follower.api.launch(half))
+    assert "two" in str(launched["returnValues"])
+
+
+@pytest.mark.slow
+async def test_the_manifest_of_an_application_follows_a_file(follower: Follower, repository: Repository) -> None:
+    api = follower.api
+    application = await api.application()
+    commit = repository.commit({"ci/manifest.yaml": MANIFEST % "from Git", "other.yaml": "no manifest"})
+    source = await follower.make(name_of(repository), applicationId=application, path="ci/manifest.yaml")
+    outcome = await follower.outcome(source)
+    assert (outcome["status"], outcome["commit"]) == ("Applied", commit)
+    assert (await api.get(f"applications/{application}/manifest")).text == MANIFEST % "from Git"
+    [listed] = accepted(await api.get(f"organizations/{api.organization}/git-sources?application={application}"))
+    assert (listed["id"], listed["applicationId"]) == (source, application)
+
+    repository.commit({"ci/manifest.yaml": "launch: 1\n"})
+    outcome = await follower.sync(source)
+    assert outcome["status"] == "Refused"
+    assert "line 1" in outcome["message"]
+    accepted(await api.delete(f"git-sources/{source}"))
+    refused(await api.get(f"git-sources/{source}"), 404)
+
+
+@pytest.mark.slow
+async def test_a_branch_is_looked_at_again_after_the_interval(follower: Follower, repository: Repository) -> None:
+    application = await follower.api.application()
+    repository.commit({"manifest.yaml": MANIFEST % "one"})
+    body = {"applicationId": application, "path": "manifest.yaml", "intervalMs": 3_600_000}
+    source = await follower.make(name_of(repository), **body)
+    await follower.outcome(source)
+    looked = (await follower.read(source))["lookedAt"]
+    assert (await follower.read(source))["nextAt"] >= looked + 3_590_000
+    fetched = len(follower.server.requests)
+    await due(follower.api, source)
+    async with asyncio.timeout(20):
+        while (await follower.read(source))["lookedAt"] == looked:
+            await asyncio.sleep(0.05)
+    # The same commit is seen by listing the branch alone.
+    assert [path for path in follower.server.requests[fetched:] if "git-upload-pack" not in path] == []
+    assert len(accepted(await follower.api.get(f"git-sources/{source}/syncs"))) == 1
+    second = repository.commit({"manifest.yaml": MANIFEST % "two"})
+    await due(follower.api, source)
+    assert (await follower.outcome(source, 2))["commit"] == second
+
+
+async def due(api: Api, source: str) -> None:
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE git_sources SET due_at = now() WHERE id = %s", [source])
+
+
+@pytest.mark.slow
+async def test_a_plan_waits_for_approval_and_must_be_the_same_then(follower: Follower, repository: Repository) -> None:
+    api = follower.api
+    first = repository.commit({"environments/planned.yaml": "markers: [blue]\n"})
+    source = await follower.make(name_of(repository), applies="after-approval")
+    outcome = await follower.outcome(source)
+    assert (outcome["status"], outcome["commit"]) == ("Planned", first)
+    found = await follower.read(source)
+    assert (found["status"], found["planned"], found["applied"]) == ("Planned", first, None)
+    refused(await api.post(f"git-sources/{source}/apply", {"commit": "0" * 40}), 409, "NotPlanned")
+
+    environment = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": "planned"}))["id"]
+    accepted(await api.post(f"git-sources/{source}/apply", {"commit": first}))
+    outcome = await follower.outcome(source, 2)
+    assert outcome["status"] == "Refused"
+    assert "has changed since the plan was shown" in outcome["message"]
+    assert accepted(await api.get(f"environments/{environment}/markers")) == {"markers": []}
+
+    assert (await follower.sync(source))["status"] == "Planned"
+    accepted(await api.post(f"git-sources/{source}/apply", {"commit": first}))
+    assert (await follower.outcome(source, 4))["status"] == "Applied"
+    assert accepted(await api.get(f"environments/{environment}/markers")) == {"markers": [{"name": "blue"}]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("instances", "applied"), [("change-set", False), ("at-once", True)])
+async def test_instances_get_a_change_set_or_follow(
+    follower: Follower, server: GitServer, instances: str, applied: bool
+) -> None:
+    api = follower.api
+    repository = server.repository(f"instances-{instances}")
+    repository.commit({"manifest.yaml": MANIFEST % "one"})
+    application = await api.application()
+    body = {"applicationId": application, "path": "manifest.yaml", "instances": instances}
+    source = await follower.make(f"instances-{instances}", **body)
+    await follower.outcome(source)
+    instance = await api.launch(application)
+    await api.settled(instance)
+    repository.commit({"manifest.yaml": MANIFEST % "two"})
+    outcome = await follower.sync(source)
+    [change_set] = outcome["changeSetIds"]
+    found = accepted(await api.get(f"change-sets/{change_set}"))
+    assert [each["instanceId"] for each in found["plan"]] == [instance]
+    assert (found["status"] == "Ready") is not applied
+    if not applied:
+        accepted(await api.post(f"change-sets/{change_set}/apply"))
+    async with asyncio.timeout(20):
+        while (document := await api.settled(instance))["version"] != 3:
+            await asyncio.sleep(0.05)
+    assert document["status"] == "Running"
+
+
+@pytest.mark.slow
+async def test_a_source_never_does_more_than_its_account_may(
+    api: Api, server: GitServer, repository: Repository
+) -> None:
+    role = {"name": fresh_name("role"), "permissions": "- Read: [/*]\n- CreateEnvironment: [/*]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", role))
+    follower = Follower(api, server, await account(api, role["name"]))
+    repository.commit({"environments/allowed.yaml": "{}\n", "applications/denied/manifest.yaml": MANIFEST % "one"})
+    outcome = await follower.outcome(await follower.make(name_of(repository)))
+    assert outcome["status"] == "Refused"
+    assert "CreateApplication" in outcome["message"]
+    names = [each["name"] for each in accepted(await api.get(f"organizations/{api.organization}/environments"))]
+    assert "allowed" not in names
+
+
+async def test_who_may_not_act_as_the_account_makes_no_source(follower: Follower, repository: Repository) -> None:
+    api = follower.api
+    repository.commit(DIRECTORY)
+    source = await follower.make(name_of(repository), paused=True)
+    assert (await follower.read(source))["status"] == "Paused"
+    refused(await api.post(f"git-sources/{source}/sync"), 409, "GitSourcePaused")
+    body = {"name": "mine", "accountId": follower.account, "url": follower.server.url("x")}
+    reader = await api.member("Read: [/*]")
+    accepted(await reader.get(f"git-sources/{source}"))
+    refused(await reader.post(f"organizations/{api.organization}/git-sources", body), 403)
+    for answer in (
+        await reader.post(f"git-sources/{source}/sync"),
+        await reader.put(f"git-sources/{source}", body),
+        await reader.delete(f"git-sources/{source}"),
+    ):
+        refused(answer, 403)
+    stranger, organization, _ = await api.outsider()
+    refused(await stranger.get(f"git-sources/{source}"), 403)
+    refused(await stranger.post(f"organizations/{organization}/git-sources", body), 400, "UnknownId")
+    [me] = [row for row in accepted(await api.get(f"organizations/{api.organization}/users")) if row["email"] == EMAIL]
+    person = {**body, "accountId": me["id"]}
+    refused(await api.post(f"organizations/{api.organization}/git-sources", person), 403)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"url": "file:///etc"}, "InvalidGitSource"),
+        ({"url": "ext::sh -c touch% /tmp/x"}, "InvalidGitSource"),
+        ({"url": "git://example.org/x"}, "InvalidGitSource"),
+        ({"url": "https://user:password@example.org/x"}, "CredentialsInUrl"),
+        ({"url": "ssh://-oProxyCommand=x/y"}, "InvalidGitSource"),
+        ({"url": "ssh://git@example.org/x"}, "InvalidGitSource"),
+        ({"branch": "--upload-pack=sh"}, "InvalidGitSource"),
+        ({"branch": "a..b"}, "InvalidGitSource"),
+        ({"path": "../../etc"}, "InvalidGitSource"),
+        ({"hostKeys": ["* ssh-rsa x"]}, "InvalidGitSource"),
+        ({"vault": "5f" * 12}, "InvalidGitSource"),
+        ({"vault": "5f" * 12, "credential": "key"}, "UnknownId"),
+        ({"applicationId": "5f" * 12, "path": "manifest.yaml"}, "UnknownId"),
+        ({"accountId": "5f" * 12}, "UnknownId"),
+    ],
+)
+async def test_what_can_not_be_a_source_is_refused(follower: Follower, change: dict[str, Any], code: str) -> None:
+    body = {"name": fresh_name("bad"), "accountId": follower.account, "url": "https://git.example.org/x.git", **change}
+    refused(await follower.api.post(f"organizations/{follower.api.organization}/git-sources", body), 400, code)
+
+
+@pytest.mark.slow
+async def test_hostile_repositories_are_refused(follower: Follower, repository: Repository) -> None:
+    cases = (
+        ({"environments/a.yaml": "{}\n"}, symbolic_link("environments/b.yaml", "/etc/passwd"), "is a symbolic link"),
+        ({"/".join(["deep"] * 40) + "/a.yaml": "{}\n"}, "", "levels deep"),
+        ({"environments/big.yaml": b"#" * (2 * 1024 * 1024 + 1)}, "", "more than 2 MiB"),
+        ({f"environments/{number}.yaml": "{}\n" for number in range(5_001)}, "", "more than 5000 files"),
+        ({"environments/a.yaml": "{}\n"}, f"M 160000 {'1' * 40} module\n", "is a submodule"),
+        ({"environments/a.yaml": "a: &a [x, x]\nb: &b [*a, *a]\nmarkers: *b\n"}, "", "environments/a.yaml"),
+    )
+    source = await follower.make(name_of(repository), paused=True)
+    body = {
+        "name": fresh_name("hostile"),
+        "accountId": follower.account,
+        "url": follower.server.url(name_of(repository)),
+    }
+    accepted(await follower.api.put(f"git-sources/{source}", {**body, "paused": False}))
+    assert "can't read" in (await follower.outcome(source))["message"] or (await follower.read(source))["problem"]
+    for files, more, message in cases:
+        repository.commit(files, more=more)
+        outcome = await follower.sync(source)
+        assert (outcome["status"], message in outcome["message"]) == ("Refused", True), outcome
+    repository.commit({"environments/fine.yaml": "{}\n"})
+    assert (await follower.sync(source))["status"] == "Applied"
+
+
+@pytest.mark.slow
+async def test_addresses_that_the_rules_forbid_are_not_reached(
+    databases: Databases, server: GitServer, repository: Repository
+) -> None:
+    repository.commit(DIRECTORY)
+    url = databases.create()
+    async with running_api(url, server_programs="git") as api:
+        follower = Follower(api, server, await account(api, *EVERYTHING))
+        reached = len(server.requests)
+        outcome = await follower.outcome(await follower.make(name_of(repository)))
+        assert "The address 127.0.0.1 is refused: it is a loopback address." in outcome["message"]
+        assert server.requests[reached:] == []
+    databases.drop(url)
+
+
+async def test_a_token_from_a_vault_is_the_password(follower: Follower, tmp_path: Path) -> None:
+    api = follower.api
+    with GitServer(tmp_path) as server:
+        server.repository("closed").commit({"environments/token.yaml": "{}\n"})
+        server.set_token("a-token-of-the-forge")
+        guarded = Follower(api, server, follower.account)
+        source = await guarded.make("closed")
+        outcome = await guarded.outcome(source)
+        assert outcome["status"] == "Failed"
+        vault = await made_vault(api)
+        await told(api, vault, "set-secret", name="forge", value="a-token-of-the-forge")
+        body = {"name": fresh_name("with a token"), "accountId": guarded.account, "url": server.url("closed")}
+        missing = {**body, "vault": vault, "credential": "other"}
+        refused(await api.put(f"git-sources/{source}", missing), 400, "NoSecret")
+        accepted(await api.put(f"git-sources/{source}", {**body, "vault": vault, "credential": "forge"}))
+        assert (await guarded.outcome(source, 2))["status"] == "Applied"
+        assert "a-token-of-the-forge" not in (await api.get(f"git-sources/{source}")).text
