@@ -161,7 +161,7 @@ class GitServer:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.requests: list[str] = []
-        self._handler = type("Backend", (_Backend,), {"root": root, "requests": self.requests})
+        self._handler: type[_Backend] = type("Backend", (_Backend,), {"root": root, "requests": self.requests})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

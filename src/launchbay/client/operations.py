@@ -1466,6 +1466,7 @@ class Operations:
         instances: Any = None,
         prune: bool | None = None,
         paused: bool | None = None,
+        if_match: str | None = None,
     ) -> Call[None]:
         """Replace a source in Git, and look at its branch. Permission: ManageRoles for its account.
 
@@ -1482,15 +1483,15 @@ class Operations:
         """
 
     @operation(OperationSpec("DELETE", "/api/1/git-sources/{sourceId}"))
-    def delete_git_source(self, git_source_id: str) -> Call[None]:
+    def delete_git_source(self, git_source_id: str, *, if_match: str | None = None) -> Call[None]:
         """Delete a source in Git, not what it applied. Permission: ManageRoles for its account."""
 
     @operation(OperationSpec("POST", "/api/1/git-sources/{sourceId}/sync"))
-    def sync_git_source(self, git_source_id: str) -> Call[None]:
+    def sync_git_source(self, git_source_id: str, *, if_match: str | None = None) -> Call[None]:
         """Apply the branch's present commit now. Permission: ManageRoles for its account."""
 
     @operation(OperationSpec("POST", "/api/1/git-sources/{sourceId}/apply", media_type=JSON))
-    def apply_git_source(self, git_source_id: str, *, commit: str) -> Call[None]:
+    def apply_git_source(self, git_source_id: str, *, commit: str, if_match: str | None = None) -> Call[None]:
         """Approve the plan of a commit. Permission: ManageRoles for its account."""
 
     @list_operation(OperationSpec("GET", "/api/1/git-sources/{sourceId}/syncs"))

@@ -1,4 +1,4 @@
-"""Commits of remote repositories, read with the program `git` (decision 0110).
+"""Commits of remote repositories, read with the program `git` (decision 0112).
 
 The program opens a connection to a checked address and to nothing else: no redirect, no proxy, no submodule, no other
 transport. A commit comes without history into a directory of its own and is never checked out, so no file of it gets

@@ -127,7 +127,8 @@ class Drift:
 async def create_git_source(ctx: Context, organization_id: str, request: GitSourceRequest) -> GitSource:
     """Make a source and return it.
 
-    Its first look at the branch is due at once, unless it is paused. Raises BadRequest for settings that can't work, and NotAllowed for who may not assign the account's roles.
+    Its first look at the branch is due at once, unless it is paused. Raises BadRequest for settings that can't work,
+    and NotAllowed for who may not assign the account's roles.
     """
     source_id = new_id()
     async with ctx.begin() as work:
