@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from launchbay.actions.registry import Registry
+from launchbay.limits import CONCURRENCY_LIMIT_MAX
 from launchbay.manifest.graph import BUILTIN
 from launchbay.manifest.parser import COMPONENT_KEYS
 
@@ -40,14 +41,19 @@ def manifest_schema() -> str:
         "description": "A component manifest (with `application`), or a workflow manifest (with workflows by name).",
         "type": "object",
         "anyOf": [
-            {"required": ["application"], "properties": {"application": {"$ref": "#/$defs/component"}}},
-            {"required": ["root"], "properties": {"root": {"$ref": "#/$defs/component"}}},
+            {"required": ["application"], "properties": {"application": {"$ref": "#/$defs/application"}}},
+            {"required": ["root"], "properties": {"root": {"$ref": "#/$defs/application"}}},
             {"not": {"anyOf": [{"required": ["application"]}, {"required": ["root"]}]}, **_workflow_manifest()},
         ],
         "$defs": {
+            "application": {
+                "allOf": [{"$ref": "#/$defs/component"}],
+                "properties": {"concurrency": {"$ref": "#/$defs/concurrency"}},
+            },
             "component": _component(),
             "pin": _pin(),
             "workflow": _workflow(),
+            "concurrency": _concurrency(),
             "steps": _steps(),
             "step": _step(),
             "return": _named(
@@ -65,7 +71,11 @@ def _workflow_manifest() -> Schema:
     return {
         "properties": {
             "version": {"description": "The version of workflow manifests.", "enum": ["1.0", "1.1", 1.0, 1.1]},
-            "header": {"type": "object", "description": "Needs: `services`, by interface, with their pins."},
+            "header": {
+                "type": "object",
+                "description": "Needs: `services`, by interface, with their pins. `concurrency` limits the jobs.",
+                "properties": {"concurrency": {"$ref": "#/$defs/concurrency"}},
+            },
         },
         "additionalProperties": {"$ref": "#/$defs/workflow"},
     }
@@ -145,8 +155,25 @@ def _workflow() -> Schema:
             "onFailure": {"$ref": "#/$defs/steps"},
             "finally": {"$ref": "#/$defs/steps"},
             "timeout": {"description": "How long `steps` may take.", "type": ["number", "string", "null"]},
+            "concurrency": {"$ref": "#/$defs/concurrency"},
             "return": {"$ref": "#/$defs/return"},
         },
+    }
+
+
+def _concurrency() -> Schema:
+    limit = {
+        "type": "object",
+        "properties": {
+            "limit": {"type": "integer", "minimum": 1, "maximum": CONCURRENCY_LIMIT_MAX},
+            "key": {"type": "string", "pattern": "^(application|environment|(label|lock):.+)$"},
+            "when": {"enum": ["queue", "refuse", "cancel-older"]},
+        },
+        "required": ["limit"],
+    }
+    return {
+        "description": "At most so many jobs at a time.",
+        "anyOf": [{"type": ["integer", "null"]}, limit, {"type": "array", "items": limit}],
     }
 
 

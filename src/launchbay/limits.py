@@ -133,6 +133,11 @@ ROLLOUTS_OPEN = 100  # of one organization
 ROLLOUT_DAYS = 90  # that an ended one stays
 ROLLOUT_PAUSE_LONGEST_MS = 7 * 24 * 3_600_000
 
+# Limits of how many jobs run at a time.
+CONCURRENCY_LIMIT_MAX = 1_000  # the greatest such limit
+CONCURRENCY_LIMITS = 20  # of one application, environment, manifest or workflow
+CONCURRENCY_PLACES_SHOWN = 1_000  # in the list of those of an organization
+
 # Labels.
 LABELS = 32  # of one object
 LABEL_NAME_CHARS = 63

@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -31,12 +32,13 @@ from launchbay.manifest.graph import (
 )
 from launchbay.manifest.scaling import component_at, template_path
 from launchbay.manifest.v1 import inner_name
+from launchbay.model.concurrency_limits import ConcurrencyLimit, JobScope, Place, places
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, remembered_in, sources, transition
 from launchbay.model.job import JobStatus, Origin, Plan, step_path, unescaped, workflow_path
 from launchbay.model.types import UNIT, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
-from launchbay.store import applications, jobs
+from launchbay.store import applications, concurrency_limits, jobs
 from launchbay.store.database import Connection, on_transaction_end
 from launchbay.store.environments import Environment
 from launchbay.store.events import Waiter
@@ -377,6 +379,9 @@ class Dispatch(Protocol):
         None leaves it to any worker; so does `here=False`.
         """
 
+    def let_go(self, job_id: str) -> None:
+        """Don't run a job that was held and then not accepted."""
+
     async def turn(self, caller: str) -> None:
         """Wait while this process accepts jobs faster than it starts them.
 
@@ -399,26 +404,137 @@ async def accept(
     version: int,
     origin: Origin | None = None,
     here: bool = True,
+    may_refuse: bool = True,
 ) -> str | None:
     """Claim the instance for a job and return the job's ID; None if another job or status came first.
 
-    `version` is the manifest's, and `origin` what asks for the job, if not a person.
+    `version` is the manifest's, and `origin` what asks for the job, if not a person. Raises Conflict, having written
+    nothing, if a limit of how many jobs run at a time refuses it; without `may_refuse` the job waits instead.
 
     Linearizable: the conditional UPDATE decides, with the unique index on running jobs (architecture, rule 6).
     """
     job_id = new_id()
-    queued = await jobs.accept_work(
-        connection,
-        instance_id=instance_id,
-        job_id=job_id,
-        name=plan.workflow,
-        owner_id=owner_id,
-        prior_status=plan.prior_status,
-        status=transition(InstanceStatus(plan.prior_status), accepting_event(plan)),
-        worker_id=dispatch.hold(connection, organization_id, job_id, here=here),
+    columns = {
+        "instance_id": instance_id,
+        "name": plan.workflow,
+        "owner_id": owner_id,
+        "prior_status": plan.prior_status,
+        "status": transition(InstanceStatus(plan.prior_status), accepting_event(plan)),
         **job_columns(plan, manifest, version, origin),
+    }
+    is_exempt = plan.kind == "refused" or plan.deletes_instance
+    of_workflows = {} if is_exempt else workflow_limits(manifest, plan)
+    if is_exempt or not (manifest.concurrency or of_workflows):
+        worker_id = dispatch.hold(connection, organization_id, job_id, here=here)
+        queued = await jobs.accept_work(
+            connection, job_id=job_id, worker_id=worker_id, is_limited=False, knows_limits=is_exempt, **columns
+        )
+        if queued is not None or is_exempt:
+            return queued
+        if worker_id is not None:
+            dispatch.let_go(job_id)
+    # Locked before the places of the organization, as the end of a job does it (migration 0062).
+    locked = await jobs.lock_instance(connection, instance_id=instance_id)
+    if locked is None or locked.job_id is not None:
+        return None
+    needed = await _places_of_job(connection, instance_id, manifest, of_workflows)
+    if not may_refuse:
+        needed = [replace(each, when="queue") if each.when == "refuse" else each for each in needed]
+    if needed:
+        await check_places(connection, organization_id, needed)
+    dispatch.hold(connection, organization_id, job_id, here=False)
+    queued = await jobs.accept_work(
+        connection, job_id=job_id, worker_id=None, is_limited=bool(needed), knows_limits=True, **columns
     )
-    return None if queued is None else job_id
+    if queued is not None and needed:
+        await take_places(connection, organization_id, job_id, plan, needed)
+    return queued
+
+
+def workflow_limits(manifest: CompiledManifest, plan: Plan) -> dict[str, Sequence[ConcurrencyLimit]]:
+    """Return the limits of the workflows that a job runs directly, by name."""
+    if plan.kind in {"command", "trigger"}:
+        found = None if plan.component is None else component_at(manifest, plan.component)
+        runs = [] if found is None else [(found, plan.component_workflow or "")]
+    elif plan.kind in {"launch", "destroy"}:
+        runs = [(component, plan.workflow) for component in manifest.components.values()]
+    else:
+        runs = []
+    return {
+        f"{component.path}.{name}" if manifest.is_component_manifest else name: component.workflows[name].concurrency
+        for component, name in runs
+        if name in component.workflows and component.workflows[name].concurrency
+    }
+
+
+async def _places_of_job(
+    connection: Connection,
+    instance_id: str,
+    manifest: CompiledManifest,
+    of_workflows: Mapping[str, Sequence[ConcurrencyLimit]],
+) -> list[Place]:
+    row = await concurrency_limits.get_scope_of_instance(connection, instance_id=instance_id)
+    if row is None:
+        return []
+    scope = JobScope(**{**row._asdict(), "labels": msgspec.json.decode(row.labels)})
+    return places(scope, manifest.concurrency, of_workflows)
+
+
+async def places_of_launch(
+    connection: Connection,
+    manifest: CompiledManifest,
+    plan: Plan,
+    scope: JobScope,
+    *,
+    may_be_limited: bool,
+) -> list[Place]:
+    """Return the places that a launch needs.
+
+    The scope has no settings yet; `may_be_limited` says that some exist.
+    """
+    of_workflows = workflow_limits(manifest, plan)
+    if not (may_be_limited or manifest.concurrency or of_workflows):
+        return []
+    row = await concurrency_limits.get_settings(
+        connection, application_id=scope.application_id, environment_id=scope.environment_id
+    )
+    assert row is not None, "a statement without FROM gives a row"
+    settled = replace(scope, application_limits=row.application_limits, environment_limits=row.environment_limits)
+    return places(settled, manifest.concurrency, of_workflows)
+
+
+async def check_places(connection: Connection, organization_id: str, needed: Sequence[Place]) -> None:
+    """Raise Conflict if one of the groups is full and refuses jobs.
+
+    Until the commit, no other job frees or takes a place.
+    """
+    if not any(each.when == "refuse" for each in needed):
+        return
+    refusing = await concurrency_limits.get_refusal(
+        connection, organization_id=organization_id, **concurrency_limits.refusal_columns(needed)
+    )
+    if refusing is not None:
+        most = next(each.most for each in needed if each.title == refusing)
+        raise Conflict(
+            f"At most {most} {'job' if most == 1 else 'jobs'} at a time for {refusing}; try again when one has ended.",
+            code="ConcurrencyLimit",
+        )
+
+
+async def take_places(
+    connection: Connection, organization_id: str, job_id: str, plan: Plan, needed: Sequence[Place]
+) -> None:
+    """Make an accepted job ready, or let it wait for its places.
+
+    It may ask older jobs to end.
+    """
+    await concurrency_limits.take_places(
+        connection,
+        organization_id=organization_id,
+        job_id=job_id,
+        destroys=plan.kind == "destroy",
+        **concurrency_limits.place_columns(needed),
+    )
 
 
 def job_columns(plan: Plan, manifest: CompiledManifest, version: int, origin: Origin | None) -> dict[str, Any]:

@@ -58,6 +58,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "git_sources.list_due",
             "fleet.list_old_jobs",
             "generations.list_due",
+            "concurrency_limits.list_outrun",
             "change_sets.list_applying",
             "rollouts.list_open",
         ),

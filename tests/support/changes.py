@@ -646,6 +646,15 @@ async def set_failure_policy(stage: Stage) -> Call:
     return partial(stage.api.put, path, {"onFailure": "rollback"})
 
 
+async def replace_application_concurrency(stage: Stage) -> Call:
+    path = f"applications/{await stage.api.application(MANIFEST)}/concurrency"
+    return partial(stage.api.put, path, {"limits": [{"limit": 1}]})
+
+
+async def replace_environment_concurrency(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/concurrency", {"limits": [{"limit": 1}]})
+
+
 async def replace_instance_environments(stage: Stage) -> Call:
     body = {"environments": [await stage.environment()]}
     return partial(stage.api.put, f"instances/{await stage.settled()}/environments", body)
@@ -710,6 +719,7 @@ SCENARIOS: dict[str, Scenario] = {
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
+        replace_application_concurrency, replace_environment_concurrency,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
         delete_recurring_schedule,

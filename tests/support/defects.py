@@ -65,10 +65,10 @@ def _lose_task() -> None:
 
 
 def _with_every_launch(*leaks: Callable[[], None]) -> None:
-    def write_and_leak(work: Work, *given: Any) -> StartedJob:
+    def write_and_leak(work: Work, *given: Any, **named: Any) -> StartedJob:
         for leak in leaks:
             leak()
-        return write_launch(work, *given)
+        return write_launch(work, *given, **named)
 
     patch.object(launch, "write_launch", write_and_leak).start()
 
@@ -88,9 +88,9 @@ def answer_before_commit() -> None:
     commit = database._Transaction.__aexit__
     launches: set[int] = set()
 
-    def write_and_mark(work: Work, *given: Any) -> StartedJob:
+    def write_and_mark(work: Work, *given: Any, **named: Any) -> StartedJob:
         launches.add(id(work.connection))
-        return write_launch(work, *given)
+        return write_launch(work, *given, **named)
 
     async def later(
         self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

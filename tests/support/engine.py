@@ -57,6 +57,9 @@ class AnyWorker:
     def hold(self, connection: Connection, organization_id: str, job_id: str, *, here: bool = True) -> None:
         return None
 
+    def let_go(self, job_id: str) -> None:
+        pass
+
     async def turn(self, caller: str) -> None:
         pass
 

@@ -66,6 +66,8 @@ from launchbay.usecases.bulk import POLL_S as BULK_S
 from launchbay.usecases.bulk import BulkRunner
 from launchbay.usecases.change_sets import POLL_S as CHANGE_SETS_S
 from launchbay.usecases.change_sets import ChangeSetRunner
+from launchbay.usecases.concurrency_limits import POLL_S as OUTRUN_S
+from launchbay.usecases.concurrency_limits import cancel_outrun
 from launchbay.usecases.context import AppContext
 from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
 from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
@@ -532,6 +534,7 @@ def _engine(
             PeriodicTask("change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance),
             PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance),
             PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),
+            PeriodicTask("outrun jobs", OUTRUN_S, partial(cancel_outrun, database)),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),
             PeriodicTask("measurement", MEASURE_S, stored.measure),

@@ -153,8 +153,10 @@ class Lookup:
 
     async def launch_target(
         self, application_id: str, environment_id: str | None, permission: Permission
-    ) -> tuple[Application, Environment | None]:
+    ) -> tuple[Application, Environment | None, bool]:
         """Return an application, and an environment of its organization: the default one, if none is named.
+
+        The last value says whether settings of the organization limit how many jobs run at a time.
 
         The permission is for the application alone; `require` decides about the two together.
         """
@@ -165,7 +167,7 @@ class Lookup:
         )
         grants = await self._grants_in(target.organization_id, stamp)
         self._check(grants, permission, (permissions.application(target.id),))
-        return target.application(), target.environment()
+        return target.application(), target.environment(), target.may_be_limited
 
     async def revision(self, revision_id: str, permission: Permission, *touching: Resource) -> Revision:
         """Return a revision; the permission is for its application."""

@@ -65,6 +65,12 @@ class Operations:
         `plan`: Only return the plan; create nothing.
         """
 
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/concurrency"))
+    def list_concurrency_groups(self, organization_id: str) -> Call[list[types.ConcurrencyGroup]]:
+        """List groups of jobs with a limit: which have started, and which wait. Permission: membership; Read on the
+        instances.
+        """
+
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/usage"))
     def read_usage(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
@@ -452,6 +458,16 @@ class Operations:
     def set_failure_policy(self, application_id: str, *, on_failure: Any, if_match: str | None = None) -> Call[None]:
         """Set what instances of an application do when a reconfiguration fails. Permission: EditApplication."""
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/concurrency"))
+    def read_application_concurrency(self, application_id: str) -> Call[types.ConcurrencyBody]:
+        """Show how many jobs of an application may run at a time. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/concurrency", media_type=JSON))
+    def replace_application_concurrency(
+        self, application_id: str, *, limits: Sequence[types.ConcurrencyLimitBody], if_match: str | None = None
+    ) -> Call[None]:
+        """Set how many jobs of an application may run at a time. Permission: EditApplication."""
+
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
     def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
         """Show what a version would do to live instances. Permission: Read.
@@ -662,6 +678,16 @@ class Operations:
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
         """
+
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/concurrency"))
+    def read_environment_concurrency(self, environment_id: str) -> Call[types.ConcurrencyBody]:
+        """Show how many jobs may run in an environment at a time. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/concurrency", media_type=JSON))
+    def replace_environment_concurrency(
+        self, environment_id: str, *, limits: Sequence[types.ConcurrencyLimitBody], if_match: str | None = None
+    ) -> Call[None]:
+        """Set how many jobs may run in an environment at a time. Permission: EditEnvironment."""
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/changePolicy"))
     def read_change_policy(self, environment_id: str) -> Call[types.ChangePolicyBody]:

@@ -1118,6 +1118,42 @@ class GitDriftDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     changes: list[ChangeNote]
 
 
+class ConcurrencyLimitBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """At most `limit` jobs at a time. `when` says what happens to a job that finds no place."""
+
+    limit: int
+    key: str | None = None
+    when: Any = "queue"
+
+
+class ConcurrencyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The limits of an application or environment."""
+
+    limits: list[ConcurrencyLimitBody]
+
+
+class ConcurrencyPlace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job that has a place in the group, or waits for one."""
+
+    job_id: str
+    number: int
+    workflow: str
+    instance_id: str
+    instance: str
+    has_place: bool
+    since: int
+
+
+class ConcurrencyGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A group of jobs with a limit. `jobs` are those that the caller may read; the counts are of all."""
+
+    title: str
+    limit: int
+    started: int
+    waiting: int
+    jobs: list[ConcurrencyPlace]
+
+
 class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 

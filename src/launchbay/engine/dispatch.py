@@ -238,6 +238,7 @@ class Dispatcher:
         self._announcements: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
         self._let_go: set[tuple[str, int]] = set()  # claims (job and fence) that are let go
+        self._not_accepted: set[str] = set()  # jobs that are held until the transaction ends
         self._waiters: dict[str, set[Waiter]] = {}
         self._watch = _Watch(clock, stalled_after_s)
         self.rescue_interval_s = stalled_after_s / 8
@@ -261,16 +262,22 @@ class Dispatcher:
         on_transaction_end(connection, partial(self._accepted, worker_id, ClaimedJob(job_id, organization_id, 1)))
         return worker_id
 
+    def let_go(self, job_id: str) -> None:
+        """Don't run a job that was held and then not accepted."""
+        self._not_accepted.add(job_id)
+
     async def turn(self, caller: str) -> None:
         """Wait for the turn of a request to accept a job."""
         await self._pace.turn(caller)
 
     def _accepted(self, worker_id: int, job: ClaimedJob, committed: bool) -> None:  # noqa: FBT001 - a callback's outcome
-        if committed and worker_id == self._worker_id:
+        is_accepted = job.job_id not in self._not_accepted
+        self._not_accepted.discard(job.job_id)
+        if committed and is_accepted and worker_id == self._worker_id:
             self._start(worker_id, job)
         else:
             self._give_place_back(job.organization_id)
-            if committed:  # this process was declared dead meanwhile, or is stopping
+            if committed and is_accepted:  # this process was declared dead meanwhile, or is stopping
                 self._release_soon(worker_id, job)
 
     def _announce_if_committed(self, organization_id: str, committed: bool, *, behind: str | None = None) -> None:  # noqa: FBT001 - a callback's outcome

@@ -16,7 +16,7 @@ import structlog
 from launchbay import limits
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, duration_text, retry_while_unavailable
-from launchbay.errors import BadRequest, Fenced
+from launchbay.errors import BadRequest, Conflict, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
 from launchbay.model.job import JobKind, JobStatus, Origin, Plan
@@ -258,17 +258,20 @@ class JobCompletion:
             plan = plan_trigger(manifest, due.component, due.workflow, status)
         except BadRequest:
             return  # the stager turns it into a job that fails visibly
-        job_id = await accept(
-            connection,
-            self.dispatch,
-            claim.organization_id,
-            claim.instance_id,
-            due.owner_id,
-            plan,
-            manifest,
-            version=claim.version,
-            origin=Origin("trigger", due.id),
-        )
+        try:
+            job_id = await accept(
+                connection,
+                self.dispatch,
+                claim.organization_id,
+                claim.instance_id,
+                due.owner_id,
+                plan,
+                manifest,
+                version=claim.version,
+                origin=Origin("trigger", due.id),
+            )
+        except Conflict:
+            return  # a limit refuses it; the stager makes that visible, too
         if job_id is not None:
             await self.audit.schedule_fired(connection, due, job_id, claim.organization_id, claim.application_id)
             await schedules.delete(connection, schedule_ids=[due.id])

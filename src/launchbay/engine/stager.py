@@ -14,7 +14,7 @@ from launchbay.clock import Clock
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.ending import InstanceSnapshot, follow_ups
 from launchbay.engine.runner import parse_links
-from launchbay.errors import BadRequest, InvalidManifest, Unavailable
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
@@ -116,13 +116,20 @@ class Stager:
         """
         done: list[str] = []
         postponed = 0
+        has_accepted = False
         async with self._database.transaction() as connection:
             due = await schedules.take_due(connection, count=BATCH_ROWS, state_version=STATE_VERSION)
             for schedule in due:
+                # A look at signals locks other instances, and an accepted job may have the lock of all places.
+                if schedule.kind == "signals" and has_accepted:
+                    postponed += 1
+                    continue
                 target = await self._lock_target(connection, schedule)
                 if await self._must_wait(connection, schedule, target):
                     postponed += 1
-                elif await self._fire(connection, schedule, target):
+                    continue
+                has_accepted = has_accepted or schedule.kind != "signals"
+                if await self._fire(connection, schedule, target):
                     done.append(schedule.id)
             if done:
                 await schedules.delete(connection, schedule_ids=done)
@@ -158,7 +165,23 @@ class Stager:
             await self._refresh_signals(connection, schedule, target)
             return False
         manifest, plan = await self._plan(connection, schedule, target)
-        job_id = await accept(
+        try:
+            job_id = await self._accept(connection, schedule, target, manifest, plan)
+        except Conflict as refusal:  # by a limit of how many jobs run at a time
+            refused = plan_refused(schedule.workflow, str(refusal), InstanceStatus(target.status))
+            job_id = await self._accept(connection, schedule, target, manifest, refused)
+        assert job_id is not None, "the instance is locked, idle and not destroyed"
+        await self._audit.schedule_fired(connection, schedule, job_id, target.organization_id, target.application_id)
+        if schedule.kind == "cron":
+            await self._schedule_next(connection, schedule, manifest)
+        metrics.lateness.labels(schedule.kind).observe((schedule.taken_at - schedule.due_at).total_seconds())
+        log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
+        return schedule.kind not in _RECURRING
+
+    async def _accept(
+        self, connection: Connection, schedule: DueRow, target: TargetRow, manifest: CompiledManifest, plan: Plan
+    ) -> str | None:
+        return await accept(
             connection,
             self._dispatch,
             target.organization_id,
@@ -168,14 +191,8 @@ class Stager:
             manifest,
             version=target.version,
             origin=Origin(_ORIGINS.get(schedule.kind, "schedule"), schedule.id),
+            may_refuse=schedule.kind != "expiry",
         )
-        assert job_id is not None, "the instance is locked, idle and not destroyed"
-        await self._audit.schedule_fired(connection, schedule, job_id, target.organization_id, target.application_id)
-        if schedule.kind == "cron":
-            await self._schedule_next(connection, schedule, manifest)
-        metrics.lateness.labels(schedule.kind).observe((schedule.taken_at - schedule.due_at).total_seconds())
-        log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
-        return schedule.kind not in _RECURRING
 
     async def _refresh_signals(self, connection: Connection, schedule: DueRow, target: TargetRow) -> None:
         try:

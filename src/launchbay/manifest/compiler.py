@@ -209,6 +209,7 @@ def _workflow(syntax: WorkflowSyntax, templates: Templates, findings: Findings) 
         _steps(syntax.on_failure, templates, findings),
         _steps(syntax.finally_, templates, findings),
         None if syntax.timeout is None else templates.of(syntax.timeout, findings),
+        syntax.concurrency,
     )
 
 
@@ -339,6 +340,7 @@ class _Compilation:
             needs=pins.needs,
             configuration_pins=configuration,
             warnings=self.findings.warnings,
+            concurrency=self.manifest.application.concurrency,
         )
 
     def _component(

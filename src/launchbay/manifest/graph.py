@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from launchbay.manifest.expressions import Template
+from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.findings import Finding
 from launchbay.model.types import PinType, Type
 
@@ -103,6 +104,7 @@ class Workflow:
     on_failure: tuple[Step, ...] = ()
     finally_: tuple[Step, ...] = ()
     timeout: Template | None = None
+    concurrency: tuple[ConcurrencyLimit, ...] = ()
 
     @property
     def all_steps(self) -> tuple[Step, ...]:
@@ -237,6 +239,7 @@ class CompiledManifest:
     needs: Mapping[str, ApplicationPin]
     configuration_pins: Mapping[str, Mapping[str, ConfigurationPin]]  # component path → `interface.pin`
     warnings: tuple[Finding, ...]
+    concurrency: tuple[ConcurrencyLimit, ...] = ()  # of all jobs of the application
 
 
 # For an application without a manifest.

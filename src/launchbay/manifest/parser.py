@@ -42,13 +42,25 @@ from launchbay.manifest.tree import (
     report_kind,
     text_of,
 )
+from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
 from launchbay.model.findings import Findings, Place
 from launchbay.model.types import PRIMITIVES, Type, TypeSyntaxError, parse_pin_type, parse_type
 
 _APPLICATION = "application"  # its label in findings
 COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
 _PIN_KEYS = ("type", "name", "suggestions", "arguments", "results", "description")
-_WORKFLOW_KEYS = ("parameters", "steps", "onFailure", "finally", "timeout", "return", "description", "name")
+_APPLICATION_KEYS = (*COMPONENT_KEYS, "concurrency")
+_WORKFLOW_KEYS = (
+    "parameters",
+    "steps",
+    "onFailure",
+    "finally",
+    "timeout",
+    "concurrency",
+    "return",
+    "description",
+    "name",
+)
 _CONTROL_KEYS = ("when", "each", "parallel", "until", "delay", "timeout")
 _STEP_KEYS = ("action", "phase", "precedingPhases", *_CONTROL_KEYS, "parameters", "output", "description", "name")
 _PARAMETER_KEYS = ("type", "default", "description", "name", "suggestions", "enum")
@@ -70,7 +82,7 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
     """Return the component at `path` with everything inside it; "" is the application. `findings` are of all parts."""
     label = path or _APPLICATION
     own = findings.at(label)
-    parts = children_of(node, "A component", own, COMPONENT_KEYS)
+    parts = children_of(node, "A component", own, COMPONENT_KEYS if path else _APPLICATION_KEYS)
     type_node = parts.get("type")
     type_name = text_of(type_node, "'type'", own)
     configuration_node = parts.get("configuration")
@@ -92,7 +104,26 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
         node.line,
         node.column,
         configuration_node.keys if isinstance(configuration_node, MappingNode) else {},
+        () if path else read_concurrency(parts.get("concurrency"), own),
     )
+
+
+def read_concurrency(node: Node | None, findings: Findings) -> tuple[ConcurrencyLimit, ...]:
+    """Return limits of jobs: a number, a map or a list of maps.
+
+    Anything else under that key had no meaning in older manifests, and still has none.
+    """
+    if node is None or is_null(node):
+        return ()
+    value = plain(node)
+    try:
+        return read_limits(value, "application")
+    except ValueError as error:
+        maps = value if isinstance(value, list) else [value]
+        is_meant = any(isinstance(each, dict) and each.keys() & {"key", "limit", "when"} for each in maps)
+        report, ignored = (findings.error, "") if is_meant else (findings.warning, " (ignored)")
+        report("MalformedConcurrency", f"Can't read 'concurrency'{ignored}: {error}.", node)
+        return ()
 
 
 def _read_components(path: str, node: Node | None, findings: Findings) -> Mapping[str, ComponentSyntax]:
@@ -254,6 +285,7 @@ def read_workflow(name: str, place: Place, node: Node, findings: Findings) -> Wo
         _read_steps(parts.get("onFailure"), "onFailure", names, own),
         _read_steps(parts.get("finally"), "finally", names, own),
         parts.get("timeout"),
+        read_concurrency(parts.get("concurrency"), own),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from launchbay.limits import MANIFEST_DEPTH, NAME_CHARS
 from launchbay.manifest.tree import Node
+from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.findings import Place
 from launchbay.model.types import PinType, Type
 
@@ -186,6 +187,7 @@ class WorkflowSyntax(msgspec.Struct, frozen=True):
     on_failure: tuple[StepSyntax, ...] = ()
     finally_: tuple[StepSyntax, ...] = ()
     timeout: Node | None = None
+    concurrency: tuple[ConcurrencyLimit, ...] = ()
 
     @property
     def all_steps(self) -> tuple[StepSyntax, ...]:
@@ -221,6 +223,7 @@ class ComponentSyntax(msgspec.Struct, frozen=True):
     line: int
     column: int
     configuration_places: Mapping[str, Place] = {}  # of the keys
+    concurrency: tuple[ConcurrencyLimit, ...] = ()  # of the application
 
 
 class ManifestSyntax(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay.manifest.graph import SERVICE, WORKFLOW_INSTANCE, CompiledManifest, is_workflow_service
-from launchbay.manifest.parser import NO_WORKFLOWS, read_interfaces, read_workflow
+from launchbay.manifest.parser import NO_WORKFLOWS, read_concurrency, read_interfaces, read_workflow
 from launchbay.manifest.syntax import (
     BindingSyntax,
     BindTarget,
@@ -31,7 +31,7 @@ from launchbay.model.types import OBJECT, PinKind, PinType, Signature, Type
 COMPONENT = "workflow"
 INPUT, RESULT, ACTIONS = "input", "result", "actions"
 _ABOUT = frozenset({"version", "header"})
-_HEADER_KEYS = ("services",)
+_HEADER_KEYS = ("services", "concurrency")
 _VERSIONS = ("1.0", "1.1")
 _NOT_COMMANDS = frozenset({"launch", "destroy"})
 _SERVICES = ("header", "services")  # where an author writes them, as findings show it
@@ -63,7 +63,12 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
         if _is_connecting(interface, pins, document, findings)
     )
     bound = {interface: _bind_all(interface, own[interface]) for interface in (INPUT, RESULT, ACTIONS)}
-    application = ComponentSyntax("", "", None, bound, {}, (), components, bindings, NO_WORKFLOWS, line, column)
+    header = document.get("header")
+    limits_node = header.get("concurrency") if isinstance(header, MappingNode) else None
+    limits = read_concurrency(limits_node, findings.at("header"))
+    application = ComponentSyntax(
+        "", "", None, bound, {}, (), components, bindings, NO_WORKFLOWS, line, column, concurrency=limits
+    )
     return ManifestSyntax(application, is_component_manifest=False)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.model.job import approver_message, waiting_message
+from launchbay.model.job import approver_message, place_message, waiting_message
 
 
 class InstanceStatus(StrEnum):
@@ -247,6 +247,15 @@ class Launching(msgspec.Struct, frozen=True, array_like=True):
     instance_id: str
 
 
+class AwaitedPlace(msgspec.Struct, frozen=True, array_like=True):
+    """A group with a limit, in which the job has no place yet."""
+
+    title: str
+    most: int
+    held: int
+    before: int
+
+
 class DueRun(msgspec.Struct, frozen=True, array_like=True):
     """A due run that waits for the end of the running job. `due_at_s` is in seconds since 1970, UTC."""
 
@@ -269,12 +278,16 @@ class Waits(msgspec.Struct, frozen=True):
     inner: list[ChildJob] | None = None
     launching: list[Launching] | None = None
     steps: list[str] | None = None
+    places: list[AwaitedPlace] | None = None
     due: list[DueRun] | None = None
 
 
 def waiting_for(waits: Waits) -> str:
     """Return what work waits for, or "". Waits of the running job precede waits for its end."""
     sentences = [_awaited_approval(each) for each in waits.approvals or ()]
+    sentences += [
+        place_message(each.title, most=each.most, held=each.held, before=each.before) for each in waits.places or ()
+    ]
     if waits.queued is not None:
         sentences.append(_queued(waits.job, waits.queued))
     sentences += [

@@ -120,7 +120,19 @@ def approver_message(*, permission: str | None, role: str | None) -> str:
     return "any user who may approve"
 
 
-WaitKind = Literal["worker", "approval", "job", "retry", "time", "resource", "machine", "peers", "instance"]
+def place_message(title: str, *, most: int, held: int, before: int) -> str:
+    """Describe why a job waits for a place in a group.
+
+    `title` names the group, such as `lock 'db'`. `held` is the number of jobs that have a place, and `before` of those
+    that wait longer.
+    """
+    bound = "1 job" if most == 1 else f"{most} jobs"
+    running = "1 has started" if held == 1 else f"{held} have started"
+    earlier = "" if before == 0 else f", and {before} {'is' if before == 1 else 'are'} before it"
+    return f"Waiting for its turn: at most {bound} at a time for {title}; {running}{earlier}."
+
+
+WaitKind = Literal["worker", "limit", "approval", "job", "retry", "time", "resource", "machine", "peers", "instance"]
 
 
 class StepWait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -161,6 +173,7 @@ class _Waits(msgspec.Struct, frozen=True):
     jobs: list[tuple[str, int, str, str, str, int]]
     steps: list[tuple[str, str, int, tuple[int, int, int, str, int] | None, int | None, int | None]]
     told: list[tuple[int, StepWait]] = []
+    places: list[tuple[str, int, int, int, int]] = []  # title, most, since, held, jobs before it
 
 
 def read_waits(text: str, now: datetime) -> list[Wait]:
@@ -174,6 +187,9 @@ def read_waits(text: str, now: datetime) -> list[Wait]:
     elif length:
         sentence = f"The job is number {position} of {length} in the organization's queue for a free job slot."
         waits.append(Wait("worker", sentence, found.since, "The jobs before it have started.", position=position))
+    for title, most, since, held, before in found.places:
+        sentence = place_message(title, most=most, held=held, before=before)
+        waits.append(Wait("limit", sentence, since, "A job of the group ends.", position=before + 1))
     for question, permission, role, needed, given, since, until in found.approvals:
         who = approver_message(permission=permission, role=role)
         sentence = waiting_message(question, who=who, needed=needed, given=given)

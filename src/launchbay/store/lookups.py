@@ -81,6 +81,7 @@ class LaunchTarget(NamedTuple):
     markers: str
     properties: str
     environment_created_at: datetime
+    may_be_limited: bool  # settings of the organization limit how many jobs run at a time
 
     def application(self) -> Application:
         return Application(*self[:6])
@@ -88,7 +89,7 @@ class LaunchTarget(NamedTuple):
     def environment(self) -> Environment | None:
         if self.environment_id is None:
             return None
-        return Environment(self.environment_id, self.organization_id, *self[7:])
+        return Environment(self.environment_id, self.organization_id, *self[7:13])
 
 
 caller = LookupQuery("caller", User)

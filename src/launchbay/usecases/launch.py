@@ -29,10 +29,18 @@ from launchbay.manifest.services import (
     unmet_needs,
 )
 from launchbay.manifest.v1 import ACTIONS, RESULT
+from launchbay.model.concurrency_limits import JobScope, Place
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
 from launchbay.model.types import PinKind
-from launchbay.planning import StartedJob, environment_view
+from launchbay.planning import (
+    StartedJob,
+    check_places,
+    environment_view,
+    places_of_launch,
+    plan_launch,
+    take_places,
+)
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import PublishesSignals, ServiceType
 from launchbay.store import applications, environments, instances
@@ -56,6 +64,7 @@ class PlannedLaunch:
     request: LaunchRequest
     root: LaunchNode
     view: EnvironmentView
+    may_be_limited: bool  # settings of the organization limit how many jobs run at a time
 
 
 async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> StartedJob:
@@ -77,7 +86,14 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
     application, request, root = planned.application, planned.request, planned.root
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
-    started = write_launch(work, root, planned.environment, planned.view, destroy_after_ms, request.labels)
+    needed = await _places(work, planned)
+    started = write_launch(
+        work, root, planned.environment, planned.view, destroy_after_ms, request.labels, is_limited=bool(needed)
+    )
+    if needed:
+        organization_id, plan = application.organization_id, plan_launch({}, InstanceStatus.REQUESTED)
+        await check_places(work.connection, organization_id, needed)
+        await take_places(work.connection, organization_id, started.job_id, plan, needed)
     await work.audit(
         "launch_application",
         application,
@@ -96,10 +112,26 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
     return started
 
 
+async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:
+    scope = JobScope(
+        application_id=planned.application.id,
+        application=planned.application.name,
+        environment_id=planned.environment.id,
+        environment=planned.environment.name,
+        labels=planned.request.labels,
+        application_limits=None,
+        environment_limits=None,
+    )
+    plan = plan_launch({}, InstanceStatus.REQUESTED)
+    return await places_of_launch(
+        work.connection, planned.root.manifest, plan, scope, may_be_limited=planned.may_be_limited
+    )
+
+
 async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
     """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
     wanted = body.get("environmentId")
-    application, environment = await work.lookup.launch_target(
+    application, environment, may_be_limited = await work.lookup.launch_target(
         application_id, wanted if isinstance(wanted, str) else None, Permission.CREATE_INSTANCE
     )
     given = read_launch_request(body)
@@ -118,7 +150,7 @@ async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, A
     unmet = await bind_services(work, environment, root)
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
-    return PlannedLaunch(application, environment, request, root, view)
+    return PlannedLaunch(application, environment, request, root, view, may_be_limited)
 
 
 def _root(

@@ -331,16 +331,20 @@ def write_launch(
     view: EnvironmentView,
     destroy_after_ms: int | None,
     labels: Mapping[str, str],
+    *,
+    is_limited: bool,
 ) -> StartedJob:
     """Write the root with its job and expiry, and its submodules, which the jobs of their parents launch.
 
-    Returns the root's job. A tree of any size takes three statements, which go with the commit.
+    Returns the root's job. A tree of any size takes three statements, which go with the commit. A job that is limited
+    runs once it has its places.
     """
-    job_id = new_id()
+    job_id, dispatch = new_id(), work.app.dispatch
     jobs.accept_launch.later(
         work.connection,
         job_id=job_id,
-        worker_id=work.app.dispatch.hold(work.connection, environment.organization_id, job_id),
+        worker_id=dispatch.hold(work.connection, environment.organization_id, job_id, here=not is_limited),
+        is_limited=is_limited,
         schedule_id=new_id(),
         organization_id=environment.organization_id,
         environment_id=environment.id,

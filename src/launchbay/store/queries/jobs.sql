@@ -1,6 +1,6 @@
 -- name: accept_launch
--- A new instance with its launch job and its expiry, in one statement. The job is held by a worker, or else ready for any. The
--- expiry uses the clock of the database, by which schedules fire.
+-- A new instance with its launch job and its expiry, in one statement. The job is held by a worker, or else ready for any; a
+-- limited one is neither, until `take_places`. The expiry uses the clock of the database, by which schedules fire.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
                            job_id, jobs_begun, parameters, parameter_origins, components, environment_view, destroy_at, labels)
@@ -9,13 +9,14 @@ WITH instance AS (
             %(environment_view)s, now() + %(destroy_after_ms)s::bigint * interval '1 millisecond', %(labels)s::jsonb)
     RETURNING id, job_id, owner_id, destroy_at
 ), job AS (
-    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence)
+    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence, is_limited)
     SELECT job_id, id, %(organization_id)s, 1, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
-           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
+           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END, %(is_limited)s::boolean
     FROM instance
     RETURNING id
 ), waiting AS (
-    INSERT INTO ready (organization_id, job_id) SELECT %(organization_id)s, id FROM job WHERE %(worker_id)s::bigint IS NULL
+    INSERT INTO ready (organization_id, job_id)
+    SELECT %(organization_id)s, id FROM job WHERE %(worker_id)s::bigint IS NULL AND NOT %(is_limited)s::boolean
 ), expiry AS (
     INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
     SELECT %(schedule_id)s, id, 'expiry', 'destroy', owner_id, destroy_at FROM instance WHERE destroy_at IS NOT NULL
@@ -23,20 +24,24 @@ WITH instance AS (
 SELECT id FROM job;
 
 -- name: accept_work
--- A job on an instance that has none under way and still is in the status that the plan was made for. No row: it lost.
+-- A job on an instance that has none under way and still is in the status that the plan was made for. No row: it lost, or has
+-- limits by settings that the caller must read first.
 WITH claimed AS (
     UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
+      AND (%(knows_limits)s::boolean OR NOT EXISTS (
+          SELECT FROM concurrency_limits
+          WHERE concurrency_limits.application_id = instances.application_id OR concurrency_limits.environment_id = instances.environment_id))
     RETURNING id, organization_id, jobs_begun
 ), job AS (
-    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence)
+    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence, is_limited)
     SELECT %(job_id)s, id, organization_id, jobs_begun, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
-           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END
+           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END, %(is_limited)s::boolean
     FROM claimed
     RETURNING id
 ), waiting AS (
     INSERT INTO ready (organization_id, job_id)
-    SELECT claimed.organization_id, job.id FROM job, claimed WHERE %(worker_id)s::bigint IS NULL
+    SELECT claimed.organization_id, job.id FROM job, claimed WHERE %(worker_id)s::bigint IS NULL AND NOT %(is_limited)s::boolean
 )
 SELECT id FROM job;
 
@@ -379,7 +384,17 @@ SELECT json_build_object(
     'told', (
         SELECT coalesce(json_agg(json_build_array(floor(extract(epoch FROM since) * 1000)::bigint, wait::json) ORDER BY path), '[]')
         FROM (SELECT * FROM step_waits WHERE job_id = jobs.id AND fence = jobs.fence ORDER BY path LIMIT 50) AS told
-    )
+    ),
+    'places', CASE WHEN jobs.is_limited THEN (
+        SELECT coalesce(json_agg(json_build_array(mine.title, mine.most, floor(extract(epoch FROM mine.created_at) * 1000)::bigint, (
+            SELECT count(*) FROM concurrency_places AS other
+            WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND other.is_held
+        ), (
+            SELECT count(*) FROM concurrency_places AS other
+            WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND NOT other.is_held AND other.number < mine.number
+        )) ORDER BY mine.bucket), '[]')
+        FROM concurrency_places AS mine WHERE mine.job_id = jobs.id AND NOT mine.is_held
+    ) ELSE '[]' END
 )::text
 FROM jobs JOIN instances ON instances.id = jobs.instance_id
 WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';

@@ -28,7 +28,8 @@ SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
            SELECT FROM refresh_tokens WHERE id = %(refresh_token_id)s AND revoked_at IS NULL
        ) THEN u.access_stamp END AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        a.id, a.organization_id, a.name, a.latest_version, a.source_url, a.created_at, e.id AS environment_id,
-       e.name AS environment_name, e.is_default, e.policies, e.markers, e.properties, e.created_at AS environment_created_at
+       e.name AS environment_name, e.is_default, e.policies, e.markers, e.properties, e.created_at AS environment_created_at,
+       EXISTS (SELECT FROM concurrency_limits c WHERE c.organization_id = a.organization_id) AS may_be_limited
 FROM users u
 LEFT JOIN (
     applications a JOIN organizations o ON o.id = a.organization_id
@@ -166,7 +167,8 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
     SELECT json_build_object(
         'job', job.name,
         'owner', (SELECT name FROM users WHERE users.id = job.owner_id),
-        'queued', CASE WHEN job.started_at IS NULL AND job.created_at < now() - interval '1 second' THEN json_build_array(
+        'queued', CASE WHEN job.started_at IS NULL AND job.created_at < now() - interval '1 second' AND NOT (job.is_limited AND EXISTS (
+            SELECT FROM concurrency_places WHERE job_id = job.id AND NOT is_held)) THEN json_build_array(
             (SELECT count(*) FROM (SELECT FROM ready WHERE organization_id = i.organization_id LIMIT 1000) AS waiting),
             (SELECT count(*) FROM workers WHERE beat_at > now() - interval '10 seconds')
         ) END,
@@ -191,6 +193,17 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
             SELECT json_agg(wait::json ->> 'text' ORDER BY path)
             FROM (SELECT path, wait FROM step_waits WHERE job_id = job.id AND fence = job.fence ORDER BY path LIMIT 10) AS told
         ),
+        'places', CASE WHEN job.is_limited THEN (
+            SELECT json_agg(json_build_array(mine.title, mine.most, (
+                SELECT count(*) FROM concurrency_places AS other
+                WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND other.is_held
+            ), (
+                SELECT count(*) FROM concurrency_places AS other
+                WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND NOT other.is_held
+                  AND other.number < mine.number
+            )) ORDER BY mine.bucket)
+            FROM concurrency_places AS mine WHERE mine.job_id = job.id AND NOT mine.is_held
+        ) END,
         'due', (
             SELECT json_agg(json_build_array(kind, workflow, component, extract(epoch FROM due_at)::float8) ORDER BY due_at, id)
             FROM (SELECT * FROM schedules WHERE instance_id = i.id AND blocked ORDER BY due_at, id LIMIT 3) AS due

@@ -1,0 +1,51 @@
+-- name: get_scope_of_instance
+-- Where the jobs of an instance run, with the limits that people set there.
+SELECT instances.application_id, applications.name AS application, instances.environment_id, environments.name AS environment,
+       instances.labels::text AS labels,
+       (SELECT limits FROM concurrency_limits WHERE application_id = instances.application_id) AS application_limits,
+       (SELECT limits FROM concurrency_limits WHERE environment_id = instances.environment_id) AS environment_limits
+FROM instances
+JOIN applications ON applications.id = instances.application_id JOIN environments ON environments.id = instances.environment_id
+WHERE instances.id = %(instance_id)s;
+
+-- name: get_settings
+-- The limits that people set for an application and for an environment.
+SELECT (SELECT limits FROM concurrency_limits WHERE application_id = %(application_id)s) AS application_limits,
+       (SELECT limits FROM concurrency_limits WHERE environment_id = %(environment_id)s) AS environment_limits;
+
+-- name: get_refusal
+SELECT launchbay_refuse_place(%(organization_id)s, %(buckets)s::text[], %(titles)s::text[], %(mosts)s::integer[], %(whens)s::text[]);
+
+-- name: take_places
+SELECT launchbay_take_places(%(job_id)s, %(organization_id)s, %(buckets)s::text[], %(titles)s::text[], %(mosts)s::integer[],
+                             %(whens)s::text[], %(settings_of)s::text[], %(keys)s::text[], %(destroys)s);
+
+-- name: set_application_limits
+INSERT INTO concurrency_limits (application_id, organization_id, limits) VALUES (%(owner_id)s, %(organization_id)s, %(limits)s)
+ON CONFLICT (application_id) DO UPDATE SET limits = excluded.limits;
+
+-- name: set_environment_limits
+INSERT INTO concurrency_limits (environment_id, organization_id, limits) VALUES (%(owner_id)s, %(organization_id)s, %(limits)s)
+ON CONFLICT (environment_id) DO UPDATE SET limits = excluded.limits;
+
+-- name: remove_limits
+DELETE FROM concurrency_limits
+WHERE organization_id = %(organization_id)s AND (application_id = %(owner_id)s OR environment_id = %(owner_id)s);
+
+-- name: apply_change
+-- What changed settings mean for the jobs that wait.
+SELECT launchbay_limits_changed(%(organization_id)s, %(owner_id)s, %(keys)s::text[], %(mosts)s::integer[])::text IS NOT NULL;
+
+-- name: list_outrun
+-- Jobs that a newer one asks to end.
+SELECT DISTINCT ON (places.job_id) places.job_id, places.title
+FROM concurrency_places AS places JOIN jobs ON jobs.id = places.job_id
+WHERE places.is_outrun AND NOT jobs.cancel_requested AND jobs.status = 'Executing' ORDER BY places.job_id LIMIT %(count)s;
+
+-- name: list_places
+-- The places of an organization's groups, those that are held first, in the order in which they were asked for.
+SELECT places.bucket, places.title, places.most, places.is_held, places.created_at, jobs.id AS job_id, jobs.number, jobs.name AS workflow,
+       instances.id AS instance_id, instances.name AS instance, instances.application_id, instances.environment_id
+FROM concurrency_places AS places JOIN jobs ON jobs.id = places.job_id JOIN instances ON instances.id = jobs.instance_id
+WHERE places.organization_id = %(organization_id)s
+ORDER BY places.bucket, places.is_held DESC, places.number LIMIT %(count)s;
