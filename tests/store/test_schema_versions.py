@@ -22,36 +22,7 @@ ARCHIVE = Path(__file__).parent / "old_versions" / f"{OLDEST_COMPATIBLE}.tar.gz"
 
 # New indexes and rules of tables that servers of the oldest version know. Each holds up writers while it is made, and
 # may refuse what they write: say here why it does neither.
-ACCEPTED: Rows = {
-    # There are thousands of users at most. A trigger puts what older servers write into the form; only addresses that
-    # can't name an account any more are refused.
-    ("users", "users_email"),
-    ("users", "users_email_canonical"),
-    # Made on an empty table, of which the table before becomes a partition with its own indexes and rules. Only the
-    # check of its numbers reads it: some seconds for ten million rows.
-    ("audit_entries", "audit_entries_object"),
-    ("audit_entries", "audit_entries_organization"),
-    ("audit_entries", "audit_entries_pkey"),
-    ("instance_events", "instance_events_pkey"),
-    ("log_lines", "log_lines_instance"),
-    ("log_lines", "log_lines_pkey"),
-    # They count what an organization has. Older servers read by other indexes, and their writes keep these true.
-    ("instances", "instances_alive"),
-    ("jobs", "jobs_under_way"),
-    # Lists search by it. It is of columns that hardly ever change, and made in some ten seconds for 100,000 instances.
-    ("instances", "instances_search"),
-    # Finds the unnamed revision of a manifest. The database makes its ID, so older servers' versions have one too.
-    ("manifests", "manifests_revision"),
-    # Finds the jobs that a job ran. Few jobs have a parent.
-    ("jobs", "jobs_children"),
-    ("schedules", "schedules_of_organization"),
-    # Older servers do not write the column; a trigger fills it.
-    ("users", "users_home_organization_id_fkey"),
-    # Older servers make no service accounts, and their users fulfill both rules.
-    ("users", "users_service_of"),
-    ("users", "users_service_of_fkey"),
-    ("users", "service_accounts_have_no_password"),
-}
+ACCEPTED: Rows = set()
 
 COLUMNS = """
 SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns

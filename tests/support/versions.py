@@ -17,7 +17,7 @@ from tests.support.servers import place
 
 ROOT = Path(__file__).parents[2]
 # The last commit of the schema `launchbay.store.schema.OLDEST_COMPATIBLE`.
-OLDEST_BESIDE = "49637024ac"
+OLDEST_BESIDE = "a102b83f24"
 
 
 def old_source(commit: str, directory: Path) -> Path:

@@ -25,7 +25,7 @@ from launchbay.store.database import connect_directly, conninfo, redacted_url, r
 
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers can run together with this version. Tests hold their statements to today's schema.
-OLDEST_COMPATIBLE = "0022"
+OLDEST_COMPATIBLE = "0058"
 LOCK_TIMEOUT_MS = 1500  # a statement that waits for a table blocks all later users of it
 PAUSE_S = 2.0  # between two attempts, so that the blocked users get their turn
 ATTEMPTS = 150  # ten minutes; a backup of a large database holds its tables for about as long
