@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from generators.chart import chart_schema
 from generators.client_operations import operations_module
 from generators.client_types import types_module
 from generators.manifest_schema import manifest_schema
@@ -19,7 +20,13 @@ def outputs() -> dict[Path, str]:
     document = described()
     modules = {CLIENT / "types.py": types_module(document), CLIENT / "operations.py": operations_module(document)}
     schema = {Path("docs/reference/manifest.schema.json"): manifest_schema()}
-    return {path: _formatted(path, text) for path, text in modules.items()} | pages(document) | schema | monitoring()
+    return (
+        {path: _formatted(path, text) for path, text in modules.items()}
+        | pages(document)
+        | schema
+        | monitoring()
+        | chart_schema()
+    )
 
 
 def _formatted(path: Path, text: str) -> str:
