@@ -97,7 +97,7 @@ def test_an_invalid_object_would_be_noticed(tmp_path: Path) -> None:
     rendered(tmp_path)
     file = tmp_path / "rendered.yaml"
     file.write_text(file.read_text().replace("readOnlyRootFilesystem:", "readOnlyRootFileSystem:"))
-    command = [TOOLS / "kubernetes-validate", "--strict", "-k", NEWEST, file]
+    command: list[str | Path] = [TOOLS / "kubernetes-validate", "--strict", "-k", NEWEST, file]
     assert subprocess.run(command, check=False, capture_output=True, timeout=60).returncode != 0
 
 
