@@ -262,6 +262,9 @@ _FORMS = {
     ),
     "since": _Form(parse_past_ms, "Only from this time on: 10m (ago), 2d or 2026-12-24T18:00.", "TIME"),
     "until": _Form(parse_past_ms, "Only before this time: 10m (ago), 2d or 2026-12-24T18:00.", "TIME"),
+    "at": _Form(parse_past_ms, "As it was at this time: 10m (ago), 2d or 2026-12-24T18:00.", "TIME"),
+    "from_": _Form(parse_past_ms, "The first time: 10m (ago), 2d or 2026-12-24T18:00. Default: now.", "TIME"),
+    "to": _Form(parse_past_ms, "The second time: 10m (ago), 2d or 2026-12-24T18:00. Default: now.", "TIME"),
     "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
     "destroy_at": _Form(parse_time_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
@@ -351,6 +354,7 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         about = "All instances that fit: lastStatus=Failed, labels=team=web, application=NAME and so on. Repeatable."
         return click.Option(["--select"], multiple=True, metavar="FILTER=VALUE", help=about)
     hint, metavar = _hint(name, kind)
+    has_form = _has_form(name, kind)
     multiple = get_origin(kind) in {Sequence, Mapping}
     short = _SHORT.get(name, [])
     if name in _MAPPINGS and multiple:
@@ -358,18 +362,22 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
     flag = f"--{name.removesuffix('_id').rstrip('_').replace('_', '-')}"
     return click.Option(
         [*short, flag, name],
-        type=click.Choice(_LEVELS) if name == "level" else int if kind is int and name not in _FORMS else str,
+        type=click.Choice(_LEVELS) if name == "level" else int if kind is int and not has_form else str,
         multiple=multiple,
         required=not is_optional,
-        help=hint if name in _FORMS else " ".join(part for part in (about, hint) if part),
+        help=hint if has_form else " ".join(part for part in (about, hint) if part),
         metavar=metavar,
         **(completion_for(name.removesuffix("_id")) if name.endswith("_id") else {}),
     )
 
 
+def _has_form(name: str, kind: Any) -> bool:
+    return name in _FORMS and (name != "to" or kind is int)  # the page to go to after signing in is also called `to`
+
+
 def _hint(name: str, kind: Any) -> tuple[str, str | None]:
     """Return the hint about the values of an option, and its metavar."""
-    if name in _FORMS:
+    if _has_form(name, kind):
         form = _FORMS[name]
         return form.hint, form.metavar
     if get_origin(kind) is Mapping:
@@ -392,7 +400,7 @@ def _reader(name: str, annotation: Any) -> Read:
         read = _instances
     elif name == "select":
         read = _selection
-    elif name in _FORMS:
+    elif _has_form(name, _unwrapped(annotation)):
         read = partial(_formed, _FORMS[name].read)
     elif kind is Mapping:
         read = partial(_formed, mapping)
@@ -456,6 +464,7 @@ _READERS: Mapping[str, Read] = {
     "force": partial(_formed, lambda given: 1 if given else None),
     "job": _job,
     "job_id": _job,
+    "other_id": partial(_named, "instance"),
     "path": _object_path,
     "revision_id": _revision,
     "touching": _object_path,

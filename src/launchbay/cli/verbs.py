@@ -39,6 +39,8 @@ _NAMES = {
     "list_application_instances": "application instances",
     "list_audit_entries": "audit list",
     "list_deliveries": "webhook deliveries",
+    "list_timeline": "instance timeline",
+    "diff_instance": "instance diff",
     "list_generations": "instance generations",
     "read_generation": "instance generation",
     "rollback_instance": "instance rollback",

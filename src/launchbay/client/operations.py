@@ -834,10 +834,13 @@ class Operations:
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}"))
-    def read_instance(self, instance_id: str, *, wait: int | None = None) -> Call[types.InstanceDocument]:
+    def read_instance(
+        self, instance_id: str, *, wait: int | None = None, at: int | None = None
+    ) -> Call[types.InstanceDocument]:
         """Show an instance with its workflow history. Permission: Read.
 
         `wait`: Respond as soon as no job is under way on the instance, or after this many seconds.
+        `at`: Show the instance as it was at this time, in milliseconds since the epoch.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}"))
@@ -936,6 +939,27 @@ class Operations:
 
         `generation`: Default: the newest one that took effect and isn't the present configuration.
         `preview`: Only show what would happen.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/instances/{id}/timeline"))
+    def list_timeline(
+        self, instance_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.TimelineEntry]]:
+        """List the changes of an instance. Permission: Read.
+
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/diff"))
+    def diff_instance(
+        self, instance_id: str, *, from_: int | None = None, to: int | None = None, other_id: str | None = None
+    ) -> Call[types.InstanceDiff]:
+        """Compare two states of one or two instances. Permission: Read, also on the other instance.
+
+        `from_`: The first time. Default: now.
+        `to`: The second time. Default: now.
+        `other_id`: Take the second state from this other instance.
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))

@@ -514,26 +514,31 @@ class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated. `parameters` are the
-    effective ones, with the manifest's defaults; `parameterOrigins` says where each comes from. `waitingFor` is set
-    while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the last failed job,
-    until a launch or reconfiguration succeeds.
+    effective ones, with the manifest's defaults; `parameterOrigins` says where each comes from. For a time in the
+    past, `at` is set, `recordedSince` says how far back the record goes, and `environment` and `machines` (by
+    component) are what the instance had then. `waitingFor` is set while its job waits: it describes for what.
+    `errorMessage` and `lastFailure` are those of the last failed job, until a launch or reconfiguration succeeds.
     """
 
     application_id: str
+    at: int | None = None
     available_workflows: list[str]
     components: list[ComponentDocument]
     created_at: int
     destroy_at: int | None
     dry_run: bool | None = None
+    environment: dict[str, Any] | None = None
     environment_id: str
     error_message: str | None
     id: str
     labels: dict[str, Any] | None = None
     last_failure: FailureDocument | None
+    machines: dict[str, Any] | None = None
     name: str
     owner_id: str
     parameter_origins: dict[str, Any]
     parameters: dict[str, Any]
+    recorded_since: int | None = None
     return_values: dict[str, Any]
     status: str
     user_data: dict[str, Any]
@@ -653,6 +658,52 @@ class FailurePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """What instances do when a reconfiguration fails: `keep` the failed state, or `rollback`."""
 
     on_failure: Any
+
+
+class ChangedField(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A changed field. `names` are the parts that changed, of a field with parts. `diff` has their values."""
+
+    field: str
+    from_: str | int | None = msgspec.field(name="from")
+    to: str | int | None
+    names: list[str]
+
+
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What changed at once, and the job that did it, if one did. The oldest entry may be the creation."""
+
+    id: str
+    at: int
+    kind: Any
+    job_id: str | None
+    job_number: int | None
+    workflow: str | None
+    owner_id: str | None
+    changes: list[ChangedField]
+
+
+class ComparedState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One of the two; `at` is null for the present."""
+
+    instance_id: str
+    at: int | None
+
+
+class DifferentValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A value that isn't the same in both."""
+
+    path: str
+    change: Any
+    from_: Any = msgspec.field(name="from")
+    to: Any
+
+
+class InstanceDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What differs between two states."""
+
+    from_: ComparedState = msgspec.field(name="from")
+    to: ComparedState
+    differences: list[DifferentValue]
 
 
 class OfferedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -77,7 +77,11 @@ class Retention:
         return has_more
 
     async def _make_partitions(self, connection: Connection) -> None:
-        days = {"log_lines": self._policy.log_days, "instance_events": float(limits.EVENT_RETENTION_DAYS)}
+        days = {
+            "log_lines": self._policy.log_days,
+            "instance_events": float(limits.EVENT_RETENTION_DAYS),
+            "instance_history": self._policy.history_days,
+        }
         widths = {table: partition_days(kept) for table, kept in days.items()}
         block_days = min(widths.values())
         await jobs.begin_block(
@@ -101,6 +105,7 @@ class Retention:
         for table, days in (
             ("log_lines", self._policy.log_days),
             ("instance_events", limits.EVENT_RETENTION_DAYS),
+            ("instance_history", self._policy.history_days),
             ("audit_entries", self._policy.audit_days),
         ):
             if not days:

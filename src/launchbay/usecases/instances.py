@@ -71,8 +71,13 @@ async def _read_instance(ctx: Context, instance_id: str) -> InstanceView:
         detail = await work.lookup.instance_detail(
             instance_id, Permission.READ, jobs=limits.HISTORY_JOBS, steps_bytes=limits.HISTORY_STEPS_BYTES
         )
-        manifest = await work.manifest(detail.application_id, detail.version)
-    provider = ctx.app.machines.name_for(read_environment_view(detail.environment_view).policies)
+        return await view_of(work, detail)
+
+
+async def view_of(work: Work, detail: InstanceDetail) -> InstanceView:
+    """Return what is shown of an instance, without secrets."""
+    manifest = await work.manifest(detail.application_id, detail.version)
+    provider = work.app.machines.name_for(read_environment_view(detail.environment_view).policies)
     # What workflows learned from a vault is sealed in there.
     shown = redaction.replace_tokens(detail.return_values, lambda _: REDACTED)
     detail = msgspec.structs.replace(detail, return_values=shown)

@@ -12,12 +12,15 @@ from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, raise_percent
 from launchbay.store.instances import InstanceSummary, JobRow, read_history
 from launchbay.usecases import instances
+from launchbay.usecases.history import State, read_state
 from launchbay.usecases.instances import InstanceView
+from launchbay.web.api.history import moment
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import (
     BufferedResponse,
     EmptyResponse,
     JSONResponse,
+    MomentMs,
     Paging,
     RawJSONResponse,
     Response,
@@ -117,6 +120,9 @@ class InstanceDocument(_InstanceDocument, total=False):
 
     `parameters` are the effective ones, with the manifest's defaults; `parameterOrigins` says where each comes from.
 
+    For a time in the past, `at` is set, `recordedSince` says how far back the record goes, and `environment` and
+    `machines` (by component) are what the instance had then.
+
     `waitingFor` is set while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the
     last failed job, until a launch or reconfiguration succeeds.
     """
@@ -125,6 +131,21 @@ class InstanceDocument(_InstanceDocument, total=False):
     waitingFor: str
     labels: dict[str, str]
     dryRun: bool
+    at: int
+    recordedSince: int
+    environment: dict[str, Any]
+    machines: dict[str, list[dict[str, Any]]]
+
+
+def past_document(state: State) -> dict[str, Any]:
+    """Return the document of an instance at a time."""
+    return {
+        **instance_document(state.view),
+        "at": optional_ms(state.at),
+        "recordedSince": to_ms(state.recorded_since),
+        "environment": state.environment,
+        "machines": state.machines,
+    }
 
 
 def instance_document(view: InstanceView) -> dict[str, Any]:
@@ -210,6 +231,15 @@ class WaitQuery(msgspec.Struct, frozen=True):
     ] = 0
 
 
+class ReadQuery(WaitQuery, frozen=True):
+    """How long to wait, or which time to show."""
+
+    at: Annotated[
+        MomentMs | None,
+        msgspec.Meta(description="Show the instance as it was at this time, in milliseconds since the epoch."),
+    ] = None
+
+
 class ForceQuery(msgspec.Struct, frozen=True):
     """Whether to delete an active instance."""
 
@@ -237,8 +267,10 @@ async def list_revision_instances(request: Request[None, InstanceQuery]) -> Resp
 
 
 @routes.get("/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument))
-async def read_instance(request: Request[None, WaitQuery]) -> Response:
+async def read_instance(request: Request[None, ReadQuery]) -> Response:
     """Show an instance with its workflow history."""
+    if request.query.at is not None:
+        return JSONResponse(past_document(await read_state(request.ctx, request.path["id"], moment(request.query.at))))
     view = await instances.read_instance(request.ctx, request.path["id"], wait_s=request.query.wait)
     # The document is made of these, and costs much more than they do: clients that poll mostly have it already.
     version = _encode_version((view.detail, view.available_workflows, view.is_dry_run, view.parameters, view.origins))

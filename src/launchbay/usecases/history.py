@@ -1,0 +1,279 @@
+"""What instances were, their changes, and differences between two states (docs/decisions/0113)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from launchbay import limits
+from launchbay.auth.permissions import Permission
+from launchbay.clock import to_ms
+from launchbay.errors import BadRequest, NotFound
+from launchbay.model.environment import EnvironmentView, read_environment_view
+from launchbay.model.job import JobStatus, StepStatus
+from launchbay.model.machine import Machine
+from launchbay.store import history as store
+from launchbay.store.history import ChangeRow
+from launchbay.store.instances import InstanceDetail, JobRow, read_history
+from launchbay.usecases.context import Context, Work
+from launchbay.usecases.instances import InstanceView, view_of
+
+Machines = dict[str, list[Machine]]  # by component
+read_machines = msgspec.json.Decoder(Machines).decode
+_read_texts = msgspec.json.Decoder(dict[str, str | None]).decode
+# Columns of `instances` whose former values are kept, and how the text becomes the column's value.
+_COLUMNS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(
+        (
+            *("status", "name", "parameters", "parameter_origins", "return_values", "components", "environment_view"),
+            *("user_data", "labels", "error_message", "last_failure"),
+        ),
+        str,
+    ),
+    "version": int,
+    "destroy_at": datetime.fromisoformat,
+}
+
+
+class State(msgspec.Struct, frozen=True):
+    """An instance at a time; None is the present."""
+
+    view: InstanceView
+    machines: Machines
+    environment: EnvironmentView
+    at: datetime | None
+    recorded_since: datetime
+
+
+async def read_state(ctx: Context, instance_id: str, at: datetime | None) -> State:
+    """Return an instance as it was at a time.
+
+    Raises BadRequest for a time from which nothing is kept, or that is still to come.
+    """
+    async with ctx.read() as work:
+        detail = await work.lookup.instance_detail(
+            instance_id, Permission.READ, jobs=limits.HISTORY_JOBS, steps_bytes=limits.HISTORY_STEPS_BYTES
+        )
+        present = await store.get_present(work.connection, instance_id=detail.id)
+        if present is None:
+            raise NotFound(f"The instance {detail.id} has just been deleted.")
+        machines = present.machines
+        if at is not None:
+            _check(detail, present.recorded_since, at, ctx.app.clock.now())
+            # After the present: a change in between is undone, too.
+            rows = await store.list_former_values(work.connection, instance_id=detail.id, at=at, since=None)
+            former = {row.key: row.value for row in rows}
+            machines = former.get("machines") or machines
+            detail = _undone(detail, former)
+            detail = msgspec.structs.replace(detail, history=await _jobs_at(work, detail.id, at), waits=None)
+        view = await view_of(work, detail)
+    environment = read_environment_view(detail.environment_view)
+    return State(view, read_machines(machines), environment, at, present.recorded_since)
+
+
+def _check(detail: InstanceDetail, recorded_since: datetime, at: datetime, now: datetime) -> None:
+    if at < detail.created_at:
+        reason = f"The instance was created at {to_ms(detail.created_at)}"
+    elif at < recorded_since:
+        reason = f"Changes of the instance are known since {to_ms(recorded_since)}"
+    elif at > now:
+        reason = f"That is in the future: now it is {to_ms(now)}"
+    else:
+        return
+    raise BadRequest(f"{reason} (milliseconds since 1970). Ask for a time since then.", code="NotRecorded")
+
+
+def _undone(detail: InstanceDetail, former: Mapping[str, str | None]) -> InstanceDetail:
+    """Return the columns as they were, from the texts that are kept."""
+    texts = {name: former[name] for name in _COLUMNS if name in former}
+    changes = {name: None if text is None else _COLUMNS[name](text) for name, text in texts.items()}
+    return msgspec.structs.replace(detail, **changes)
+
+
+async def _jobs_at(work: Work, instance_id: str, at: datetime) -> str:
+    """Return the history of an instance at a time, as JSON.
+
+    The job that was under way has its steps as they were.
+    """
+    text = await store.list_jobs_at(
+        work.connection,
+        instance_id=instance_id,
+        at=at,
+        jobs=limits.HISTORY_JOBS,
+        steps_bytes=limits.HISTORY_STEPS_BYTES,
+    )
+    jobs: list[JobRow] = []
+    for job in read_history(text or "[]"):
+        if job.status != JobStatus.EXECUTING:
+            jobs.append(job)
+            continue
+        begun = {step.path: step for step in await store.list_steps_at(work.connection, job_id=job.id, at=at)}
+        steps = [
+            (path, name, begun[path].status, begun[path].percent) if path in begun else (path, name, _REQUESTED, 0)
+            for path, name, _, _ in job.steps
+        ]
+        jobs.append(msgspec.structs.replace(job, steps=steps))
+    return msgspec.json.encode(jobs).decode()
+
+
+_REQUESTED = StepStatus.REQUESTED.value
+
+
+class FieldChange(msgspec.Struct, frozen=True):
+    """A changed field. `names` are the parts that changed, of a field that has parts."""
+
+    field: str
+    before: str | int | None
+    after: str | int | None
+    names: list[str]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What changed at once."""
+
+    row: ChangeRow
+    fields: list[FieldChange]
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """A page of changes, the newest first.
+
+    `created` is the first status, if the page reaches the creation.
+    """
+
+    changes: list[Change]
+    created: str | None
+    created_at: datetime
+    has_more: bool
+
+
+async def list_timeline(ctx: Context, instance_id: str, *, before: int | None, count: int) -> Timeline:
+    """Return changes of an instance, the newest first, those before a number."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance_detail(instance_id, Permission.READ, jobs=0, steps_bytes=0)
+        rows = await store.list_changes(work.connection, instance_id=record.id, before=before, count=count + 1)
+        present = await store.get_present(work.connection, instance_id=record.id)
+        if present is None:
+            raise NotFound(f"The instance {record.id} has just been deleted.")
+        later = []
+        if before is not None:
+            later = await store.list_former_values(work.connection, instance_id=record.id, at=None, since=before)
+    after = _texts(record) | {"machines": present.machines} | {row.key: row.value for row in later}
+    changes = []
+    for row in rows[:count]:
+        former = _read_texts(row.former)
+        changes.append(Change(row, list(_changes(former, after))))
+        after |= former
+    has_more = len(rows) > count
+    known_from_start = not has_more and present.recorded_since <= record.created_at
+    return Timeline(changes, after["status"] if known_from_start else None, record.created_at, has_more)
+
+
+def _texts(detail: InstanceDetail) -> dict[str, str | None]:
+    """Return the columns as history keeps them."""
+    found: dict[str, str | None] = {}
+    for name in _COLUMNS:
+        value = getattr(detail, name)
+        found[name] = None if value is None else str(value)
+    return found
+
+
+_SHOWN = {
+    "status": "status",
+    "version": "version",
+    "name": "name",
+    "parameters": "parameters",
+    "return_values": "returnValues",
+    "components": "components",
+    "machines": "machines",
+    "environment_view": "environment",
+    "user_data": "userData",
+    "labels": "labels",
+    "error_message": "errorMessage",
+    "destroy_at": "destroyAt",
+}
+
+
+def _changes(former: Mapping[str, str | None], after: Mapping[str, str | None]) -> Iterator[FieldChange]:
+    for column, field in _SHOWN.items():
+        if column not in former:
+            continue
+        before, then = former[column], after.get(column)
+        if column in {"status", "name", "error_message"}:
+            yield FieldChange(field, before, then, [])
+        elif column == "version":
+            yield FieldChange(field, int(before or 0), int(then or 0), [])
+        elif column == "destroy_at":
+            yield FieldChange(field, _ms(before), _ms(then), [])
+        else:
+            had, has = _parts(column, before), _parts(column, then)
+            names = sorted(name for name in had.keys() | has.keys() if had.get(name, had) != has.get(name, has))
+            yield FieldChange(field, None, None, names)
+
+
+def _ms(text: str | None) -> int | None:
+    return None if text is None else to_ms(datetime.fromisoformat(text))
+
+
+def _parts(column: str, text: str | None) -> dict[str, Any]:
+    value = msgspec.json.decode(text or "{}")
+    if column == "components":
+        return {each["name"]: each for each in value}
+    if column == "environment_view":
+        return dict(_environment_parts(msgspec.convert(value, EnvironmentView)))
+    return dict(value)
+
+
+def _environment_parts(environment: EnvironmentView) -> Iterator[tuple[str, Any]]:
+    yield from ((f"policies.{name}", value) for name, value in environment.policies.items())
+    yield from ((f"markers.{name}", True) for name in environment.markers)
+    yield from ((f"properties.{name}", value) for name, value in environment.properties.items())
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A value that differs. `path` is such as `parameters.size`."""
+
+    path: str
+    change: Literal["added", "removed", "changed"]
+    before: Any
+    after: Any
+
+
+def differences(one: State, other: State) -> list[Difference]:
+    """Return what differs between two states."""
+    before, after = dict(_values(one)), dict(_values(other))
+    found = []
+    for path in {**before, **after}:
+        if path not in before:
+            found.append(Difference(path, "added", None, after[path]))
+        elif path not in after:
+            found.append(Difference(path, "removed", before[path], None))
+        elif before[path] != after[path]:
+            found.append(Difference(path, "changed", before[path], after[path]))
+    return found
+
+
+def _values(state: State) -> Iterator[tuple[str, Any]]:
+    """Yield what two states are compared by, each with its path."""
+    detail = state.view.detail
+    yield "applicationId", detail.application_id
+    yield "environmentId", detail.environment_id
+    yield "name", detail.name
+    yield "version", detail.version
+    yield "status", detail.status
+    yield "errorMessage", detail.error_message
+    yield "destroyAt", None if detail.destroy_at is None else to_ms(detail.destroy_at)
+    documents = {
+        "parameters": state.view.parameters,
+        "returnValues": msgspec.json.decode(detail.return_values),
+        "userData": msgspec.json.decode(detail.user_data),
+        "labels": msgspec.json.decode(detail.labels),
+    }
+    for noun, document in documents.items():
+        yield from ((f"{noun}.{name}", value) for name, value in document.items())
+    for component in msgspec.json.decode(detail.components):
+        yield f"components.{component['name']}", component.get("instanceId", "")
+    for path, machines in state.machines.items():
+        yield from ((f"machines.{path}.{each.role}.{each.id}", each.host) for each in machines)
+    yield from ((f"environment.{name}", value) for name, value in _environment_parts(state.environment))
