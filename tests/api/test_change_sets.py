@@ -238,3 +238,29 @@ async def test_who_may_not_read_an_instance_sees_nothing_of_its_plan(api: Api) -
     seen = accepted(await stranger.get(f"change-sets/{shown['id']}"))
     assert (seen["instances"], seen["plan"]) == (1, [])
     refused(await stranger.post(f"change-sets/{shown['id']}/apply"), 403)
+
+
+async def test_one_person_confirms_what_has_to_be_confirmed(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="destroy", ids=[instance], confirm=True)
+    assert (shown["status"], shown["needed"], shown["confirm"]) == ("Pending", 1, True)
+    refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "ChangeSetPending")
+    editor = await api.member("Read: [/*]", "EditInstance: [/*]")
+    refused(await editor.post(f"change-sets/{shown['id']}/approve"), 403, "NotAllowed")
+    token = accepted(
+        await api.post(f"organizations/{api.organization}/accessTokens", {"name": fresh_name("bot"), "days": 1})
+    )
+    bot = api.caller(f"Bearer {token['token']}")
+    refused(await bot.post(f"change-sets/{shown['id']}/approve"), 403, "NotAllowed")
+    refused(await bot.post(f"change-sets/{shown['id']}/reject"), 403, "NotAllowed")
+    assert accepted(await api.post(f"change-sets/{shown['id']}/reject"))["status"] == "Rejected"
+    assert (await api.document(instance))["status"] == "Running"
+
+
+async def test_a_policy_that_asks_more_people_leaves_nothing_to_confirm(api: Api) -> None:
+    environment = await lab(api, 2)
+    application = await api.application(picky())
+    body = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment}}
+    shown = await made(api, **body, confirm=True)
+    assert (shown["needed"], shown["confirm"]) == (2, False)
+    refused(await api.post(f"change-sets/{shown['id']}/approve"), 403, "ApprovalByRequester")

@@ -15,11 +15,13 @@ import pytest
 from mcp.client.client import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from starlette.types import Receive, Scope, Send
 
 from launchbay.client import Operations
 from launchbay.client.core import Call, Core
-from launchbay.mcp.answers import ANSWER_CHARS
-from launchbay.mcp.tools import TOOLS
+from launchbay.mcp.answers import ANSWER_CHARS, rendered
+from launchbay.mcp.server import InProcess
+from launchbay.mcp.tools import TOOLS, Refused
 from launchbay.web.endpoints import ENDPOINTS
 from tests.support.applications import Ledger
 from tests.support.databases import Databases
@@ -422,3 +424,71 @@ async def test_tools_call_no_other_operations_than_those_that_they_name(
     assert set(called) == set(TOOLS)
     for tool, operations in called.items():
         assert operations <= set(TOOLS[tool].operations), tool
+
+
+async def test_two_processes_serve_one_client(bay: Served) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    headers = {"Accept": "application/json, text/event-stream", "Authorization": ADMINISTRATOR}
+    async with (
+        running_api(bay.api.settings.database_url, engine=False) as other,
+        served(other) as port,
+        httpx.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
+    ):
+        begun = accepted(await http.post(f"{bay.url}/mcp", json={**request, "params": hello}))
+        chosen = {"MCP-Protocol-Version": begun["result"]["protocolVersion"]}
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "find", "arguments": {}}}
+        for url in (f"http://127.0.0.1:{port}", bay.url):
+            found = accepted(await http.post(f"{url}/mcp", json=call, headers=chosen))["result"]
+            assert json.loads(found["content"][0]["text"])["organizations"]
+
+
+def test_answers_of_any_shape_are_short() -> None:
+    deep: Any = "end"
+    for _ in range(100):
+        deep = {"in": [deep]}
+    for value in (
+        {"list": ["x" * 10_000] * 10_000},
+        {f"key {number}" * 50: "y" * 1000 for number in range(5000)},
+        {"deep": deep, "wide": [[["z" * 500] * 100] * 100] * 100},
+        ["\u202e" * 5000] * 100,
+    ):
+        text = rendered(value)
+        assert len(text) <= ANSWER_CHARS
+        assert json.loads(text)
+    assert json.loads(rendered({"createdAt": 0, "at": 10**30, "empty": None, "none": []})) == {
+        "createdAt": "1970-01-01T00:00:00+00:00",
+        "at": 10**30,
+        "none": [],
+    }
+
+
+async def test_an_endless_answer_is_cut_off() -> None:
+    sent = 0
+
+    async def endless(_: Scope, receive: Receive, send: Send) -> None:
+        nonlocal sent
+        await receive()
+        gone = asyncio.create_task(until_gone(receive))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+            sent += 65_536
+
+    async def until_gone(receive: Receive) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+
+    outer = {
+        "type": "http",
+        "asgi": {},
+        "http_version": "1.1",
+        "scheme": "http",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
+        "headers": [],
+        "state": {"request_id": "test"},
+    }
+    async with httpx.AsyncClient(transport=InProcess(endless, outer)) as http:
+        with pytest.raises(Refused, match="8 MiB"):
+            await http.get("http://in-process/")
+    assert sent < 9 << 20

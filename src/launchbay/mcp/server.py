@@ -136,10 +136,7 @@ class InProcess(httpx.AsyncBaseTransport):
         self._headers = [each for each in outer["headers"] if each[0] in _PASSED_ON]
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer.
-
-        Raises ReadError for one that is too large for a model in any case.
-        """
+        """Return the answer. Raises Refused if it is too large for a model in any case."""
         content = await request.aread()
         own = [(name.lower(), value) for name, value in request.headers.raw if name.lower() not in _PASSED_ON]
         scope: Scope = {
@@ -154,26 +151,29 @@ class InProcess(httpx.AsyncBaseTransport):
         }
         sent = [{"type": "http.request", "body": content, "more_body": False}]
         status, headers, parts, size = 500, list[tuple[bytes, bytes]](), list[bytes](), 0
+        enough = asyncio.Event()
 
         async def receive() -> Message:
             if sent:
                 return sent.pop()
-            await asyncio.Event().wait()  # nobody disconnects; whoever waits for it is canceled
-            raise AssertionError("never set")
+            await enough.wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
             nonlocal status, headers, size
             if message["type"] == "http.response.start":
                 status, headers = message["status"], message["headers"]
                 return
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
+            size += len(message.get("body", b""))
             if size > _ANSWER_BYTES:
-                raise httpx.ReadError("the answer is too large; ask for less", request=request)
+                enough.set()
+                await asyncio.sleep(0)  # so that the sender of a stream notices
+            else:
+                parts.append(message.get("body", b""))
 
         await self._api(scope, receive, send)
         if size > _ANSWER_BYTES:
-            raise httpx.ReadError("the answer is too large; ask for less", request=request)
+            raise Refused(f"The answer has more than {_ANSWER_BYTES // MIB} MiB. Ask for less, or use the API.")
         return httpx.Response(status, headers=headers, content=b"".join(parts), request=request)
 
 
