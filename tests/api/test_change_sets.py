@@ -260,7 +260,7 @@ async def test_one_person_confirms_what_has_to_be_confirmed(api: Api) -> None:
 async def test_a_policy_that_asks_more_people_leaves_nothing_to_confirm(api: Api) -> None:
     environment = await lab(api, 2)
     application = await api.application(picky())
-    body = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment}}
-    shown = await made(api, **body, confirm=True)
+    launch = {"environmentId": environment}
+    shown = await made(api, act="launch", applicationId=application, launch=launch, confirm=True)
     assert (shown["needed"], shown["confirm"]) == (2, False)
     refused(await api.post(f"change-sets/{shown['id']}/approve"), 403, "ApprovalByRequester")
