@@ -109,6 +109,10 @@ document.addEventListener("submit", (event) => {
     for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = true;
   });
 });
+// A page that somebody comes back to doesn't show what was revealed on it.
+window.addEventListener("pagehide", () => {
+  for (const shown of document.querySelectorAll("[data-shown]")) shown.textContent = "••••••••";
+});
 window.addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("form button[type=submit]:disabled:not([title])")) button.disabled = false;
 });

@@ -333,6 +333,7 @@ REFRESH_TOKEN_LABEL_CHARS = 100
 ACCESS_TOKENS = 100  # of one owner
 ACCESS_TOKEN_DAYS = 366  # to its end, at most
 DESCRIPTION_CHARS = 1_000
+REASON_CHARS = 500  # why somebody reveals a secret
 EMAIL_CHARS = 254
 INVITATION_LIFETIME_DAYS = 7
 LONGEST_WAIT_S = 60  # of a request for the end of a job

@@ -81,6 +81,8 @@ SENT: dict[str, dict[str, str]] = {
 _PERSONAL = re.compile(r"/console/(account|tokens|sessions|invitations|manifests|signOut|theme|signIn|newPassword)")
 # Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
 _NO_OCCASION = {
+    "/console/services/{id}/secrets",
+    "/console/instances/{id}/secrets",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
     "/console/organizations/{id}/users/{user}/unblock",

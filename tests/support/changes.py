@@ -25,6 +25,18 @@ Scenario = Callable[["Stage"], Awaitable[Call]]
 COMMIT = "5f" * 20
 MANIFEST = "launch:\n  steps: []\ngreet:\n  steps: []\ndestroy:\n  steps: []\n"
 
+SECRETIVE = """\
+application:
+  interfaces: { input: { password: bind(web#input.password) } }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { input: { password: configuration(string) } }
+      configuration: { input.password: hush-hush, configuration.workflows: { launch: { steps: [] } } }
+"""
+# What leaves nothing but its entry in the audit log.
+ONLY_NOTED = {"reveal_service_secret", "reveal_instance_secret"}
+
 CHANGES_NOTHING = {
     "validate_manifest": "looks at a text and stores nothing",
     "preview_launch": "tells what would happen",
@@ -87,6 +99,10 @@ class Stage:
         async with self.api.database.transaction() as connection:
             await connection.execute(statement, [COMMIT, files, COMMIT, source])
         return source
+
+    async def secretive(self) -> str:
+        """Launch an instance with a password among its parameters."""
+        return await self.api.launch(await self.api.application(SECRETIVE))
 
     async def bulk(self) -> str:
         """Begin a bulk run that waits for the engine."""
@@ -677,6 +693,26 @@ async def delete_webhook(stage: Stage) -> Call:
     return partial(stage.api.delete, f"webhooks/{await stage.webhook()}")
 
 
+async def reveal_service_secret(stage: Stage) -> Call:
+    body = {
+        "name": fresh_name("cloud"),
+        "typeId": "builtin:cloud_account",
+        "parameters": {
+            "configuration.provider": "aws-ec2",
+            "configuration.identity": "me",
+            "configuration.credential": "hush-hush",
+        },
+    }
+    service = await stage.made(f"{stage.organization}/services", body)
+    revealed = {"name": "configuration.credential", "reason": "The provider asks for it."}
+    return partial(stage.api.post, f"services/{service}/secrets/reveal", revealed)
+
+
+async def reveal_instance_secret(stage: Stage) -> Call:
+    body = {"name": "input.password", "reason": "To sign in."}
+    return partial(stage.api.post, f"instances/{await stage.secretive()}/secrets/reveal", body)
+
+
 async def forget_host_key(stage: Stage) -> Call:
     return partial(stage.api.delete, f"{stage.organization}/hostKeys/{await stage.host_key()}")
 
@@ -716,6 +752,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_environment, rename_environment, clone_environment, delete_environment, set_default_environment,
         replace_policies, replace_markers, replace_properties, replace_environment_services,
         create_service, update_service, delete_service, run_service_command,
+        reveal_service_secret, reveal_instance_secret,
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,

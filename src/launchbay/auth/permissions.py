@@ -30,6 +30,7 @@ class Permission(StrEnum):
     MANAGE_ROLES = "ManageRoles"
     MANAGE_USERS = "ManageUsers"
     VIEW_AUDIT = "ViewAudit"
+    REVEAL_SECRETS = "RevealSecrets"  # to see masked values of services and instances
 
 
 ALIASES = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}

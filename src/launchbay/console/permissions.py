@@ -153,6 +153,14 @@ class UiPermissions:
     def run_command(self, service_id: str) -> bool:
         return self._permitted.allows(Permission.RUN_SERVICE_COMMAND, permissions.service(service_id))
 
+    def reveal_service(self, service_id: str) -> bool:
+        """Reveal secret parameters of a service."""
+        return self._permitted.allows(Permission.REVEAL_SECRETS, permissions.service(service_id))
+
+    def reveal_instance(self, instance: InstanceRef) -> bool:
+        """Reveal masked values of an instance."""
+        return self._on(instance, Permission.REVEAL_SECRETS)
+
     def create_role(self) -> bool:
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.role(new_id()))
 

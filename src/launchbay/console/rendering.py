@@ -228,6 +228,7 @@ _VERBS = {
     Permission.MANAGE_ROLES: "manage roles",
     Permission.MANAGE_USERS: "manage users",
     Permission.VIEW_AUDIT: "see the activity",
+    Permission.REVEAL_SECRETS: "reveal secrets",
 }
 _ID = re.compile(r"\b[0-9a-f]{24}\b")
 

@@ -136,6 +136,7 @@ IN_ENVIRONMENTS = {
     "Approve": Permission.APPROVE_INSTANCE_WORKFLOW,
     "Change and destroy": Permission.EDIT_INSTANCE,
     "Delete": Permission.DELETE_INSTANCE,
+    "Reveal secrets": Permission.REVEAL_SECRETS,
 }
 
 

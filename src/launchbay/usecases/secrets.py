@@ -1,0 +1,119 @@
+"""Secrets that people reveal: which ones an object has, and the value of one, which the audit log notes.
+
+Everywhere else they are masked. The permission is `RevealSecrets` on the service or instance.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from launchbay.auth.permissions import Permission
+from launchbay.auth.secret_key import TextSeal
+from launchbay.errors import BadRequest, NotFound
+from launchbay.limits import REASON_CHARS
+from launchbay.manifest.configuration import effective_parameters
+from launchbay.model import redaction
+from launchbay.model.redaction import Redactor
+from launchbay.service_types.secrets import SECRET_NAME, is_reference, open_stored
+from launchbay.store import services as store
+from launchbay.store.instances import InstanceRecord
+from launchbay.store.services import Service
+from launchbay.usecases.context import Context, Work
+
+
+class SecretKind(StrEnum):
+    """Where a secret of an instance is."""
+
+    PARAMETERS = "parameters"
+    RETURN_VALUES = "returnValues"
+
+
+class Secrets(NamedTuple):
+    """An object, and the names of its secrets by their kind; those of a service are parameters."""
+
+    owner: Service | InstanceRecord
+    names: Mapping[SecretKind, list[str]]
+
+
+async def list_service_secrets(ctx: Context, service_id: str) -> Secrets:
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        rows = await store.list_secrets(work.connection, service_id=service.id)
+    return Secrets(service, {SecretKind.PARAMETERS: sorted(row.name for row in rows)})
+
+
+async def list_instance_secrets(ctx: Context, instance_id: str) -> Secrets:
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        values = await _values(work, record)
+    redactor = Redactor()
+    return Secrets(
+        record,
+        {
+            kind: sorted(name for name, value in found.items() if redactor.named(name, value) != value)
+            for kind, found in values.items()
+        },
+    )
+
+
+async def reveal_service_secret(ctx: Context, service_id: str, name: str, reason: str) -> Any:
+    """Return a secret parameter of a service, and note it in the audit log.
+
+    Raises NotFound, and BadRequest for a parameter that refers to a secret of a vault.
+    """
+    async with ctx.begin() as work:
+        service = await work.lookup.service(service_id, Permission.REVEAL_SECRETS)
+        reason = _checked(reason)
+        found = await open_stored(ctx.app.secret_key, work.connection, service.id)
+        if name not in found:
+            raise NotFound(f"The service has no secret parameter {name[:80]!r}.")
+        value = found[name]
+        if is_reference(value):
+            raise BadRequest(
+                f"The parameter refers to the secret {str(value[SECRET_NAME])[:80]!r} of a vault.",
+                "Read it from the vault.",
+            )
+        await work.audit("reveal_service_secret", service, after={"name": name, "reason": reason})
+    return value
+
+
+async def reveal_instance_secret(ctx: Context, instance_id: str, kind: SecretKind, name: str, reason: str) -> Any:
+    """Return a parameter or return value of an instance in clear, and note it in the audit log. Raises NotFound."""
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.REVEAL_SECRETS)
+        reason = _checked(reason)
+        found = (await _values(work, record))[kind]
+        if name not in found:
+            raise NotFound(f"The instance has no {name[:80]!r} in its {kind.value}.")
+        after = {"kind": kind.value, "name": name, "reason": reason}
+        await work.audit("reveal_instance_secret", record, after=after)
+    return _opened(found[name], TextSeal(ctx.app.secret_key, record.organization_id))
+
+
+async def _values(work: Work, record: InstanceRecord) -> dict[SecretKind, dict[str, Any]]:
+    manifest = await work.manifest(record.application_id, record.version)
+    given: dict[str, Any] = msgspec.json.decode(record.parameters)
+    returned: dict[str, Any] = msgspec.json.decode(record.return_values)
+    return {
+        SecretKind.PARAMETERS: effective_parameters(manifest, given),
+        SecretKind.RETURN_VALUES: returned,
+    }
+
+
+def _opened(value: Any, seal: TextSeal) -> Any:
+    """Return a value with the tokens of secrets from vaults opened; what no key opens stays masked."""
+
+    def text(token: str) -> str:
+        opened = seal.open(token)
+        return redaction.REDACTED if opened is None else opened[1]
+
+    return redaction.map_strings(value, lambda each: redaction.replace_tokens(each, text))
+
+
+def _checked(reason: str) -> str:
+    reason = reason.strip()
+    if not reason or len(reason) > REASON_CHARS:
+        raise BadRequest(f"reason: say in 1 to {REASON_CHARS} characters why you need the value.")
+    return reason

@@ -1,0 +1,90 @@
+"""Secrets that people reveal, each with an entry in the audit log."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from launchbay.usecases import secrets
+from launchbay.usecases.secrets import SecretKind
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.routing import Returns, Routes
+
+routes = Routes("Secrets", extension=True)
+_Reason = Annotated[str, msgspec.Meta(description="Why you need the value. The audit log keeps it.")]
+
+
+class SecretNames(msgspec.Struct, kw_only=True):
+    """The names of masked values."""
+
+    parameters: list[str]
+    returnValues: list[str]
+
+
+class ServiceSecret(msgspec.Struct, kw_only=True):
+    """The secret parameter to reveal."""
+
+    name: str
+    reason: _Reason
+
+
+class InstanceSecret(msgspec.Struct, kw_only=True):
+    """The masked value to reveal."""
+
+    name: str
+    reason: _Reason
+    kind: SecretKind = SecretKind.PARAMETERS
+
+
+class Revealed(msgspec.Struct, kw_only=True):
+    """The value in clear."""
+
+    name: str
+    value: Any
+
+
+_SHOWN = Returns("The value.", {"name": "credential", "value": "s3cr3t"}, type=Revealed)
+
+
+@routes.get("/services/{id}/secrets", permission="Read", returns=Returns("The names.", type=SecretNames))
+async def list_service_secrets(request: Request[None, None]) -> SecretNames:
+    """List the secret parameters of a service, without their values."""
+    return _names(await secrets.list_service_secrets(request.ctx, request.path["id"]))
+
+
+@routes.post(
+    "/services/{id}/secrets/reveal",
+    permission="RevealSecrets",
+    body=JsonBody(required=True, example={"name": "credential", "reason": "The provider asks for it."}),
+    returns=_SHOWN,
+)
+async def reveal_service_secret(request: Request[ServiceSecret, None]) -> Revealed:
+    """Show a secret parameter of a service in clear. The audit log notes it."""
+    body = request.body
+    value = await secrets.reveal_service_secret(request.ctx, request.path["id"], body.name, body.reason)
+    return Revealed(name=body.name, value=value)
+
+
+@routes.get("/instances/{id}/secrets", permission="Read", returns=Returns("The names.", type=SecretNames))
+async def list_instance_secrets(request: Request[None, None]) -> SecretNames:
+    """List the parameters and return values of an instance that are masked."""
+    return _names(await secrets.list_instance_secrets(request.ctx, request.path["id"]))
+
+
+@routes.post(
+    "/instances/{id}/secrets/reveal",
+    permission="RevealSecrets",
+    body=JsonBody(required=True, example={"name": "input.password", "reason": "To sign in after the launch."}),
+    returns=_SHOWN,
+)
+async def reveal_instance_secret(request: Request[InstanceSecret, None]) -> Revealed:
+    """Show a parameter or return value of an instance in clear. The audit log notes it."""
+    body = request.body
+    value = await secrets.reveal_instance_secret(request.ctx, request.path["id"], body.kind, body.name, body.reason)
+    return Revealed(name=body.name, value=value)
+
+
+def _names(found: secrets.Secrets) -> SecretNames:
+    return SecretNames(
+        parameters=list(found.names.get(SecretKind.PARAMETERS, ())),
+        returnValues=list(found.names.get(SecretKind.RETURN_VALUES, ())),
+    )
