@@ -254,6 +254,18 @@ GALLERY = (
     ),
     Shown("service", "/console/services/{id}", "A service", "Its parameters, with secrets masked, and its commands."),
     Shown(
+        "service-secrets",
+        "/console/services/{id}/secrets",
+        "Secrets of a service",
+        "Its masked parameters. To reveal one takes a permission and a reason, which the activity log keeps.",
+    ),
+    Shown(
+        "instance-secrets",
+        "/console/instances/{id}/secrets",
+        "Secrets of an instance",
+        "Its masked parameters and return values, revealed in the same way.",
+    ),
+    Shown(
         "roles",
         "/console/organizations/{id}/roles",
         "Roles",

@@ -51,6 +51,11 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-close]") || event.target.nodeName === "DIALOG") event.target.closest("dialog")?.close();
 });
 
+// What somebody is about to answer stays as it is until they close it.
+document.addEventListener("htmx:sseBeforeMessage", (event) => {
+  if (event.target.querySelector?.("dialog[open]")) event.preventDefault();
+});
+
 // A row that was changed shows it for a while.
 const before = new WeakMap();
 document.addEventListener("htmx:sseBeforeMessage", (event) => {

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from launchbay.console.app import ROUTES
 from tests.support.browser import AXE, RUN_AXE, Site
-from tests.support.showcase import World, made
+from tests.support.showcase import NO_PAGES, World, made
 
 NARROW_PX = 360
 # What the corpus would have put into a page. Our own glyphs and icons have a class.
@@ -24,6 +25,13 @@ _FOCUSED = """() => {
 def world(site: Site) -> World:
     """One of everything, with hostile texts in it."""
     return made(site)
+
+
+def test_no_page_is_missing_from_these_tests(world: World) -> None:
+    shown = {path.partition("?")[0] for path in world.paths.values()}
+    patterns = {page.path: re.sub(r"\{\w+\}", "[^/]+", page.path) for page in ROUTES if page.method == "GET"}
+    missing = {path for path, pattern in patterns.items() if not any(re.fullmatch(pattern, each) for each in shown)}
+    assert missing <= NO_PAGES, missing - NO_PAGES
 
 
 WALK_S = 200  # over all pages, on a machine that is busy with other things too

@@ -243,3 +243,40 @@ async def test_a_run_of_five_thousand_steps_has_a_small_page_in_little_time(
     lane = await get(visitor, f"{path}?lane=svc-7")
     assert "step-350" in lane.text
     assert "step-400" not in lane.text
+
+
+async def test_a_run_is_repeated_with_its_parameters_except_for_secrets(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    path = await failed(api, instance, format="XLS", password="sesame-42")
+    text = (await visitor.get(path)).text
+    link = re.search(r'href="([^"]+/run\?[^"]+)"[^>]*>(?:(?!</a>).)*Run again', text)
+    assert link is not None
+    form = await get(visitor, html.unescape(link[1]))
+    assert form.fields["argument:actions.fall:format"] == "XLS"
+    assert form.fields["argument:actions.fall:password"] == ""
+    assert "sesame-42" not in form.answer.text
+
+
+async def test_a_run_is_exported_with_its_steps_and_its_log_and_without_secrets(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    path = await failed(api, instance, format="ODT", password="sesame-43")
+    answer = await visitor.get(f"{path}/export")
+    assert answer.headers["content-disposition"].endswith('.json"')
+    record = json.loads(answer.text)
+    assert (record["workflow"], record["status"]) == ("actions.fall", "Failed")
+    assert record["parameters"] == {"format": "ODT", "password": "********"}
+    assert [step["path"].rpartition("/")[2] for step in record["steps"]][:2] == ["prepare", "convert"]
+    assert any(line["level"] == "error" and line["step"] for line in record["log"])
+    assert "sesame-43" not in answer.text
+
+
+async def test_the_plan_names_the_action_of_each_step_and_what_it_waits_for(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    path = await failed(api, instance, format="ODS", password="x")
+    page = await get(visitor, f"{path}?tab=plan")
+    rows = re.findall(r"<tr>.*?</tr>", page.answer.text.partition('aria-label="Plan"')[2], re.DOTALL)[1:]
+    cells = [[re.sub(r"<[^>]+>", "", each) for each in re.findall(r"<td.*?</td>", row, re.DOTALL)] for row in rows]
+    assert [each[1:3] for each in cells] == [["wait", "–"], ["serialize", "prepare"], ["wait", "convert"]]

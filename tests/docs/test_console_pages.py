@@ -6,16 +6,8 @@ from PIL import Image
 from generators.console_gallery import FOLDER, GALLERY, Shown, file_name
 from launchbay.console.app import ROUTES
 from tests.support.documentation import DOCS
+from tests.support.showcase import NO_PAGES
 
-# A redirect, a stream, and fragments of pages.
-_NO_PAGES = {"/console", "/console/instances/{id}/events", "/console/organizations/{id}/explanation"}
-_NO_PAGES |= {"/console/organizations/{id}/jump", "/console/organizations/{id}/runs/events"}
-_NO_PAGES |= {
-    f"/console/instances/{{id}}/jobs/{{job}}/{part}" for part in ("events", "log", "log/failure", "log/text", "compare")
-}
-_NO_PAGES |= {"/console/instances/{id}/components/card"}
-# One is for a link that only its reader has, the other for a sign-in that isn't complete.
-_NO_PAGES |= {"/console/invitations/{token}", "/console/newPassword"}
 # Not in the console's routes: a page of the API, and the page of all errors.
 _OUTSIDE = {"/refreshToken", "/console/{anything}"}
 WIDE_PX = 1440
@@ -23,7 +15,7 @@ _MOST_BYTES = 2_000_000  # 50 pages of 40 KB
 
 
 def test_every_page_of_the_console_is_in_the_gallery() -> None:
-    pages = {page.path for page in ROUTES if page.method == "GET"} - _NO_PAGES
+    pages = {page.path for page in ROUTES if page.method == "GET"} - NO_PAGES
     assert {shown.path for shown in GALLERY} == pages | _OUTSIDE
 
 

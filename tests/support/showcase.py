@@ -162,6 +162,20 @@ OPERATORS = """\
 PASSWORD = "correct horse battery"
 
 
+_OF_A_RUN = "/console/instances/{id}/jobs/{job}"
+# What the console serves beyond pages.
+NO_PAGES = {
+    "/console",  # a redirect
+    *("/console/instances/{id}/events", "/console/organizations/{id}/runs/events", f"{_OF_A_RUN}/events"),  # streams
+    *("/console/organizations/{id}/explanation", "/console/organizations/{id}/jump", f"{_OF_A_RUN}/log"),  # fragments
+    "/console/instances/{id}/components/card",
+    *(f"{_OF_A_RUN}/log/failure", f"{_OF_A_RUN}/compare"),  # redirects
+    *(f"{_OF_A_RUN}/log/text", f"{_OF_A_RUN}/export", "/console/organizations/{id}/archive"),  # files
+    # One is for a link that only its reader has, the other for a sign-in that isn't complete.
+    *("/console/invitations/{token}", "/console/newPassword"),
+}
+
+
 def showcase(site: Site) -> dict[str, str]:
     """Make everything through the API, and return the address of each page by the name of its pictures."""
     root = f"organizations/{site.organization}"
@@ -175,6 +189,12 @@ def showcase(site: Site) -> dict[str, str]:
     pool = {"configuration.resources": {"crane-1": {"ip": "192.0.2.11"}, "crane-2": {"ip": "192.0.2.12"}}}
     service = _created(site, f"{root}/services", name="Cranes", typeId="builtin:static_resource_pool", parameters=pool)
     vault = _created(site, f"{root}/services", name="Team vault", typeId="builtin:cobalt_secure_store", parameters={})
+    account = {
+        "configuration.provider": "aws-ec2",
+        "configuration.identity": "harbour",
+        "configuration.credential": "not shown",
+    }
+    cloud = _created(site, f"{root}/services", name="Harbour cloud", typeId="builtin:cloud_account", parameters=account)
     site.ask("PUT", f"environments/{places['production']}/services", {"services": [service, vault]})
     site.ask("POST", f"instances/{ids['quiet']}/manage.deploy/schedule", {"interval": 3_600_000, "parameters": {}})
     program = _created(
@@ -229,6 +249,8 @@ def showcase(site: Site) -> dict[str, str]:
         "delete-environment": f"{here}/environments/{places['staging']}/delete",
         "services": f"{at}/services?type=builtin:static_resource_pool",
         "service": f"{here}/services/{service}",
+        "service-secrets": f"{here}/services/{cloud}/secrets?name=configuration.credential",
+        "instance-secrets": f"{here}/instances/{ids['quiet']}/secrets",
         "roles": f"{at}/roles?permission=CreateInstance&path=/applications/{shop}&user={people['ada']}",
         "role": f"{here}/roles/{people['operators']}",
         "users": f"{at}/users",
@@ -478,11 +500,21 @@ def made(site: Site) -> World:
     site.ask("PUT", f"environments/{environment}/properties", {"properties": properties})
     vault = "builtin:cobalt_secure_store"
     service = site.ask("POST", f"{within}/services", {"name": NAME, "typeId": vault, "parameters": {}})["id"]
+    cloud = {
+        "configuration.provider": "aws-ec2",
+        "configuration.identity": NAME,
+        "configuration.credential": "the-hidden-word",
+    }
+    account = site.ask(
+        "POST", f"{within}/services", {"name": NAME[:200] + "2", "typeId": "builtin:cloud_account", "parameters": cloud}
+    )["id"]
+    robot = site.ask("POST", f"{within}/serviceAccounts", {"name": NAME, "description": EVIL, "roles": [NAME]})["id"]
+    site.ask("POST", f"{within}/accessTokens", {"name": NAME, "owner": robot, "scope": ["Read: [/*]"]})
     hook = site.ask("POST", f"{within}/webhooks", {"url": "http://127.0.0.1:9/x?<script>", "events": ["status", "job"]})
     instance = _instance(site, application, environment)
     asking = _asking(site, within, application, environment)
     revision = site.ask("POST", f"applications/{application}/revisions", {"name": NAME, "instanceId": instance})
-    job = site.ask("GET", f"instances/{instance}")["workflowHistory"][0]["id"]
+    job, asked = (site.ask("GET", f"instances/{each}")["workflowHistory"][0]["id"] for each in (instance, asking))
     family = site.ask("POST", f"{within}/applications", {"name": f"Family of {NAME}"[:255]})["id"]
     site.replace_manifest(family, json.dumps(_family(application)))
     bulk = site.ask("POST", f"{within}/bulk", {"act": "run", "workflow": "actions.fail", "ids": [instance]})["id"]
@@ -545,6 +577,14 @@ def made(site: Site) -> World:
         "delete environment": f"/console/environments/{environment}/delete",
         "services": f"{root}/services?type=builtin:static_resource_pool",
         "service": f"/console/services/{service}",
+        "secrets of a service": f"/console/services/{account}/secrets?name=configuration.credential",
+        "secrets of an instance": f"/console/instances/{instance}/secrets",
+        "plan of a run": f"/console/instances/{instance}/jobs/{job}?tab=plan",
+        "cancel": f"/console/instances/{asking}/jobs/{asked}?do=cancel",
+        "invite": f"{root}/users?do=invite",
+        "service accounts": f"{root}/serviceAccounts",
+        "service account": f"{root}/serviceAccounts/{robot}",
+        "access tokens": "/console/account/accessTokens",
         "roles": f"{root}/roles?permission=Read&path=/applications/{application}",
         "role": f"/console/roles/{role['id']}",
         "users": f"{root}/users",

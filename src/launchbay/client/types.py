@@ -452,6 +452,24 @@ class ServiceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     internal_id: str
 
 
+class SecretNames(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The names of masked values."""
+
+    parameters: list[str]
+    return_values: list[str]
+
+
+class Revealed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The value in clear."""
+
+    name: str
+    value: Any
+
+
+class SecretKind(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a secret of an instance is."""
+
+
 class InstanceSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance in a list, with exactly the fields of the reference (§2), under their names. A list may have a
     hundred thousand, so a row becomes this and this becomes JSON, with nothing in between.

@@ -1,6 +1,7 @@
-"""Secrets that people reveal: which ones an object has, and the value of one, which the audit log notes.
+"""Secrets that people reveal: their names, and the value of one.
 
-Everywhere else they are masked. The permission is `RevealSecrets` on the service or instance.
+Everywhere else they are masked. The permission is `RevealSecrets` on the service or instance, and each
+value leaves an entry in the audit log.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ class SecretKind(StrEnum):
 
 
 class Secrets(NamedTuple):
-    """An object, and the names of its secrets by their kind; those of a service are parameters."""
+    """An object, and the names of its secrets by kind."""
 
     owner: Service | InstanceRecord
     names: Mapping[SecretKind, list[str]]
@@ -80,7 +81,7 @@ async def reveal_service_secret(ctx: Context, service_id: str, name: str, reason
 
 
 async def reveal_instance_secret(ctx: Context, instance_id: str, kind: SecretKind, name: str, reason: str) -> Any:
-    """Return a parameter or return value of an instance in clear, and note it in the audit log. Raises NotFound."""
+    """Return a value of an instance in clear, and note it. Raises NotFound."""
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.REVEAL_SECRETS)
         reason = _checked(reason)
@@ -103,7 +104,7 @@ async def _values(work: Work, record: InstanceRecord) -> dict[SecretKind, dict[s
 
 
 def _opened(value: Any, seal: TextSeal) -> Any:
-    """Return a value with the tokens of secrets from vaults opened; what no key opens stays masked."""
+    """Return a value with its tokens opened. What no key opens stays masked."""
 
     def text(token: str) -> str:
         opened = seal.open(token)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
@@ -12,7 +13,15 @@ from starlette.responses import Response, StreamingResponse
 
 from launchbay.clock import to_ms
 from launchbay.console import forms
-from launchbay.console.fields import FIX_FIELDS, Field, fill_fields, string_values, with_errors, workflow_fields
+from launchbay.console.fields import (
+    FIX_FIELDS,
+    Field,
+    field_text,
+    fill_fields,
+    string_values,
+    with_errors,
+    workflow_fields,
+)
 from launchbay.console.forms import parse_object, restore_hidden
 from launchbay.console.instance_view import InstanceView, JobLine, view_instance
 from launchbay.console.pages.approvals import approval_item
@@ -49,6 +58,7 @@ from launchbay.usecases.browsing import (
 from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
+from launchbay.usecases.jobs import read_job
 from launchbay.usecases.organizations import Change, list_changes
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
@@ -300,6 +310,9 @@ async def run_page(
     view: InstanceView = values["view"]
     permissions = await request.permissions(view.record.organization_id)
     required = await read_required_arguments(request.ctx, view.record.id)
+    repeated = request.query("from") if refused is None else None
+    if repeated is not None:
+        refused = await _repeated(request, view, repeated, required)
     can_start = not view.is_over and view.record.parent_id is None
     return await request.page(
         "instance_run.html",
@@ -307,6 +320,22 @@ async def run_page(
         workflows=_workflows(view, permissions, refused, required) if can_start else [],
         chosen=refused.name if refused else request.query("workflow") or "",
     )
+
+
+async def _repeated(
+    request: PageRequest, view: InstanceView, job_id: str, required: Mapping[str, Container[str]]
+) -> Workflow:
+    """Return the workflow of an earlier run with its parameters, without masked ones."""
+    job = await read_job(request.ctx, view.record.id, job_id)
+    given, name = job.plan.arguments, job.plan.workflow
+    shown = job.redactor.value(given)
+    fields = [
+        replace(each, value=field_text(given[each.name]))
+        if each.name in given and shown[each.name] == given[each.name]
+        else each
+        for each in workflow_fields(view.manifest, name, required.get(name, ()))
+    ]
+    return Workflow(name, fields)
 
 
 def _workflows(

@@ -31,6 +31,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, ApprovalStatus, JobStatus
+from launchbay.planning import available_workflows
 from launchbay.store.events import LogRow
 from launchbay.store.fleet import FleetJobRow
 from launchbay.store.instances import InstanceRecord
@@ -54,7 +55,8 @@ from launchbay.usecases.sign_in import authenticate_session
 
 routes = Routes()
 ARGUMENT = "argument:"  # prefix of the names of the fields of a resumption
-_TABS = ("log", "parameters", "results", "called")
+_TABS = ("log", "parameters", "results", "plan", "called")
+_PLANNED_STEPS = 500  # on the tab of the plan
 _SHOWN_STEPS = 12  # in the dialog of a resumption
 _UPDATE_INTERVAL_S = 0.25
 _LIVE_LINES = 200  # in one event
@@ -112,6 +114,8 @@ async def show(
         opened="resume" if fields is not None else shown if shown in {"resume", "cancel"} else "",
         arguments=await asyncio.to_thread(view.job.redactor.value, view.job.plan.arguments),
         results=await asyncio.to_thread(view.job.results),
+        planned=[(step, view.declared(step)) for step in view.steps[:_PLANNED_STEPS]] if tab == "plan" else [],
+        step_count=len(view.steps),
         **await found.head(request),
         **await found.timeline(request),
         **await found.log(request),
@@ -158,6 +162,17 @@ class _Found(NamedTuple):
         over = {InstanceStatus.DESTROYED}
         is_idle = self.record.job_id is None and self.record.status not in over
         return job.status == JobStatus.FAILED and is_newest and is_idle and self.view.job.plan.kind != "refused"
+
+    @property
+    def _can_repeat(self) -> bool:
+        """Whether the workflow can run again with the same parameters, or others."""
+        plan = self.view.job.plan
+        is_gone = self.record.status == InstanceStatus.DESTROYED
+        return (
+            plan.kind in {"launch", "command"}
+            and not is_gone
+            and self.view.job.view.name in available_workflows(self.manifest)
+        )
 
     @property
     def last_success(self) -> FleetJobRow | None:
@@ -220,6 +235,7 @@ class _Found(NamedTuple):
             "children": read_links(job.view.children),
             "can_cancel": may_control and not view.is_over,
             "can_resume": may_control and self.can_resume,
+            "can_repeat": may_control and view.is_over and self._can_repeat,
             "people": await user_names(request, self.record.organization_id),
         }
 
@@ -406,6 +422,58 @@ async def download_log(request: PageRequest) -> Response:
     job = await jobs.read_job(request.ctx, request.path("id"), request.path("job"))
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="run-{job.view.number}.log"'}
     return StreamingResponse(_log_text(request, job.view.id), media_type="text/plain", headers=headers)
+
+
+@routes.get("/console/instances/{id}/jobs/{job}/export")
+async def export(request: PageRequest) -> Response:
+    """Send the record of a run and its log as JSON, with secrets masked."""
+    job = await jobs.read_job(request.ctx, request.path("id"), request.path("job"))
+    view = await asyncio.to_thread(RunView, job, to_ms(request.now()))
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="run-{job.view.number}.json"'}
+    return StreamingResponse(_exported(request, view), media_type="application/json", headers=headers)
+
+
+async def _exported(request: PageRequest, view: RunView) -> AsyncIterator[bytes]:
+    job = view.job
+    steps = [
+        {
+            "path": step.path,
+            "status": step.words,
+            "startedAt": step.started_ms,
+            "finishedAt": step.ended_ms,
+            "attempts": [
+                {"number": each.number, "startedAt": each.started_ms, "finishedAt": each.ended_ms, "error": each.error}
+                for each in view.attempts(step)
+            ],
+            "outputs": view.outputs(step),
+            "error": view.error_of(step),
+        }
+        for step in view.steps
+    ]
+    record = {
+        "id": job.view.id,
+        "number": job.view.number,
+        "instanceId": request.path("id"),
+        "workflow": job.view.name,
+        "status": job.view.status,
+        "manifestVersion": job.plan.manifest_version,
+        "startedBy": job.view.owner,
+        "createdAt": to_ms(job.view.created_at),
+        "startedAt": view.started_ms if job.view.started_at else None,
+        "finishedAt": None if job.view.finished_at is None else to_ms(job.view.finished_at),
+        "error": job.redactor.text(job.view.error_message or ""),
+        "parameters": job.redactor.value(job.plan.arguments),
+        "results": job.results(),
+        "steps": steps,
+    }
+    yield msgspec.json.encode(record)[:-1] + b',"log":['
+    is_first = True
+    async for rows in read_log(request.ctx, request.path("id"), LogFilter(job_id=job.view.id)):
+        for row in rows:
+            line = {"at": to_ms(row.at), "level": row.level, "step": row.step, "text": row.text}
+            yield (b"" if is_first else b",") + msgspec.json.encode(line)
+            is_first = False
+    yield b"]}"
 
 
 async def _log_text(request: PageRequest, job_id: str) -> AsyncIterator[str]:

@@ -1,4 +1,4 @@
-"""The masked values of a service or an instance, each revealed with a reason, for a short while."""
+"""The masked values of a service or an instance, and revealing one."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ SHOWN_S = 30
 async def show_of_service(
     request: PageRequest, problem: LaunchbayError | None = None, *, value: tuple[str, Any] | None = None
 ) -> Response:
-    """Show the names of a service's secret parameters, and the value that was just revealed."""
+    """Show a service's secret parameters by name."""
     return await _page(request, await secrets.list_service_secrets(request.ctx, request.path("id")), problem, value)
 
 
@@ -33,7 +33,7 @@ async def reveal_of_service(request: PageRequest) -> Response:
 async def show_of_instance(
     request: PageRequest, problem: LaunchbayError | None = None, *, value: tuple[str, Any] | None = None
 ) -> Response:
-    """Show the names of an instance's masked values, and the one that was just revealed."""
+    """Show an instance's masked values by name."""
     return await _page(request, await secrets.list_instance_secrets(request.ctx, request.path("id")), problem, value)
 
 

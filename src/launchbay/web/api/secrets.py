@@ -58,7 +58,7 @@ async def list_service_secrets(request: Request[None, None]) -> SecretNames:
     returns=_SHOWN,
 )
 async def reveal_service_secret(request: Request[ServiceSecret, None]) -> Revealed:
-    """Show a secret parameter of a service in clear. The audit log notes it."""
+    """Show a secret parameter of a service in clear, and log that."""
     body = request.body
     value = await secrets.reveal_service_secret(request.ctx, request.path["id"], body.name, body.reason)
     return Revealed(name=body.name, value=value)
@@ -77,7 +77,7 @@ async def list_instance_secrets(request: Request[None, None]) -> SecretNames:
     returns=_SHOWN,
 )
 async def reveal_instance_secret(request: Request[InstanceSecret, None]) -> Revealed:
-    """Show a parameter or return value of an instance in clear. The audit log notes it."""
+    """Show a parameter or return value of an instance in clear, and log that."""
     body = request.body
     value = await secrets.reveal_instance_secret(request.ctx, request.path["id"], body.kind, body.name, body.reason)
     return Revealed(name=body.name, value=value)
