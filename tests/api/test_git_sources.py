@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.git_server import GitServer, Repository, needs_git, symbolic_link
+from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, symbolic_link
 from tests.support.service import EMAIL, Api, accepted, fresh_name, refused, running_api
 from tests.support.services import made_vault, told
 
@@ -32,46 +31,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield server
 
 
-@dataclass
-class Follower:
-    """Makes sources on behalf of a service account, and waits for what comes of them."""
-
-    api: Api
-    server: GitServer
-    account: str
-
-    async def make(self, repository: str, **body: Any) -> str:
-        body = {"name": fresh_name("source"), "accountId": self.account, "url": self.server.url(repository), **body}
-        made = await self.api.post(f"organizations/{self.api.organization}/git-sources", body)
-        return str(accepted(made)["id"])
-
-    async def outcome(self, source: str, count: int = 1) -> Any:
-        """Wait until so many outcomes are noted, and return the newest."""
-        async with asyncio.timeout(30):
-            while True:
-                found = accepted(await self.api.get(f"git-sources/{source}/syncs"))
-                if len(found) >= count or (found and found[0]["attempts"] + len(found) > count):
-                    return found[0]
-                await asyncio.sleep(0.05)
-
-    async def sync(self, source: str) -> Any:
-        """Look now, and return the outcome."""
-        before = accepted(await self.api.get(f"git-sources/{source}/syncs"))
-        accepted(await self.api.post(f"git-sources/{source}/sync"))
-        return await self.outcome(source, len(before) + (before[0]["attempts"] if before else 1))
-
-    async def read(self, source: str) -> Any:
-        return accepted(await self.api.get(f"git-sources/{source}"))
-
-
 @pytest.fixture(scope="module")
 async def follower(api: Api, server: GitServer) -> Follower:
     return Follower(api, server, await account(api, *EVERYTHING))
-
-
-async def account(api: Api, *roles: str) -> str:
-    body = {"name": fresh_name("follower"), "roles": list(roles)}
-    return str(accepted(await api.post(f"organizations/{api.organization}/serviceAccounts", body))["id"])
 
 
 @pytest.fixture
@@ -311,7 +273,7 @@ async def test_who_may_not_act_as_the_account_makes_no_source(follower: Follower
         ({"branch": "a..b"}, "InvalidGitSource"),
         ({"path": "../../etc"}, "InvalidGitSource"),
         ({"hostKeys": ["* ssh-rsa x"]}, "InvalidGitSource"),
-        ({"vault": "5f" * 12}, "InvalidGitSource"),
+        ({"credential": "key"}, "InvalidGitSource"),
         ({"vault": "5f" * 12, "credential": "key"}, "UnknownId"),
         ({"applicationId": "5f" * 12, "path": "manifest.yaml"}, "UnknownId"),
         ({"accountId": "5f" * 12}, "UnknownId"),

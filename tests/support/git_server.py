@@ -1,5 +1,6 @@
 """Repositories that real servers serve: `git http-backend` over HTTP, and `git-upload-pack` behind sshd."""
 
+import asyncio
 import base64
 import os
 import shutil
@@ -7,11 +8,14 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
+
+from tests.support.service import Api, accepted, fresh_name
 
 BACKEND = Path("/usr/lib/git-core/git-http-backend")
 needs_git = pytest.mark.skipif(
@@ -199,3 +203,40 @@ class GitServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+
+
+@dataclass
+class Follower:
+    """Makes sources on behalf of a service account, and waits for what comes of them."""
+
+    api: Api
+    server: GitServer
+    account: str
+
+    async def make(self, repository: str, **body: Any) -> str:
+        body = {"name": fresh_name("source"), "accountId": self.account, "url": self.server.url(repository), **body}
+        made = await self.api.post(f"organizations/{self.api.organization}/git-sources", body)
+        return str(accepted(made)["id"])
+
+    async def outcome(self, source: str, count: int = 1) -> Any:
+        """Wait until so many outcomes are noted, and return the newest."""
+        async with asyncio.timeout(30):
+            while True:
+                found = accepted(await self.api.get(f"git-sources/{source}/syncs"))
+                if len(found) >= count or (found and found[0]["attempts"] + len(found) > count):
+                    return found[0]
+                await asyncio.sleep(0.05)
+
+    async def sync(self, source: str) -> Any:
+        """Look now, and return the outcome."""
+        before = accepted(await self.api.get(f"git-sources/{source}/syncs"))
+        accepted(await self.api.post(f"git-sources/{source}/sync"))
+        return await self.outcome(source, len(before) + (before[0]["attempts"] if before else 1))
+
+    async def read(self, source: str) -> Any:
+        return accepted(await self.api.get(f"git-sources/{source}"))
+
+
+async def account(api: Api, *roles: str) -> str:
+    body = {"name": fresh_name("follower"), "roles": list(roles)}
+    return str(accepted(await api.post(f"organizations/{api.organization}/serviceAccounts", body))["id"])

@@ -34,6 +34,7 @@ from tests.support.service import (
     fresh_name,
     person,
 )
+from tests.support.services import made_vault, told
 from tests.support.worlds import (
     ADMINISTRATOR,
     FOREIGN_ADMINISTRATOR,
@@ -341,12 +342,25 @@ async def _import(stage: Stage, _: Actor) -> Sent:
     return Sent("POST", f"{PREFIX}archives", json.dumps({"archive": archive, "plan": True}).encode(), JSON)
 
 
+async def _git_event(stage: Stage, _: Actor) -> Sent:
+    """Sign an event as GitLab does, for a source whose account may use the vault."""
+    vault, robot = await made_vault(stage.api), {"name": fresh_name("robot"), "roles": ["Administrator"]}
+    await told(stage.api, vault, "set-secret", name="events", value="a secret for events")
+    account = await stage.made(f"{stage.organization}/serviceAccounts", robot)
+    more = {"accountId": account, "vault": vault, "forge": "gitlab", "webhookSecret": "events"}
+    source = await stage.made(f"{stage.organization}/git-sources", {**await stage.git_source_body(), **more})
+    headers = {**JSON, "X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": "a secret for events"}
+    body = json.dumps({"ref": "refs/heads/main", "after": "5f" * 20}).encode()
+    return Sent("POST", f"{PREFIX}git-sources/{source}/events", body, headers)
+
+
 # What neither a scenario nor the path alone can tell, such as what depends on the caller.
 OWN_WAY: dict[str, BuildRequest] = {
     "explain_permission": _explain,
     "import_organization": _import,
     "change_password": _change_password,
     "sign_out_everywhere": _sign_out_everywhere,
+    "receive_git_event": _git_event,
     "exchange_token": _exchange,
     "generate_token": _generate,
     "sign_in_with_form": _sign_in,

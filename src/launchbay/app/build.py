@@ -70,6 +70,7 @@ from launchbay.usecases.concurrency_limits import POLL_S as OUTRUN_S
 from launchbay.usecases.concurrency_limits import cancel_outrun
 from launchbay.usecases.context import AppContext
 from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
+from launchbay.usecases.forges import PREVIEWS_S, REPORTS_S, PreviewRunner, StatusReporter
 from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
 from launchbay.usecases.generations import RollbackRunner
 from launchbay.usecases.git_sources import POLL_S as GIT_S
@@ -430,7 +431,9 @@ def _assemble(
     sender = WebhookSender(database, egress, secret, settings.base_url)
     git = GitRunner(context, Git(egress, deps.programs))
     stack.push_async_callback(git.close)
-    engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals, git)
+    previews = PreviewRunner(context, git.git)
+    stack.push_async_callback(previews.close)
+    engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals, git, previews)
     api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack), wake_ups)
     requests = RateLimits(
         context.clock,
@@ -505,6 +508,7 @@ def _engine(
     sender: WebhookSender,
     approvals: PendingApprovals,
     git: GitRunner,
+    previews: PreviewRunner,
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
     stored = StoredBytes(database, context.quotas)
@@ -531,6 +535,8 @@ def _engine(
             PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
             PeriodicTask("recurring schedules", RECURRING_S, RecurringRunner(context).advance),
             PeriodicTask("Git sources", GIT_S, git.advance),
+            PeriodicTask("Git previews", PREVIEWS_S, previews.advance),
+            PeriodicTask("Git statuses", REPORTS_S, StatusReporter(context, settings.base_url).advance),
             PeriodicTask("change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance),
             PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance),
             PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),

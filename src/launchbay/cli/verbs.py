@@ -34,6 +34,8 @@ _NAMES = {
     "launch_application": "application launch",
     "leave_organization": "organization leave",
     "list_bulk_instances": "bulk instances",
+    "list_git_previews": "git-source previews",
+    "receive_git_event": "git-source receive-event",
     "list_git_syncs": "git-source syncs",
     "read_git_drift": "git-source drift",
     "list_application_instances": "application instances",

@@ -1500,6 +1500,11 @@ class Operations:
         applies: Any = None,
         instances: Any = None,
         prune: bool | None = None,
+        forge: Any | None = None,
+        api: str | None = None,
+        webhook_secret: str | None = None,
+        status_token: str | None = None,
+        previews: types.PreviewsBody | None = None,
         paused: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.GitSourceDocument]:
@@ -1515,6 +1520,10 @@ class Operations:
         `applies`: Whether a new commit is applied at once, or planned until somebody applies the plan.
         `instances`: Whether running instances keep their version, get a change set, or follow at once.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
+        `forge`: Whose events and statuses. Forgejo is gitea.
+        `api`: Where the API of the forge is. Default: by its host.
+        `webhook_secret`: Name of the secret in the vault that signs the forge's events.
+        `status_token`: Name of the token in the vault that may set statuses of commits.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/git-sources"))
@@ -1549,6 +1558,11 @@ class Operations:
         applies: Any = None,
         instances: Any = None,
         prune: bool | None = None,
+        forge: Any | None = None,
+        api: str | None = None,
+        webhook_secret: str | None = None,
+        status_token: str | None = None,
+        previews: types.PreviewsBody | None = None,
         paused: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
@@ -1564,6 +1578,10 @@ class Operations:
         `applies`: Whether a new commit is applied at once, or planned until somebody applies the plan.
         `instances`: Whether running instances keep their version, get a change set, or follow at once.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
+        `forge`: Whose events and statuses. Forgejo is gitea.
+        `api`: Where the API of the forge is. Default: by its host.
+        `webhook_secret`: Name of the secret in the vault that signs the forge's events.
+        `status_token`: Name of the token in the vault that may set statuses of commits.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/git-sources/{sourceId}"))
@@ -1591,6 +1609,14 @@ class Operations:
     @operation(OperationSpec("GET", "/api/1/git-sources/{sourceId}/drift"))
     def read_git_drift(self, git_source_id: str) -> Call[types.GitDriftDocument]:
         """Show what differs from the applied commit. Permission: Read on its account."""
+
+    @list_operation(OperationSpec("GET", "/api/1/git-sources/{sourceId}/previews"))
+    def list_git_previews(self, git_source_id: str) -> Call[list[types.GitPreviewDocument]]:
+        """List the previews of pull requests. Permission: Read on its account."""
+
+    @operation(OperationSpec("POST", "/api/1/git-sources/{sourceId}/events", media_type=JSON, public=True))
+    def receive_git_event(self, git_source_id: str, body: Any) -> Call[None]:
+        """Take an event that the forge has signed."""
 
     # Changes
 

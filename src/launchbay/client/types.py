@@ -1126,6 +1126,14 @@ class RecurringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     created_at: int | None
 
 
+class PreviewsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Previews of pull requests: each one's manifest runs as an instance of its own."""
+
+    environment_id: str
+    lifetime_ms: int
+    parameters: dict[str, Any] = {}
+
+
 class GitSourceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A source in Git. Times are in milliseconds since the Unix epoch. `seen` is the branch's commit at the last
     look, `applied` the one that the organization has, `planned` the one whose plan waits for approval. `problem`
@@ -1148,6 +1156,11 @@ class GitSourceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     applies: str
     instances: str
     prune: bool
+    forge: str | None
+    api: str | None
+    webhook_secret: str | None
+    status_token: str | None
+    previews: PreviewsBody | None
     paused: bool
     seen: str | None
     applied: str | None
@@ -1171,10 +1184,13 @@ class GitSyncDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     id: str
     commit: str | None
+    pull_request: int | None
     status: str
     message: str | None
     changes: list[ChangeNote]
     change_set_ids: list[str]
+    instance_id: str | None
+    report_problem: str | None
     attempts: int
     started_at: int
     ended_at: int
@@ -1185,6 +1201,20 @@ class GitDriftDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     commit: str
     changes: list[ChangeNote]
+
+
+class GitPreviewDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The preview of a pull request. `applied` is the commit that the instance has."""
+
+    number: int
+    branch: str
+    commit: str
+    open: bool
+    applied: str | None
+    application_id: str | None
+    instance_id: str | None
+    problem: str | None
+    changed_at: int
 
 
 class ConcurrencyLimitBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -90,3 +90,81 @@ get_files = _sql.value("get_files", bytes)
 insert_sync = _sql.change("insert_sync")
 delete_old_syncs = _sql.change("delete_old_syncs")
 list_syncs = _sql.rows("list_syncs", SyncRow)
+
+
+class EventTargetRow(NamedTuple):
+    """The source that an event is for."""
+
+    id: str
+    organization_id: str
+    account_id: str
+    application_id: str | None
+    settings: str
+    is_paused: bool
+
+
+class ReportRow(NamedTuple):
+    """An outcome to report to its commit."""
+
+    id: str
+    source_id: str
+    organization_id: str
+    account_id: str
+    application_id: str | None
+    settings: str
+    commit: str | None
+    pull_request: int | None
+    status: str
+    message: str | None
+    changes: str
+    instance_id: str | None
+    report_attempts: int
+
+
+class PreviewRow(NamedTuple):
+    """The preview of a pull request."""
+
+    number: int
+    branch: str
+    commit: str
+    is_open: bool
+    applied: str | None
+    application_id: str | None
+    instance_id: str | None
+    problem: str | None
+    changed_at: datetime
+
+
+class TakenPreviewRow(NamedTuple):
+    """A preview whose lease this process has, with what its source says."""
+
+    source_id: str
+    number: int
+    branch: str
+    commit: str
+    is_open: bool
+    fence: int
+    failures: int
+    preview_id: str | None
+    instance_id: str | None
+    applied: str | None
+    due_at: datetime
+    organization_id: str
+    account_id: str
+    application_id: str | None
+    settings: str
+    started_at: datetime
+
+
+get_for_event = _sql.row("get_for_event", EventTargetRow)
+insert_event = _sql.change("insert_event")
+delete_old_events = _sql.change("delete_old_events")
+claim_report = _sql.row("claim_report", ReportRow)
+note_report = _sql.change("note_report")
+count_previews = _sql.value("count_previews", int)
+put_preview = _sql.change("put_preview")
+list_previews = _sql.rows("list_previews", PreviewRow)
+take_preview = _sql.row("take_preview", TakenPreviewRow)
+renew_preview = _sql.change("renew_preview")
+hold_preview = _sql.value("hold_preview", str)
+finish_preview = _sql.change("finish_preview")

@@ -7,9 +7,10 @@ transaction notes the outcome and writes nothing if the lease was lost, so that 
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -33,6 +34,7 @@ from launchbay.errors import (
     Unavailable,
 )
 from launchbay.ids import new_id
+from launchbay.model.forge import ForgeName
 from launchbay.service_types.secrets import KEY_PAIR, SECRET, ServiceSeal
 from launchbay.store import access_tokens, services
 from launchbay.store import git_sources as store
@@ -46,13 +48,21 @@ from launchbay.usecases.fleet import InstanceFilter
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
-_LEASE_S = 60.0
+LEASE_S = 60.0
 _RENEW_S = 15.0
 _AT_ONCE = 4  # sources that one process looks at, at the same time
-_AGAIN = Backoff(10.0, 3_600.0)
+AGAIN = Backoff(10.0, 3_600.0)
 _MESSAGE_CHARS = 2_000
-_MEANT = (BadRequest, NotAllowed, NotFound, NotAuthenticated)  # another attempt would be refused as well
+MEANT = (BadRequest, NotAllowed, NotFound, NotAuthenticated)  # another attempt would be refused as well
 _LIVE = ("Running", "Failed")  # instances that follow a new version
+
+
+class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Where previews of pull requests run, and how long."""
+
+    environment_id: str
+    lifetime_ms: int
+    parameters: dict[str, Any] = {}
 
 
 class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -72,6 +82,11 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     applies: Literal["at-once", "after-approval"] = "at-once"
     instances: Literal["keep", "change-set", "at-once"] = "keep"
     prune: bool = False
+    forge: ForgeName | None = None
+    api: str | None = None
+    webhook_secret: str | None = None
+    status_token: str | None = None
+    previews: PreviewSettings | None = None
 
     def check(self, application_id: str | None) -> None:
         """Raise BadRequest for settings that can't work."""
@@ -82,8 +97,14 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
             raise BadRequest("path: name the manifest's file, such as deploy/manifest.yaml.", code="InvalidGitSource")
         if application_id is not None and self.prune:
             raise BadRequest("prune: only the source of a directory can delete.", code="InvalidGitSource")
-        if (self.vault is None) != (self.credential is None):
-            raise BadRequest("Give vault and credential together.", code="InvalidGitSource")
+        if self.vault is None and self.credential is not None:
+            raise BadRequest("credential: name its vault too.", code="InvalidGitSource")
+        if (self.webhook_secret or self.status_token) and (self.forge is None or self.vault is None):
+            raise BadRequest("webhookSecret and statusToken need forge and vault.", code="InvalidGitSource")
+        if self.api is not None and not self.api.startswith(("https://", "http://")):
+            raise BadRequest("api: use an https:// address.", code="InvalidGitSource")
+        if self.previews is not None and (application_id is None or self.webhook_secret is None):
+            raise BadRequest("previews: they need an application and a webhookSecret.", code="InvalidGitSource")
         if remote.scheme == "ssh" and (not self.host_keys or self.credential is None):
             raise BadRequest("A source over ssh needs hostKeys, and a key pair as credential.", code="InvalidGitSource")
 
@@ -177,7 +198,7 @@ async def _check(work: Work, organization_id: str, request: GitSourceRequest) ->
     request.settings.check(request.application_id)
     with as_invalid_id("accountId"):
         await require_service_account(work, organization_id, request.account_id)
-    account = await _actor(work.app, organization_id, request.account_id)
+    account = await account_of(work.app, organization_id, request.account_id)
     own = Work(Context(work.app, account), work.connection)
     try:
         if request.application_id is not None:
@@ -185,13 +206,19 @@ async def _check(work: Work, organization_id: str, request: GitSourceRequest) ->
                 found = await own.lookup.application(request.application_id, Permission.EDIT_APPLICATION)
             if found.organization_id != organization_id:
                 raise BadRequest("The application belongs to another organization.", code="UnknownId")
-        await _secret(own, organization_id, request.settings.vault, request.settings.credential)
+        for secret in (request.settings.credential, request.settings.webhook_secret, request.settings.status_token):
+            await secret_of(own, organization_id, request.settings.vault, secret)
+        if request.settings.previews is not None:
+            with as_invalid_id("previews.environmentId"):
+                environment = await own.lookup.environment(request.settings.previews.environment_id, Permission.READ)
+            if environment.organization_id != organization_id:
+                raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
     except NotAllowed as error:
         raise BadRequest(f"The service account can't do that: {error}", code="AccountNotAllowed") from error
     return name
 
 
-async def _actor(app: AppContext, organization_id: str, account_id: str) -> Actor:
+async def account_of(app: AppContext, organization_id: str, account_id: str) -> Actor:
     """Return the service account as a caller.
 
     Raises NotAllowed if it is disabled or gone.
@@ -203,7 +230,7 @@ async def _actor(app: AppContext, organization_id: str, account_id: str) -> Acto
     return Actor(found[0].id, found[0].email, found[0].name, "", Method.ENGINE)
 
 
-async def _secret(work: Work, organization_id: str, vault_id: str | None, name: str | None) -> str:
+async def secret_of(work: Work, organization_id: str, vault_id: str | None, name: str | None) -> str:
     """Return a secret or key of a vault, or an empty text."""
     if vault_id is None or name is None:
         return ""
@@ -218,6 +245,14 @@ async def _secret(work: Work, organization_id: str, vault_id: str | None, name: 
     raise BadRequest(
         f"The vault {vault.name!r} has no key pair or secret {name[:80]!r}.", "Set it there first.", code="NoSecret"
     )
+
+
+async def remote_of(ctx: Context, organization_id: str, settings: GitSettings) -> Remote:
+    """Return the repository of a source with its credential, which the caller may use."""
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
+        secret = await secret_of(work, organization_id, settings.vault, settings.credential)
+    return Remote(url=settings.url, user=settings.user, secret=secret, host_keys=tuple(settings.host_keys))
 
 
 async def list_git_sources(ctx: Context, organization_id: str, *, application_id: str | None) -> list[GitSource]:
@@ -314,7 +349,7 @@ async def read_git_drift(ctx: Context, source_id: str) -> Drift:
         files = await store.get_files(work.connection, source_id=found.id)
     if files is None or found.applied is None:
         raise Conflict("No commit of the source was applied yet.", code="NotApplied")
-    own = Context(ctx.app, await _actor(ctx.app, found.organization_id, found.account_id))
+    own = Context(ctx.app, await account_of(ctx.app, found.organization_id, found.account_id))
     wanted = await _contents(own, found.application_id, _unpacked(files))
     prune = read_settings(found.settings).prune
     changes = await in_thread(own, found.organization_id, lambda organization: _plan(organization, wanted, prune))
@@ -374,11 +409,41 @@ class _Outcome:
     messages: list[str] = field(default_factory=list)
 
 
-class _LeaseLost(Exception):
+class LeaseLost(Exception):
     """Another process has the source now, or somebody changed it.
 
     This one must write nothing more.
     """
+
+
+@asynccontextmanager
+async def leased(renew: Callable[[], Awaitable[int]]) -> AsyncIterator[None]:
+    """Renew a lease during the block. Raises LeaseLost once it is lost."""
+    working = asyncio.current_task()
+    assert working is not None, "a coroutine runs in a task"
+    is_lost = False
+
+    async def keep() -> None:
+        nonlocal is_lost
+        kept = 1
+        while kept:
+            await asyncio.sleep(_RENEW_S)
+            with suppress(Unavailable, DatabaseError):  # the fence guards what is written
+                kept = await renew()
+        is_lost = True
+        working.cancel()
+
+    keeping = asyncio.create_task(keep(), name="lease of a Git source")
+    try:
+        yield
+    except asyncio.CancelledError:
+        if is_lost:
+            working.uncancel()
+            raise LeaseLost from None
+        raise
+    finally:
+        keeping.cancel()
+        await asyncio.wait({keeping})
 
 
 class GitRunner:
@@ -389,7 +454,7 @@ class GitRunner:
 
     def __init__(self, app: AppContext, git: Git) -> None:
         self._app = app
-        self._git = git
+        self.git = git
         self._working: set[asyncio.Task[None]] = set()
 
     async def advance(self) -> bool:
@@ -399,7 +464,7 @@ class GitRunner:
             return False
         async with self._app.database.transaction() as connection:
             due = await store.list_due(connection, count=room)
-            taken = [await store.take(connection, source_id=each, lease_s=_LEASE_S) for each in due]
+            taken = [await store.take(connection, source_id=each, lease_s=LEASE_S) for each in due]
         for row in taken:
             if row is not None:
                 task = asyncio.create_task(self._look(row), name="look at a Git source")
@@ -417,7 +482,7 @@ class GitRunner:
     async def _look(self, row: TakenRow) -> None:
         try:
             await self._look_and_note(row)
-        except _LeaseLost:
+        except LeaseLost:
             log.info("git_source.lease_lost", source=row.id)
         except Exception:
             log.exception("git_source.failed", source=row.id)  # noted nowhere else: the lease ends, and it begins again
@@ -425,11 +490,11 @@ class GitRunner:
     async def _look_and_note(self, row: TakenRow) -> None:
         seen: list[str] = []
         try:
-            async with self._leased(row):
+            async with leased(partial(self._renew, row)):
                 await self._sync(row, seen)
-        except _LeaseLost:
+        except LeaseLost:
             raise
-        except _MEANT as error:
+        except MEANT as error:
             await self._failed(row, error, "Refused", seen)
         except LaunchbayError as error:
             await self._failed(row, error, "Failed", seen)
@@ -439,56 +504,27 @@ class GitRunner:
             internal = LaunchbayError("Internal error. The log of the server says more.")
             await self._failed(row, internal, "Failed", seen)
 
-    @asynccontextmanager
-    async def _leased(self, row: TakenRow) -> AsyncIterator[None]:
-        """Keep the lease during the block; end the block if it is lost."""
-        working = asyncio.current_task()
-        assert working is not None, "a coroutine runs in a task"
-        is_lost = False
-
-        async def renew() -> None:
-            nonlocal is_lost
-            kept = 1
-            while kept:
-                await asyncio.sleep(_RENEW_S)
-                with suppress(Unavailable, DatabaseError):  # the fence guards what is written
-                    async with self._app.database.transaction() as connection:
-                        kept = await store.renew(connection, source_id=row.id, fence=row.fence, lease_s=_LEASE_S)
-            is_lost = True
-            working.cancel()
-
-        renewing = asyncio.create_task(renew(), name="lease of a Git source")
-        try:
-            yield
-        except asyncio.CancelledError:
-            if is_lost:
-                working.uncancel()
-                raise _LeaseLost from None
-            raise
-        finally:
-            renewing.cancel()
-            await asyncio.wait({renewing})
+    async def _renew(self, row: TakenRow) -> int:
+        async with self._app.database.transaction() as connection:
+            return await store.renew(connection, source_id=row.id, fence=row.fence, lease_s=LEASE_S)
 
     async def _sync(self, row: TakenRow, seen: list[str]) -> None:
         settings = read_settings(row.settings)
-        ctx = Context(self._app, await _actor(self._app, row.organization_id, row.account_id))
-        async with ctx.read() as work:
-            await work.lookup.organization(row.organization_id)
-            secret = await _secret(work, row.organization_id, settings.vault, settings.credential)
-        remote = Remote(url=settings.url, user=settings.user, secret=secret, host_keys=tuple(settings.host_keys))
+        ctx = Context(self._app, await account_of(self._app, row.organization_id, row.account_id))
+        remote = await remote_of(ctx, row.organization_id, settings)
         ref = f"refs/heads/{settings.branch}"
-        head = await self._git.head(row.organization_id, remote, ref)
+        head = await self.git.head(row.organization_id, remote, ref)
         if head is None:
             raise BadRequest(f"The repository has no branch {settings.branch!r}.", code="GitRefused")
         seen.append(head)
         if not row.is_forced and head in (row.applied, row.planned):
             await self._finish(row, settings, _Outcome("Unchanged", head), None)
             return
-        commit = await self._git.fetch(row.organization_id, remote, ref, validate_path(settings.path))
+        commit = await self.git.fetch(row.organization_id, remote, ref, validate_path(settings.path))
         wanted = await _contents(ctx, row.application_id, commit.files)
         async with self._app.database.transaction() as connection:
             if await store.hold(connection, source_id=row.id, fence=row.fence) is None:
-                raise _LeaseLost
+                raise LeaseLost
             with self._app.database.joined(connection):
                 outcome = await self._apply(ctx, row, settings, commit, wanted)
                 await self._finish(row, settings, outcome, commit)
@@ -558,7 +594,7 @@ class GitRunner:
     async def _finish(self, row: TakenRow, settings: GitSettings, outcome: _Outcome, commit: Commit | None) -> None:
         """Note the outcome and when to look again.
 
-        Raises _LeaseLost if another process is to do that.
+        Raises LeaseLost if another process is to do that.
         """
         planned = outcome.commit if outcome.status == "Planned" else None
         if outcome.status == "Unchanged" and row.planned == outcome.commit:
@@ -579,7 +615,7 @@ class GitRunner:
                 pause_ms=settings.interval_ms,
             )
             if not kept:
-                raise _LeaseLost
+                raise LeaseLost
             if outcome.status != "Unchanged":
                 await self._note(
                     connection,
@@ -601,7 +637,7 @@ class GitRunner:
         is_final = isinstance(error, EgressFailed) and not error.retryable
         pause_ms = settings.interval_ms
         if failures and not is_final:
-            pause_ms = int(_AGAIN.delay_s(failures) * 1_000)
+            pause_ms = int(AGAIN.delay_s(failures) * 1_000)
         async with self._app.database.transaction() as connection:
             kept = await store.finish(
                 connection,
@@ -640,7 +676,7 @@ class GitRunner:
             changes=changes,
             change_set_ids=change_set_ids or [],
             instance_id=None,
-            is_reported=False,
+            is_reported=read_settings(row.settings).status_token is not None and commit is not None,
             started_at=row.started_at,
         )
         await store.delete_old_syncs(connection, source_id=row.id, kept=limits.GIT_SYNCS)

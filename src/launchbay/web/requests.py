@@ -29,7 +29,8 @@ class JsonBody:
 
     `type` comes from the handler's annotation. `required`: whether a body must be sent. Default: only if its struct has
     required fields; an omitted body is `{}`. `media_optional` accepts an empty body with any content type, because
-    Ruby's Net::HTTP labels an empty POST as a form.
+    Ruby's Net::HTTP labels an empty POST as a form. `msgspec.Raw` is the body as sent, unchecked: its signature has to
+    be checked first.
     """
 
     type: Any = None
@@ -153,6 +154,8 @@ async def read_body(
         _check_media_type(headers, wanted.media_type)
         return _form(data, wanted.type)
     _check_json_media_type(headers, wanted, empty=not data)
+    if wanted.type is msgspec.Raw:
+        return msgspec.Raw(data)
     if not data.strip():
         if not wanted.may_be_empty():
             raise MalformedBody(f"The body is empty. Send a JSON {_kind(wanted.type)}.")

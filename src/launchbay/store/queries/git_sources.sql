@@ -98,3 +98,69 @@ SELECT id, commit, pull_request, status, message, changes, change_set_ids, insta
        report_problem, started_at, ended_at
 FROM git_syncs WHERE source_id = %(source_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
 ORDER BY id DESC LIMIT %(count)s;
+
+-- name: get_for_event
+-- A source for an event from its forge, which has no caller.
+SELECT id, organization_id, account_id, application_id, settings, is_paused FROM git_sources WHERE id = %(source_id)s;
+
+-- name: insert_event
+-- No row: the same event was accepted before.
+INSERT INTO git_events (source_id, digest) VALUES (%(source_id)s, %(digest)s) ON CONFLICT DO NOTHING;
+
+-- name: delete_old_events
+DELETE FROM git_events WHERE source_id = %(source_id)s AND received_at < now() - %(days)s * interval '1 day';
+
+-- name: claim_report
+-- An outcome to report to its commit, for a while for this process alone.
+UPDATE git_syncs SET report_at = now() + interval '60 seconds', report_attempts = report_attempts + 1
+FROM git_sources
+WHERE git_sources.id = git_syncs.source_id
+  AND git_syncs.id = (SELECT id FROM git_syncs WHERE report_at <= now() ORDER BY report_at FOR UPDATE SKIP LOCKED LIMIT 1)
+RETURNING git_syncs.id, source_id, organization_id, account_id, application_id, settings, commit, pull_request, status, message, changes,
+          git_syncs.instance_id, report_attempts;
+
+-- name: note_report
+UPDATE git_syncs SET report_at = now() + %(pause_s)s::float8 * interval '1 second', report_problem = %(problem)s WHERE id = %(sync_id)s;
+
+-- name: count_previews
+SELECT count(*) FROM git_previews WHERE source_id = %(source_id)s AND is_open AND number <> %(number)s;
+
+-- name: put_preview
+-- No row: a younger event of the pull request was accepted before.
+INSERT INTO git_previews (source_id, number, branch, commit, is_open, changed_at, due_at)
+VALUES (%(source_id)s, %(number)s, %(branch)s, %(commit)s, %(is_open)s, %(changed_at)s, now())
+ON CONFLICT (source_id, number) DO UPDATE
+SET branch = EXCLUDED.branch, commit = EXCLUDED.commit, is_open = EXCLUDED.is_open, changed_at = EXCLUDED.changed_at, due_at = now(), failures = 0
+WHERE git_previews.changed_at <= EXCLUDED.changed_at;
+
+-- name: list_previews
+SELECT number, branch, commit, is_open, applied, application_id, instance_id, problem, changed_at
+FROM git_previews WHERE source_id = %(source_id)s ORDER BY number DESC LIMIT %(count)s;
+
+-- name: take_preview
+-- Takes the lease of a preview that is due.
+UPDATE git_previews SET lease_until = now() + %(lease_s)s * interval '1 second', fence = git_previews.fence + 1
+FROM git_sources
+WHERE git_sources.id = git_previews.source_id
+  AND (source_id, number) = (SELECT source_id, number FROM git_previews
+                             WHERE due_at <= now() AND (lease_until IS NULL OR lease_until <= now())
+                             ORDER BY due_at FOR UPDATE SKIP LOCKED LIMIT 1)
+RETURNING source_id, number, branch, commit, is_open, git_previews.fence, git_previews.failures, git_previews.application_id AS preview_id,
+          instance_id, git_previews.applied, git_previews.due_at, organization_id, account_id, git_sources.application_id, settings,
+          now() AS started_at;
+
+-- name: renew_preview
+UPDATE git_previews SET lease_until = now() + %(lease_s)s * interval '1 second'
+WHERE source_id = %(source_id)s AND number = %(number)s AND fence = %(fence)s;
+
+-- name: hold_preview
+SELECT source_id FROM git_previews WHERE source_id = %(source_id)s AND number = %(number)s AND fence = %(fence)s FOR UPDATE;
+
+-- name: finish_preview
+-- Ends the work at a preview. An event that came meanwhile stays due.
+UPDATE git_previews
+SET lease_until = NULL, application_id = %(application_id)s, instance_id = %(instance_id)s, applied = %(applied)s, problem = %(problem)s,
+    failures = %(failures)s,
+    due_at = CASE WHEN due_at > %(taken_due_at)s THEN due_at
+                  WHEN %(pause_s)s::float8 IS NOT NULL THEN now() + %(pause_s)s::float8 * interval '1 second' END
+WHERE source_id = %(source_id)s AND number = %(number)s AND fence = %(fence)s;

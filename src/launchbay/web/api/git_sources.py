@@ -1,6 +1,6 @@
 """Sources in Git (conformance.md, "Beyond the reference")."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -8,8 +8,15 @@ from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.limits import PAGE_ROWS
 from launchbay.store.git_sources import GitSource, SyncRow
-from launchbay.usecases import git_sources
-from launchbay.usecases.git_sources import ChangeNote, GitSettings, GitSourceRequest, read_changes, read_settings
+from launchbay.usecases import forges, git_sources
+from launchbay.usecases.git_sources import (
+    ChangeNote,
+    GitSettings,
+    GitSourceRequest,
+    PreviewSettings,
+    read_changes,
+    read_settings,
+)
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
@@ -45,9 +52,38 @@ _Instances = Annotated[
     Literal["keep", "change-set", "at-once"],
     msgspec.Meta(description="Whether running instances keep their version, get a change set, or follow at once."),
 ]
+_Forge = Annotated[
+    Literal["github", "gitlab", "gitea"], msgspec.Meta(description="Whose events and statuses. Forgejo is gitea.")
+]
+_Api = Annotated[str | None, msgspec.Meta(description="Where the API of the forge is. Default: by its host.")]
+_WebhookSecret = Annotated[
+    str | None, msgspec.Meta(description="Name of the secret in the vault that signs the forge's events.")
+]
+_StatusToken = Annotated[
+    str | None, msgspec.Meta(description="Name of the token in the vault that may set statuses of commits.")
+]
 _Prune = Annotated[
     bool, msgspec.Meta(description="Delete objects that the directory lacks, of kinds that have a folder in it.")
 ]
+
+
+class PreviewsBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Previews of pull requests: each one's manifest runs as an instance of its own."""
+
+    environmentId: str
+    lifetimeMs: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1, le=limits.GIT_PREVIEW_LONGEST_MS, description="How long a preview lives after its last commit, in ms."
+        ),
+    ]
+    parameters: dict[str, Any] = {}
+
+    def settings(self) -> PreviewSettings:
+        """Return them for storing."""
+        return PreviewSettings(
+            environment_id=self.environmentId, lifetime_ms=self.lifetimeMs, parameters=self.parameters
+        )
 
 
 class GitSourceBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -70,6 +106,11 @@ class GitSourceBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     applies: _Applies = "at-once"
     instances: _Instances = "keep"
     prune: _Prune = False
+    forge: _Forge | None = None
+    api: _Api = None
+    webhookSecret: _WebhookSecret = None
+    statusToken: _StatusToken = None
+    previews: PreviewsBody | None = None
     paused: bool = False
 
     def request(self) -> GitSourceRequest:
@@ -91,6 +132,11 @@ class GitSourceBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
                 applies=self.applies,
                 instances=self.instances,
                 prune=self.prune,
+                forge=self.forge,
+                api=None if self.api is None else self.api.strip().rstrip("/"),
+                webhook_secret=self.webhookSecret,
+                status_token=self.statusToken,
+                previews=None if self.previews is None else self.previews.settings(),
             ),
         )
 
@@ -120,6 +166,11 @@ class GitSourceDocument(msgspec.Struct, kw_only=True):
     applies: str
     instances: str
     prune: bool
+    forge: str | None
+    api: str | None
+    webhookSecret: str | None
+    statusToken: str | None
+    previews: PreviewsBody | None
     paused: bool
     seen: str | None
     applied: str | None
@@ -138,15 +189,32 @@ class GitSyncDocument(msgspec.Struct, kw_only=True):
 
     id: str
     commit: str | None
+    pullRequest: Annotated[int | None, msgspec.Meta(description="The pull request, for a preview.")]
     status: Annotated[
         str, msgspec.Meta(description="Applied, Planned, Refused (until something changes) or Failed (and retried).")
     ]
     message: str | None
     changes: list[ChangeNote]
     changeSetIds: list[str]
+    instanceId: Annotated[str | None, msgspec.Meta(description="The instance of the preview.")]
+    reportProblem: Annotated[str | None, msgspec.Meta(description="Why the forge didn't take the status.")]
     attempts: Annotated[int, msgspec.Meta(description="How often it came to this in a row.")]
     startedAt: int
     endedAt: int
+
+
+class GitPreviewDocument(msgspec.Struct, kw_only=True):
+    """The preview of a pull request. `applied` is the commit that the instance has."""
+
+    number: int
+    branch: str
+    commit: str
+    open: bool
+    applied: str | None
+    applicationId: str | None
+    instanceId: str | None
+    problem: str | None
+    changedAt: Annotated[int, msgspec.Meta(description="When the pull request changed, in ms since the Unix epoch.")]
 
 
 class GitDriftDocument(msgspec.Struct, kw_only=True):
@@ -271,6 +339,38 @@ async def read_git_drift(request: Request[None, None]) -> GitDriftDocument:
     return GitDriftDocument(commit=found.commit, changes=found.changes)
 
 
+@routes.get("/git-sources/{sourceId}/previews", permission=_READ, returns=Returns("The previews, newest first."))
+async def list_git_previews(request: Request[None, None]) -> list[GitPreviewDocument]:
+    """List the previews of pull requests."""
+    rows = await forges.list_git_previews(request.ctx, request.path["sourceId"])
+    return [
+        GitPreviewDocument(
+            number=row.number,
+            branch=row.branch,
+            commit=row.commit,
+            open=row.is_open,
+            applied=row.applied,
+            applicationId=row.application_id,
+            instanceId=row.instance_id,
+            problem=row.problem,
+            changedAt=to_ms(row.changed_at),
+        )
+        for row in rows
+    ]
+
+
+@routes.post(
+    "/git-sources/{sourceId}/events",
+    public=True,
+    body=JsonBody(bytes_max=limits.GIT_EVENT_BYTES, example={"ref": "refs/heads/main"}),
+    statuses=(401,),
+)
+async def receive_git_event(request: Request[msgspec.Raw, None]) -> None:
+    """Take an event that the forge has signed."""
+    body = bytes(request.body)
+    await forges.receive_git_event(request.deps.app, request.path["sourceId"], request.headers, body)
+
+
 def status_of(source: GitSource) -> str:
     """Return the status of a source in one word."""
     if source.is_paused:
@@ -303,6 +403,17 @@ def _document(source: GitSource) -> GitSourceDocument:
         applies=settings.applies,
         instances=settings.instances,
         prune=settings.prune,
+        forge=settings.forge,
+        api=settings.api,
+        webhookSecret=settings.webhook_secret,
+        statusToken=settings.status_token,
+        previews=None
+        if settings.previews is None
+        else PreviewsBody(
+            environmentId=settings.previews.environment_id,
+            lifetimeMs=settings.previews.lifetime_ms,
+            parameters=settings.previews.parameters,
+        ),
         paused=source.is_paused,
         seen=source.seen,
         applied=source.applied,
@@ -318,6 +429,9 @@ def _sync(row: SyncRow) -> GitSyncDocument:
     return GitSyncDocument(
         id=row.id,
         commit=row.commit,
+        pullRequest=row.pull_request,
+        instanceId=row.instance_id,
+        reportProblem=row.report_problem,
         status=row.status,
         message=row.message,
         changes=read_changes(row.changes),

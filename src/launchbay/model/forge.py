@@ -1,0 +1,160 @@
+"""Forges: their signed events, and the statuses that they show at commits.
+
+The forms are those of GitHub, GitLab and Gitea (which Forgejo has too).
+"""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from urllib.parse import quote
+
+ForgeName = Literal["github", "gitlab", "gitea"]
+Outcome = Literal["pending", "success", "failure", "error"]
+_CONTEXT = "launchbay"
+_DESCRIPTION_CHARS = 140  # GitHub's limit
+_FORMS = ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S %Z", "%Y-%m-%d %H:%M:%S %z")
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A branch has another commit."""
+
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request was opened, got another commit, or was closed.
+
+    `is_foreign` says that its commits are in another repository, so strangers may have made them.
+    """
+
+    number: int
+    branch: str
+    target: str
+    commit: str
+    is_open: bool
+    is_foreign: bool
+    changed_at: datetime
+
+
+Event = Push | PullRequest
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRequest:
+    """The request that sets the status of a commit."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: Mapping[str, str]
+
+
+def is_signed(forge: ForgeName, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Return whether an event has the signature of a secret, compared in constant time.
+
+    GitLab sends the secret itself. Header names are lower-case.
+    """
+    if forge == "gitlab":
+        expected, given = secret, headers.get("x-gitlab-token", "")
+    else:
+        expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        name = "x-hub-signature-256" if forge == "github" else "x-gitea-signature"
+        given = headers.get(name, "").removeprefix("sha256=")
+    return bool(secret) and hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+
+
+def read_event(forge: ForgeName, headers: Mapping[str, str], document: Any) -> Event | None:
+    """Return an event, or None for one of no interest.
+
+    Raises ValueError for a wrong form.
+    """
+    try:
+        if forge == "gitlab":
+            return _gitlab_event(headers.get("x-gitlab-event", ""), document)
+        return _github_event(headers.get(f"x-{forge}-event", ""), document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the event lacks {error}") from error
+
+
+def _github_event(kind: str, document: Any) -> Event | None:
+    if kind == "push":
+        return _push(document)
+    if kind != "pull_request":
+        return None
+    found = document["pull_request"]
+    head, base = found["head"], found["base"]
+    source, target = head.get("repo") or {}, base["repo"]
+    return PullRequest(
+        number=int(document["number"]),
+        branch=str(head["ref"]),
+        target=str(base["ref"]),
+        commit=str(head["sha"]),
+        is_open=found["state"] == "open",
+        is_foreign=source.get("full_name") != target["full_name"],
+        changed_at=_time(found["updated_at"]),
+    )
+
+
+def _gitlab_event(kind: str, document: Any) -> Event | None:
+    if kind == "Push Hook":
+        return _push(document)
+    if kind != "Merge Request Hook":
+        return None
+    found = document["object_attributes"]
+    return PullRequest(
+        number=int(found["iid"]),
+        branch=str(found["source_branch"]),
+        target=str(found["target_branch"]),
+        commit=str(found["last_commit"]["id"]),
+        is_open=found["state"] == "opened",
+        is_foreign=found["source_project_id"] != found["target_project_id"],
+        changed_at=_time(found["updated_at"]),
+    )
+
+
+def _push(document: Any) -> Push | None:
+    ref = str(document["ref"])
+    is_deleted = set(str(document.get("after", ""))) == {"0"}
+    return None if is_deleted or not ref.startswith("refs/heads/") else Push(ref.removeprefix("refs/heads/"))
+
+
+def _time(text: Any) -> datetime:
+    for form in _FORMS:
+        try:
+            found = datetime.strptime(str(text), form)  # noqa: DTZ007 - all forms have a zone
+        except ValueError:
+            continue
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    raise ValueError(f"{str(text)[:40]!r} is no time")
+
+
+def default_api(forge: ForgeName, host: str) -> str:
+    """Return where the API of a forge is, without a slash at the end."""
+    if forge == "github":
+        return "https://api.github.com" if host == "github.com" else f"https://{host}/api/v3"
+    return f"https://{host}/api/{'v4' if forge == 'gitlab' else 'v1'}"
+
+
+def status_request(
+    forge: ForgeName, api: str, repository: str, token: str, commit: str, outcome: Outcome, text: str, link: str | None
+) -> StatusRequest:
+    """Return the request for a commit's status; `repository` is a path at the forge."""
+    path = repository.removesuffix(".git")
+    linked = {} if link is None else {"target_url": link}
+    description = text if len(text) <= _DESCRIPTION_CHARS else text[: _DESCRIPTION_CHARS - 1] + "…"
+    if forge == "gitlab":
+        state = "failed" if outcome in ("failure", "error") else outcome
+        return StatusRequest(
+            f"{api}/projects/{quote(path, safe='')}/statuses/{commit}",
+            {"private-token": token},
+            {"state": state, "name": _CONTEXT, "description": description, **linked},
+        )
+    return StatusRequest(
+        f"{api}/repos/{quote(path)}/statuses/{commit}",
+        {"authorization": f"{'Bearer' if forge == 'github' else 'token'} {token}", "accept": "application/json"},
+        {"state": outcome, "context": _CONTEXT, "description": description, **linked},
+    )

@@ -1,0 +1,203 @@
+"""Events, previews and statuses over HTTP: signed events make the real engine follow real repositories."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.git_server import Follower, GitServer, Repository, account, needs_git
+from tests.support.network import LoopbackServer, answer, loopback_server
+from tests.support.service import Api, accepted, refused, running_api
+from tests.support.services import made_vault, told
+
+pytestmark = needs_git
+MANIFEST = "launch:\n  steps: []\n  return: {said: {value: '%s'}}\ndestroy: {steps: []}\n"
+SECRET, TOKEN = "a secret for events", "a token for statuses"
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    settings: dict[str, Any] = {"outgoing_allow": "127.0.0.1", "server_programs": "git", "base_url": "http://launchbay"}
+    async with running_api(url, **settings) as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with GitServer(tmp_path_factory.mktemp("repositories")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def follower(api: Api, server: GitServer) -> Follower:
+    return Follower(api, server, await account(api, "Administrator"))
+
+
+@pytest.fixture(scope="module")
+async def vault(api: Api) -> str:
+    found = await made_vault(api)
+    await told(api, found, "set-secret", name="events", value=SECRET)
+    await told(api, found, "set-secret", name="statuses", value=TOKEN)
+    return found
+
+
+@pytest.fixture
+def repository(server: GitServer, request: pytest.FixtureRequest) -> Repository:
+    return server.repository(request.node.name)
+
+
+@pytest.fixture
+async def forge() -> AsyncIterator[LoopbackServer]:
+    """Stands at the place of a forge's API, and takes statuses."""
+    async with loopback_server() as server:
+        yield server
+
+
+async def send(api: Api, source: str, kind: str, document: Any, *, secret: str = SECRET, body: bytes = b"") -> Any:
+    body = body or json.dumps(document).encode()
+    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    headers = {"content_type": "application/json", "x_github_event": kind, "x_hub_signature_256": f"sha256={digest}"}
+    return await api.caller(None).send("POST", f"git-sources/{source}/events", body, **headers)
+
+
+def pull_request(commit: str, *, is_open: bool = True, after_s: int = 0, repository: str = "team/shop") -> Any:
+    changed = datetime.now(UTC) + timedelta(seconds=after_s)
+    found = {
+        "state": "open" if is_open else "closed",
+        "updated_at": changed.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "head": {"ref": "feature", "sha": commit, "repo": {"full_name": repository}},
+        "base": {"ref": "main", "repo": {"full_name": "team/shop"}},
+    }
+    return {"number": 7, "pull_request": found}
+
+
+async def test_an_event_counts_if_it_is_signed_and_only_once(
+    follower: Follower, repository: Repository, vault: str
+) -> None:
+    api = follower.api
+    first = repository.commit({"manifest.yaml": MANIFEST % "one"})
+    body = {"applicationId": await api.application(), "path": "manifest.yaml", "vault": vault}
+    source = await follower.make(repository.directory.stem, **body, forge="github", webhookSecret="events")
+    assert (await follower.outcome(source))["commit"] == first
+    push = {"ref": "refs/heads/main", "after": "a" * 40}
+    refused(await send(api, source, "push", push, secret="another secret"), 401, "NotAuthenticated")
+    refused(await send(api, "5f" * 12, "push", push), 404, "NotFound")
+    refused(await send(api, source, "push", None, body=b"no JSON"), 400, "MalformedBody")
+    refused(await send(api, source, "push", None, body=b"x" * (2 * 1024 * 1024 + 1)), 413)
+    silent = await follower.make(repository.directory.stem, **{**body, "paused": True})
+    refused(await send(api, silent, "push", push), 401)
+
+    second = repository.commit({"manifest.yaml": MANIFEST % "two"})
+    accepted(await send(api, source, "push", {**push, "ref": "refs/heads/other"}))
+    accepted(await send(api, source, "push", push))
+    assert (await follower.outcome(source, 2))["commit"] == second
+    looked = (await follower.read(source))["lookedAt"]
+    accepted(await send(api, source, "push", push))
+    assert (await follower.read(source))["nextAt"] is None
+    assert (await follower.read(source))["lookedAt"] == looked
+
+
+@pytest.mark.slow
+async def test_outcomes_are_shown_at_their_commits(
+    follower: Follower, repository: Repository, vault: str, forge: LoopbackServer
+) -> None:
+    api = follower.api
+    first = repository.commit({"manifest.yaml": MANIFEST % "one"})
+    path = f"/repos/{repository.directory.stem}/statuses/{first}"
+    forge.routes[path] = answer(500)
+    application = await api.application()
+    body = {"applicationId": application, "path": "manifest.yaml", "vault": vault, "forge": "github"}
+    source = await follower.make(repository.directory.stem, **body, statusToken="statuses", api=forge.url(""))
+    await follower.outcome(source)
+    async with asyncio.timeout(20):
+        while not accepted(await api.get(f"git-sources/{source}/syncs"))[0]["reportProblem"]:
+            await asyncio.sleep(0.05)
+    forge.routes[path] = answer(201)
+    async with asyncio.timeout(20):
+        while accepted(await api.get(f"git-sources/{source}/syncs"))[0]["reportProblem"]:
+            await asyncio.sleep(0.05)
+    status = forge.received[-1]
+    assert (status.method, status.headers["authorization"]) == ("POST", f"Bearer {TOKEN}")
+    assert json.loads(status.body) == {
+        "state": "success",
+        "context": "launchbay",
+        "description": "Applied: 1 change.",
+        "target_url": f"http://launchbay/console/organizations/{api.organization}/git-sources/{source}",
+    }
+    broken = repository.commit({"manifest.yaml": "launch: 1\n"})
+    forge.routes[f"/repos/{repository.directory.stem}/statuses/{broken}"] = answer(201)
+    await follower.sync(source)
+    async with asyncio.timeout(20):
+        while not forge.received[-1].target.endswith(broken):
+            await asyncio.sleep(0.05)
+    assert json.loads(forge.received[-1].body)["state"] == "failure"
+
+
+@pytest.mark.slow
+async def test_a_pull_request_has_a_preview_until_it_is_closed(
+    follower: Follower, repository: Repository, vault: str
+) -> None:
+    api = follower.api
+    repository.commit({"manifest.yaml": MANIFEST % "main"})
+    first = repository.commit({"manifest.yaml": MANIFEST % "first"}, branch="feature")
+    application = await api.application()
+    body = {
+        "applicationId": application,
+        "path": "manifest.yaml",
+        "vault": vault,
+        "forge": "github",
+        "webhookSecret": "events",
+        "previews": {"environmentId": api.environment, "lifetimeMs": 3_600_000},
+    }
+    source = await follower.make(repository.directory.stem, **body)
+    await follower.outcome(source)
+    accepted(await send(api, source, "pull_request", pull_request(first, repository="stranger/shop")))
+    old = pull_request(first, after_s=-30 * 86_400)
+    accepted(await send(api, source, "pull_request", old))
+    assert accepted(await api.get(f"git-sources/{source}/previews")) == []
+
+    opened = pull_request(first)
+    accepted(await send(api, source, "pull_request", opened))
+    preview = await shown(api, source, first)
+    assert preview["applicationId"] != application
+    document = await api.settled(preview["instanceId"])
+    assert (document["status"], document["environmentId"]) == ("Running", api.environment)
+    assert "first" in str(document["returnValues"])
+    assert document["destroyAt"] is not None
+    [_, outcome] = sorted(accepted(await api.get(f"git-sources/{source}/syncs")), key=lambda each: each["id"])
+    assert (outcome["pullRequest"], outcome["instanceId"]) == (7, preview["instanceId"])
+
+    second = repository.commit({"manifest.yaml": MANIFEST % "second"}, branch="feature")
+    accepted(await send(api, source, "pull_request", pull_request(second, after_s=5)))
+    assert (await shown(api, source, second))["instanceId"] == preview["instanceId"]
+    assert (await api.settled(preview["instanceId"]))["version"] == 3
+
+    accepted(await send(api, source, "pull_request", pull_request(second, is_open=False, after_s=10)))
+    async with asyncio.timeout(30):
+        while (await api.get(f"applications/{preview['applicationId']}")).status_code == 200:
+            await asyncio.sleep(0.1)
+    refused(await api.get(f"instances/{preview['instanceId']}"), 404)
+    # A copy of an earlier event doesn't bring it back.
+    accepted(await send(api, source, "pull_request", opened))
+    accepted(await send(api, source, "pull_request", {**opened, "action": "another digest"}))
+    [found] = accepted(await api.get(f"git-sources/{source}/previews"))
+    assert (found["open"], found["instanceId"], found["applicationId"]) == (False, None, None)
+
+
+async def shown(api: Api, source: str, commit: str) -> Any:
+    """Wait until the only preview has a commit, and return it."""
+    async with asyncio.timeout(30):
+        while True:
+            found = accepted(await api.get(f"git-sources/{source}/previews"))
+            if found and found[0]["applied"] == commit:
+                return found[0]
+            assert not found or found[0]["problem"] is None, found
+            await asyncio.sleep(0.05)

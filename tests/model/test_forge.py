@@ -1,0 +1,123 @@
+"""Events of forges are verified and read; statuses of commits are asked for in the form of each forge."""
+
+import hashlib
+import hmac
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from launchbay.model.forge import (
+    ForgeName,
+    PullRequest,
+    Push,
+    StatusRequest,
+    default_api,
+    is_signed,
+    read_event,
+    status_request,
+)
+
+SECRET, BODY = "a secret of the forge", b'{"ref": "refs/heads/main"}'
+DIGEST = hmac.new(SECRET.encode(), BODY, hashlib.sha256).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("forge", "headers"),
+    [
+        ("github", {"x-hub-signature-256": f"sha256={DIGEST}"}),
+        ("gitea", {"x-gitea-signature": DIGEST}),
+        ("gitlab", {"x-gitlab-token": SECRET}),
+    ],
+)
+def test_an_event_needs_the_signature_of_the_secret(forge: ForgeName, headers: dict[str, str]) -> None:
+    assert is_signed(forge, SECRET, headers, BODY)
+    assert not is_signed(forge, "another secret", headers, BODY)
+    assert not is_signed(forge, "", dict.fromkeys(headers, ""), BODY)
+    assert not is_signed(forge, SECRET, {}, BODY)
+    assert not is_signed(forge, SECRET, {name: value[:-1] + "é" for name, value in headers.items()}, BODY)
+    assert is_signed(forge, SECRET, headers, BODY + b" ") == (forge == "gitlab")
+
+
+def github(**more: Any) -> dict[str, Any]:
+    found = {
+        "state": "open",
+        "updated_at": "2026-05-04T10:00:00Z",
+        "head": {"ref": "feature", "sha": "a" * 40, "repo": {"full_name": "team/shop"}},
+        "base": {"ref": "main", "repo": {"full_name": "team/shop"}},
+        **more,
+    }
+    return {"action": "opened", "number": 7, "pull_request": found}
+
+
+def gitlab(**more: Any) -> dict[str, Any]:
+    found = {
+        "iid": 7,
+        "state": "opened",
+        "source_branch": "feature",
+        "target_branch": "main",
+        "source_project_id": 1,
+        "target_project_id": 1,
+        "last_commit": {"id": "a" * 40},
+        "updated_at": "2026-05-04 10:00:00 UTC",
+        **more,
+    }
+    return {"object_kind": "merge_request", "object_attributes": found}
+
+
+def test_the_same_event_of_each_forge_is_the_same() -> None:
+    expected = PullRequest(
+        number=7,
+        branch="feature",
+        target="main",
+        commit="a" * 40,
+        is_open=True,
+        is_foreign=False,
+        changed_at=datetime(2026, 5, 4, 10, tzinfo=UTC),
+    )
+    assert read_event("github", {"x-github-event": "pull_request"}, github()) == expected
+    assert read_event("gitea", {"x-gitea-event": "pull_request"}, github()) == expected
+    assert read_event("gitlab", {"x-gitlab-event": "Merge Request Hook"}, gitlab()) == expected
+    for document in (github(state="closed"), github(head={**github()["pull_request"]["head"], "repo": None})):
+        found = read_event("github", {"x-github-event": "pull_request"}, document)
+        assert isinstance(found, PullRequest)
+        assert (found.is_open, found.is_foreign) in {(False, False), (True, True)}
+    for state, source, outcome in (("merged", 1, (False, False)), ("opened", 2, (True, True))):
+        document = gitlab(state=state, source_project_id=source)
+        found = read_event("gitlab", {"x-gitlab-event": "Merge Request Hook"}, document)
+        assert isinstance(found, PullRequest)
+        assert (found.is_open, found.is_foreign) == outcome
+
+
+def test_pushes_of_branches_count_and_other_events_do_not() -> None:
+    push = {"ref": "refs/heads/a/b", "after": "a" * 40}
+    assert read_event("github", {"x-github-event": "push"}, push) == Push("a/b")
+    assert read_event("gitlab", {"x-gitlab-event": "Push Hook"}, push) == Push("a/b")
+    assert read_event("gitea", {"x-gitea-event": "push"}, {**push, "after": "0" * 40}) is None
+    assert read_event("github", {"x-github-event": "push"}, {**push, "ref": "refs/tags/v1"}) is None
+    assert read_event("github", {"x-github-event": "ping"}, {}) is None
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"number": "x"}, github(updated_at="soon"), github(base=None)])
+def test_an_event_of_a_wrong_form_is_refused(document: Any) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        read_event("github", {"x-github-event": "pull_request"}, document)
+
+
+def test_a_status_is_asked_for_in_the_form_of_the_forge() -> None:
+    def request(forge: ForgeName, host: str) -> StatusRequest:
+        api, link = default_api(forge, host), "https://bay.example.org"
+        return status_request(forge, api, "team/shop.git", "token", "a" * 40, "failure", "x" * 200, link)
+
+    assert default_api("github", "github.com") == "https://api.github.com"
+    github = request("github", "git.example.org")
+    assert github.url == f"https://git.example.org/api/v3/repos/team/shop/statuses/{'a' * 40}"
+    assert (github.body["state"], len(github.body["description"])) == ("failure", 140)
+    gitlab = request("gitlab", "git.example.org")
+    assert gitlab.url == f"https://git.example.org/api/v4/projects/team%2Fshop/statuses/{'a' * 40}"
+    assert (gitlab.body["state"], gitlab.headers) == ("failed", {"private-token": "token"})
+    gitea = request("gitea", "git.example.org")
+    assert (gitea.url, gitea.headers["authorization"]) == (
+        f"https://git.example.org/api/v1/repos/team/shop/statuses/{'a' * 40}",
+        "token token",
+    )
