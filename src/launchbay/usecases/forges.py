@@ -21,6 +21,7 @@ from launchbay.egress.git import Git, Remote, validate_branch, validate_path
 from launchbay.errors import (
     BadRequest,
     EgressFailed,
+    Fenced,
     LaunchbayError,
     MalformedBody,
     NotAuthenticated,
@@ -47,7 +48,6 @@ from launchbay.usecases.git_sources import (
     LEASE_S,
     MEANT,
     GitSettings,
-    LeaseLost,
     account_of,
     leased,
     read_changes,
@@ -173,7 +173,7 @@ class PreviewRunner:
     async def _work(self, row: TakenPreviewRow) -> None:
         try:
             await self._work_and_note(row)
-        except LeaseLost:
+        except Fenced:
             log.info("git_preview.lease_lost", source=row.source_id, number=row.number)
         except Exception:
             log.exception("git_preview.failed", source=row.source_id)  # the lease ends, and it begins again
@@ -182,6 +182,8 @@ class PreviewRunner:
         try:
             async with leased(partial(self._renew, row)):
                 await (self._show(row) if row.is_open else self._end(row))
+        except Fenced:
+            raise
         except LaunchbayError as error:
             await self._failed(row, error)
 
@@ -280,7 +282,7 @@ class PreviewRunner:
     async def _hold(self, connection: Connection, row: TakenPreviewRow) -> None:
         held = await store.hold_preview(connection, source_id=row.source_id, number=row.number, fence=row.fence)
         if held is None:
-            raise LeaseLost
+            raise Fenced("Another process has the preview now.")
 
     async def _finish(
         self,

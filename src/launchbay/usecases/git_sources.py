@@ -27,6 +27,7 @@ from launchbay.errors import (
     BadRequest,
     Conflict,
     EgressFailed,
+    Fenced,
     LaunchbayError,
     NotAllowed,
     NotAuthenticated,
@@ -409,16 +410,9 @@ class _Outcome:
     messages: list[str] = field(default_factory=list)
 
 
-class LeaseLost(Exception):
-    """Another process has the source now, or somebody changed it.
-
-    This one must write nothing more.
-    """
-
-
 @asynccontextmanager
 async def leased(renew: Callable[[], Awaitable[int]]) -> AsyncIterator[None]:
-    """Renew a lease during the block. Raises LeaseLost once it is lost."""
+    """Renew a lease during the block. Raises Fenced once it is lost."""
     working = asyncio.current_task()
     assert working is not None, "a coroutine runs in a task"
     is_lost = False
@@ -439,7 +433,7 @@ async def leased(renew: Callable[[], Awaitable[int]]) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if is_lost:
             working.uncancel()
-            raise LeaseLost from None
+            raise Fenced("Another process has the source now, or somebody changed it.") from None
         raise
     finally:
         keeping.cancel()
@@ -482,7 +476,7 @@ class GitRunner:
     async def _look(self, row: TakenRow) -> None:
         try:
             await self._look_and_note(row)
-        except LeaseLost:
+        except Fenced:
             log.info("git_source.lease_lost", source=row.id)
         except Exception:
             log.exception("git_source.failed", source=row.id)  # noted nowhere else: the lease ends, and it begins again
@@ -492,7 +486,7 @@ class GitRunner:
         try:
             async with leased(partial(self._renew, row)):
                 await self._sync(row, seen)
-        except LeaseLost:
+        except Fenced:
             raise
         except MEANT as error:
             await self._failed(row, error, "Refused", seen)
@@ -524,7 +518,7 @@ class GitRunner:
         wanted = await _contents(ctx, row.application_id, commit.files)
         async with self._app.database.transaction() as connection:
             if await store.hold(connection, source_id=row.id, fence=row.fence) is None:
-                raise LeaseLost
+                raise Fenced("Another process has the source now, or somebody changed it.")
             with self._app.database.joined(connection):
                 outcome = await self._apply(ctx, row, settings, commit, wanted)
                 await self._finish(row, settings, outcome, commit)
@@ -594,7 +588,7 @@ class GitRunner:
     async def _finish(self, row: TakenRow, settings: GitSettings, outcome: _Outcome, commit: Commit | None) -> None:
         """Note the outcome and when to look again.
 
-        Raises LeaseLost if another process is to do that.
+        Raises Fenced if another process is to do that.
         """
         planned = outcome.commit if outcome.status == "Planned" else None
         if outcome.status == "Unchanged" and row.planned == outcome.commit:
@@ -615,7 +609,7 @@ class GitRunner:
                 pause_ms=settings.interval_ms,
             )
             if not kept:
-                raise LeaseLost
+                raise Fenced("Another process has the source now, or somebody changed it.")
             if outcome.status != "Unchanged":
                 await self._note(
                     connection,
