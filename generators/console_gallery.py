@@ -299,13 +299,19 @@ GALLERY = (
         "webhook",
         "/console/organizations/{id}/webhooks/{webhook}",
         "A webhook",
-        "Its events, and the log of its deliveries.",
+        "Its deliveries and what each sent. Send a test, or failed deliveries again.",
     ),
     Shown(
         "audit",
         "/console/organizations/{id}/audit",
-        "The audit log",
-        "Who did what, when, and from where, with each change.",
+        "Activity",
+        "Who did what and when, with what it changed, by day. Filter by person, object, kind and time.",
+    ),
+    Shown(
+        "activity-entry",
+        "/console/organizations/{id}/audit/{entry}",
+        "An entry of the activity",
+        "What was before and after, from where it was done, and the run that it began.",
     ),
     Shown(
         "usage",

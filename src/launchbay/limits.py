@@ -234,6 +234,7 @@ WEBHOOK_SECRET_MIN_BYTES = 16
 WEBHOOK_SECRET_BYTES = 1_024
 WEBHOOK_TIMEOUT_S = 10.0  # for one attempt
 WEBHOOK_RESPONSE_BYTES = 64 * KIB
+WEBHOOK_DELIVERIES_COUNTED = 1_000  # newest ones of each webhook
 WEBHOOKS_AT_ONCE = 40  # running requests, in one process
 WEBHOOK_AT_ONCE = 4  # of them to one webhook
 WEBHOOK_RETRY_FIRST_S = 5.0

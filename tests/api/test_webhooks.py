@@ -606,3 +606,17 @@ async def test_the_format_of_a_webhook_is_shown_and_changed(api: Api, hook: str)
     assert (await shown(api, hook))["format"] == "teams"
     told = refused(await api.put(f"webhooks/{hook}", {"format": "irc"}), 400)
     assert "'irc'" in str(told)
+
+
+async def test_a_test_reaches_the_receiver_signed_and_a_failed_delivery_is_sent_again(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    webhook = await create(api, receiver)
+    sent = accepted(await api.post(f"webhooks/{webhook}/test"))["delivery"]
+    await until(lambda: receiver.received)
+    [received] = receiver.received
+    assert is_signed(received)
+    body = json.loads(received.body)
+    assert (body["id"], body["event"], body["link"]) == (sent, "test", None)
+    assert "It works." in json.dumps(message("slack", body))
+    await api.delete(f"webhooks/{webhook}")

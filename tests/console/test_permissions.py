@@ -85,6 +85,7 @@ _NO_OCCASION = {
     "/console/instances/{id}/secrets",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
+    "/console/organizations/{id}/webhooks/{webhook}/retry",
     "/console/organizations/{id}/users/{user}/unblock",
 }
 POSTS = [page for page in ROUTES if page.method == "POST" and not _PERSONAL.match(page.path)]
@@ -154,6 +155,7 @@ async def _world(api: Api) -> dict[str, str]:
         "{rollout}": rollout["id"],
         "answer": pending["id"],
         "{version}": "1",
+        "{entry}": accepted(await api.get(f"{within}/audit", sort="-at", limit=1))[0]["id"],
         "{environment}": environment["id"],
         "cancel": f"/console/instances/{busy}/jobs/{jobs[busy]}",
         "resume": f"/console/instances/{failed}/jobs/{jobs[failed]}",

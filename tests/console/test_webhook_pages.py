@@ -2,8 +2,9 @@
 
 import httpx
 
-from tests.support.second_factors import post
-from tests.support.service import Api
+from tests.support.pages import get
+from tests.support.second_factors import post, shown
+from tests.support.service import Api, accepted, refused
 
 
 async def formats(api: Api) -> dict[str, str]:
@@ -38,3 +39,42 @@ async def test_an_unknown_format_is_refused_and_the_form_keeps_what_was_typed(
     assert "Unknown format 'pigeon'. Use json, slack, teams." in answer.text
     assert "http://127.0.0.1:9/kept" in answer.answer.text
     assert await formats(api) == known
+
+
+async def test_a_test_is_sent_and_its_delivery_shows_what_was_sent(api: Api, visitor: httpx.AsyncClient) -> None:
+    pages = f"/console/organizations/{api.organization}/webhooks"
+    known = await formats(api)
+    await post(visitor, pages, url="http://127.0.0.1:9/", event="status", secret="a-secret-for-the-test-of-16")
+    [made] = (await formats(api)).keys() - known.keys()
+    answer = await post(visitor, f"{pages}/{made}/test")
+    assert isinstance(answer, httpx.Response)
+    page = await get(visitor, answer.headers["location"])
+    assert "&#34;event&#34;: &#34;test&#34;" in page.answer.text
+    [delivery] = accepted(await api.get(f"webhooks/{made}/deliveries"))
+    assert (delivery["event"], delivery["status"]) == ("test", "pending")
+    body = accepted(await api.get(f"webhooks/{made}/deliveries/{delivery['id']}"))["body"]
+    assert (body["event"], body["instance"], body["organization"]) == ("test", None, api.organization)
+
+
+async def test_a_paused_webhook_sends_no_test_and_what_it_dropped_is_sent_again_later(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    pages = f"/console/organizations/{api.organization}/webhooks"
+    known = await formats(api)
+    await post(visitor, pages, url="http://127.0.0.1:9/", event="status", secret="a-secret-for-the-test-of-16")
+    [made] = (await formats(api)).keys() - known.keys()
+    await post(visitor, f"{pages}/{made}/test")
+    await post(visitor, f"{pages}/{made}/enabled", do="pause")
+    listed = await get(visitor, pages)
+    assert "Paused" in listed.text
+    refusal = await shown(visitor, f"{pages}/{made}/test")
+    assert refusal.status == 409
+    assert "The webhook is disabled, so nothing is sent." in refusal.text
+    refused(await api.post(f"webhooks/{made}/retry"), 409)
+    await post(visitor, f"{pages}/{made}/enabled", do="resume")
+    assert "Send 1 again" in (await get(visitor, f"{pages}/{made}")).text
+    await post(visitor, f"{pages}/{made}/retry")
+    [delivery] = accepted(await api.get(f"webhooks/{made}/deliveries"))
+    assert delivery["status"] == "pending"
+    assert accepted(await api.post(f"webhooks/{made}/retry")) == {"deliveries": 0}
+    refused(await api.post(f"webhooks/{made}/retry?delivery={made}"), 404)

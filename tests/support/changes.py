@@ -690,6 +690,19 @@ async def update_webhook(stage: Stage) -> Call:
     return partial(stage.api.put, f"webhooks/{await stage.webhook()}", {"events": ["job"]})
 
 
+async def test_webhook(stage: Stage) -> Call:
+    webhook = await stage.made(f"{stage.organization}/webhooks", {"url": "http://127.0.0.1:9/", "events": ["job"]})
+    return partial(stage.api.post, f"webhooks/{webhook}/test")
+
+
+async def retry_deliveries(stage: Stage) -> Call:
+    webhook = await stage.made(f"{stage.organization}/webhooks", {"url": "http://127.0.0.1:9/", "events": ["job"]})
+    accepted(await stage.api.post(f"webhooks/{webhook}/test"))
+    for enabled in (False, True):  # a webhook that is switched off drops what waits
+        accepted(await stage.api.put(f"webhooks/{webhook}", {"enabled": enabled}))
+    return partial(stage.api.post, f"webhooks/{webhook}/retry")
+
+
 async def delete_webhook(stage: Stage) -> Call:
     return partial(stage.api.delete, f"webhooks/{await stage.webhook()}")
 
@@ -766,6 +779,6 @@ SCENARIOS: dict[str, Scenario] = {
         set_change_policy,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,
         put_instance_labels, put_application_labels, put_environment_labels, replace_views,
-        create_webhook, update_webhook, delete_webhook, forget_host_key,
+        create_webhook, update_webhook, test_webhook, retry_deliveries, delete_webhook, forget_host_key,
     )
 }  # fmt: skip

@@ -287,6 +287,13 @@ async def _explain(stage: Stage, _: Actor) -> Sent:
     return Sent("GET", f"{PREFIX}permissions/explain?{urlencode({'permission': 'Read', 'path': path})}")
 
 
+async def _read_delivery(stage: Stage, _: Actor) -> Sent:
+    body = {"url": "http://127.0.0.1:9/", "events": ["job"]}
+    webhook = await stage.made(f"{stage.organization}/webhooks", body)
+    sent = accepted(await stage.api.post(f"webhooks/{webhook}/test"))["delivery"]
+    return Sent("GET", f"{PREFIX}webhooks/{webhook}/deliveries/{sent}")
+
+
 async def _change_password(_: Stage, actor: Actor) -> Sent:
     body = {"currentPassword": actor.password, "newPassword": actor.password}
     return Sent(
@@ -357,6 +364,7 @@ async def _git_event(stage: Stage, _: Actor) -> Sent:
 # What neither a scenario nor the path alone can tell, such as what depends on the caller.
 OWN_WAY: dict[str, BuildRequest] = {
     "explain_permission": _explain,
+    "read_delivery": _read_delivery,
     "import_organization": _import,
     "change_password": _change_password,
     "sign_out_everywhere": _sign_out_everywhere,

@@ -258,6 +258,7 @@ def showcase(site: Site) -> dict[str, str]:
         "webhooks": f"{at}/webhooks",
         "webhook": f"{at}/webhooks/{hook}",
         "audit": f"{at}/audit",
+        "activity-entry": f"{at}/audit/{_entry(site, root, places['production'])}",
         "usage": f"{at}/usage",
         "access-tokens": f"{here}/account/accessTokens",
         "service-accounts": f"{at}/serviceAccounts",
@@ -381,6 +382,12 @@ def _change_set(site: Site, production: str, instance: str) -> str:
         answers = [grace.post(f"{root}/change-sets", json=each) for each in acts]
     assert {each.status_code for each in answers} == {200}, answers[-1].text
     return str(answers[-1].json()["id"])
+
+
+def _entry(site: Site, root: str, about: str) -> str:
+    """Return the newest entry of the audit log about an object."""
+    newest: str = site.ask("GET", f"{root}/audit?sort=-at&limit=1&object={about}")[0]["id"]
+    return newest
 
 
 def _until_asked(site: Site, within_s: float = 60.0) -> None:
@@ -525,6 +532,7 @@ def made(site: Site) -> World:
     rolled = {"applicationId": application, "version": 3, "ids": [asking], "waves": [1], "comment": EVIL}
     rollout = site.ask("POST", f"{within}/rollouts", rolled)["id"]
     root = f"/console/{within}"
+    tested = site.ask("POST", f"webhooks/{hook['id']}/test")["delivery"]
     paths = {
         "sign in": "/console/signIn",
         "organizations": "/console/organizations",
@@ -592,6 +600,8 @@ def made(site: Site) -> World:
         "webhooks": f"{root}/webhooks",
         "webhook": f"{root}/webhooks/{hook['id']}",
         "audit": f"{root}/audit",
+        "activity entry": f"{root}/audit/{_entry(site, within, application)}",
+        "delivery": f"{root}/webhooks/{hook['id']}?delivery={tested}",
         "usage": f"{root}/usage",
         "account": "/console/account",
         "refusal": "/console/applications/%3Cscript%3Ewindow.__ran=9%3C%2Fscript%3E",

@@ -43,6 +43,8 @@ _NAMES = {
     "list_deliveries": "webhook deliveries",
     "list_timeline": "instance timeline",
     "diff_instance": "instance diff",
+    "read_delivery": "webhook delivery",
+    "retry_deliveries": "webhook retry",
     "list_generations": "instance generations",
     "read_generation": "instance generation",
     "rollback_instance": "instance rollback",

@@ -1903,6 +1903,27 @@ class Operations:
         `after`: Only items after the one with this ID.
         """
 
+    @operation(OperationSpec("GET", "/api/1/webhooks/{webhookId}/deliveries/{deliveryId}"))
+    def read_delivery(self, webhook_id: str, delivery_id: str) -> Call[types.SentDelivery]:
+        """Show a delivery with what is sent, secrets masked. Permission: ManageUsers for all users of the
+        organization.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/webhooks/{webhookId}/test"))
+    def test_webhook(self, webhook_id: str, *, if_match: str | None = None) -> Call[types.SentTest]:
+        """Send the event `test` to a webhook, whichever events it asks for. Permission: ManageUsers for all users of
+        the organization.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/webhooks/{webhookId}/retry"))
+    def retry_deliveries(
+        self, webhook_id: str, *, delivery: str | None = None, if_match: str | None = None
+    ) -> Call[types.Retried]:
+        """Send failed deliveries of a webhook again. Permission: ManageUsers for all users of the organization.
+
+        `delivery`: One failed delivery. Default: all.
+        """
+
     # Account
 
     @operation(OperationSpec("PUT", "/api/1/users/me/password", media_type=JSON))

@@ -1575,6 +1575,33 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_error: str | None
 
 
+class SentDelivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A delivery with the event that is sent, secrets masked."""
+
+    id: str
+    event: str
+    status: Any
+    attempts: int
+    created_at: int
+    next_at: int | None
+    finished_at: int | None
+    last_status: int | None
+    last_error: str | None
+    body: dict[str, Any]
+
+
+class SentTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The delivery of a test."""
+
+    delivery: str
+
+
+class Retried(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many deliveries are sent again."""
+
+    deliveries: int
+
+
 class HostKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A pinned key. `id` is the host's address and port; times are in milliseconds since the Unix epoch."""
 

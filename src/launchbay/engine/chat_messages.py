@@ -37,6 +37,8 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
             return [f"An approval of {instance} is {about['status']}.", about["text"]]
         case "signal":
             return [f"The signals of {instance} have changed: {', '.join(about)}."]
+        case "test":
+            return [f"A test of the webhook by {about['by']}. It works."]
         case _:
             error = (event.get("job") or {}).get("errorMessage")
             return [f"Status of {instance}: {about}.", *([error] if error else [])]

@@ -28,7 +28,10 @@ class WebhookRow(NamedTuple):
 
 
 class DeliveryRow(NamedTuple):
-    """A delivery in the log. `next_at` is set while it is pending."""
+    """A delivery in the log.
+
+    `next_at` is set while it is pending, and the instance if the event has one.
+    """
 
     id: str
     event: str
@@ -39,6 +42,36 @@ class DeliveryRow(NamedTuple):
     finished_at: datetime | None
     last_status: int | None
     last_error: str | None
+    instance_id: str | None
+    instance_name: str | None
+
+
+class DeliveryDetail(NamedTuple):
+    """A delivery with its body, a JSON document that may contain secrets."""
+
+    id: str
+    event: str
+    status: str
+    attempts: int
+    created_at: datetime
+    next_at: datetime | None
+    finished_at: datetime | None
+    last_status: int | None
+    last_error: str | None
+    body: str
+
+
+class DeliveryCounts(NamedTuple):
+    """The newest deliveries of a webhook, by status.
+
+    `newest` are their statuses, the newest first.
+    """
+
+    id: str
+    failed: int
+    delivered: int
+    pending: int
+    newest: list[str]
 
 
 class ClaimedRow(NamedTuple):
@@ -79,6 +112,10 @@ update = _sql.change("update")
 delete = _sql.change("delete")
 delete_pending = _sql.change("delete_pending")
 list_deliveries = _sql.rows("list_deliveries", DeliveryRow)
+get_delivery = _sql.row("get_delivery", DeliveryDetail)
+insert_test = _sql.change("insert_test")
+retry = _sql.value("retry", int)
+count_deliveries = _sql.rows("count_deliveries", DeliveryCounts)
 insert_notifications = _sql.value("insert_notifications", int)
 claim = _sql.rows("claim", ClaimedRow)
 mark_delivered = _sql.change("mark_delivered")

@@ -105,6 +105,7 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
             "destroyInterval": request.destroy_interval_ms,
             "parameters": work.fingerprints(request.parameters),
             "submodules": work.fingerprints(request.submodules),
+            "job": started.job_id,
             **({"labels": dict(request.labels)} if request.labels else {}),
         },
         at=permissions.instance(application.id, root.instance_id),

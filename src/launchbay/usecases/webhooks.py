@@ -2,22 +2,36 @@
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import httpx
+import msgspec
 
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import UnsealFailed
-from launchbay.errors import BadRequest, NotFound
+from launchbay.clock import to_ms
+from launchbay.errors import BadRequest, Conflict, NotFound
 from launchbay.ids import new_id
+from launchbay.model.redaction import Redactor
 from launchbay.quotas import Quota
 from launchbay.store import webhooks as store
-from launchbay.store.webhooks import DeliveryRow, WebhookRow, secret_purpose, validate_events
+from launchbay.store.webhooks import (
+    DeliveryCounts,
+    DeliveryDetail,
+    DeliveryRow,
+    SecretsRow,
+    WebhookRow,
+    secret_purpose,
+    validate_events,
+)
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.sealing import open_webhook_url, redact_webhook_url, seal_webhook_url
 
+_SHOWN = 24  # statuses of the newest deliveries
 _DISABLED_BY_USER = "The webhook was switched off."
 
 
@@ -110,6 +124,94 @@ async def list_deliveries(ctx: Context, webhook_id: str, *, after: str | None, c
     async with ctx.read() as work:
         row = await _found(work, webhook_id)
         return await store.list_deliveries(work.connection, webhook_id=row.id, after=after, count=count)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery, and what is sent with secrets masked."""
+
+    row: DeliveryDetail
+    body: dict[str, Any]
+
+
+async def read_delivery(ctx: Context, webhook_id: str, delivery_id: str) -> Delivery:
+    """Return a delivery of a webhook with what is sent."""
+    async with ctx.read() as work:
+        webhook = await _found(work, webhook_id)
+        row = await store.get_delivery(work.connection, webhook_id=webhook.id, delivery_id=delivery_id)
+        if row is None:
+            raise NotFound(f"There is no delivery {delivery_id!r}.", "List the deliveries of the webhook.")
+        body: dict[str, Any] = msgspec.json.decode(row.body)
+        known: list[SecretsRow] = []
+        if body.get("instance") is not None:
+            known = await store.list_secrets_by_organization(work.connection, instance_ids=[body["instance"]])
+    documents = [msgspec.json.decode(text) for each in known for text in (each.parameters, each.environment_view)]
+    return Delivery(row, Redactor(documents).value({"id": row.id, **body}))
+
+
+async def send_test(ctx: Context, webhook_id: str) -> str:
+    """Send the event `test` to a webhook, and return the delivery's ID.
+
+    Raises Conflict for a disabled webhook.
+    """
+    async with ctx.begin() as work:
+        row = await _enabled(work, webhook_id)
+        delivery_id = new_id()
+        body = {
+            "event": "test",
+            "at": to_ms(ctx.app.clock.now()),
+            "organization": row.organization_id,
+            "application": None,
+            "environment": None,
+            "instance": None,
+            "instanceName": None,
+            "test": {"by": work.actor.email},
+        }
+        await store.insert_test(
+            work.connection, delivery_id=delivery_id, webhook_id=row.id, body=msgspec.json.encode(body).decode()
+        )
+        at = f"/webhooks/{row.id}"
+        await work.audit("test_webhook", row.organization_id, after={"delivery": delivery_id}, at=at)
+    return delivery_id
+
+
+async def retry_deliveries(ctx: Context, webhook_id: str, delivery_id: str | None) -> int:
+    """Send a failed delivery again, or all of them; return how many.
+
+    Raises Conflict for a disabled webhook.
+    """
+    async with ctx.begin() as work:
+        row = await _enabled(work, webhook_id)
+        if delivery_id is not None:
+            found = await store.get_delivery(work.connection, webhook_id=row.id, delivery_id=delivery_id)
+            if found is None:
+                raise NotFound(f"There is no delivery {delivery_id!r}.", "List the deliveries of the webhook.")
+        count = await store.retry(work.connection, webhook_id=row.id, delivery_id=delivery_id) or 0
+        if count:
+            after = {"deliveries": count, **({} if delivery_id is None else {"delivery": delivery_id})}
+            await work.audit("retry_deliveries", row.organization_id, after=after, at=f"/webhooks/{row.id}")
+    return count
+
+
+async def count_deliveries(ctx: Context, organization_id: str) -> dict[str, DeliveryCounts]:
+    """Return the newest deliveries of the last day of each webhook, by ID."""
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id, *_everything())
+        rows = await store.count_deliveries(
+            work.connection,
+            organization_id=organization_id,
+            since=ctx.app.clock.now() - timedelta(days=1),
+            most=limits.WEBHOOK_DELIVERIES_COUNTED,
+            shown=_SHOWN,
+        )
+    return {row.id: row for row in rows}
+
+
+async def _enabled(work: Work, webhook_id: str) -> WebhookRow:
+    row = await _found(work, webhook_id)
+    if not row.enabled:
+        raise Conflict("The webhook is disabled, so nothing is sent.", "Enable it first.")
+    return row
 
 
 def _everything() -> tuple[Permission, Resource]:

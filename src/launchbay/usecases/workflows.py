@@ -54,7 +54,8 @@ async def run_workflow(
         parameters = _with_force(workflow, parameters, force=force)
         _refuse_launch_parameters(workflow, parameters)
         job_id = await _run(work, record, workflow, parameters)
-        await work.audit("run_workflow", record, after=_given(work, parameters), at=_at(record, workflow))
+        after = {**_given(work, parameters), "job": job_id}
+        await work.audit("run_workflow", record, after=after, at=_at(record, workflow))
     return StartedJob(record.id, job_id)
 
 

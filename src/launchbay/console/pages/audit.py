@@ -1,33 +1,273 @@
-"""The audit log of an organization."""
+"""The activity of an organization: who did what, when, and what it changed."""
 
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
-from launchbay.console.rendering import named_path
-from launchbay.console.request import PageRequest, Routes
+from launchbay.console.request import HOME, PageRequest, Routes
+from launchbay.errors import BadRequest, LaunchbayError, NotFound
+from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
-from launchbay.usecases.browsing import read_audit_page
-from launchbay.usecases.organizations import list_changes
+from launchbay.store.audit import AuditRow
+from launchbay.usecases.organizations import AuditFilter, Change, list_changes, read_audit_entries
 
 routes = Routes()
 
+_NEWEST = 2**62  # no entry has a greater number
+_CHANGES = 4  # fields that the list shows of an entry
+# The first word of an operation as it is told. What isn't here keeps its name.
+_PAST = {
+    "accept": "accepted",
+    "apply": "applied",
+    "approve": "approved",
+    "assign": "assigned",
+    "cancel": "cancelled",
+    "change": "changed",
+    "clone": "copied",
+    "continue": "continued",
+    "create": "created",
+    "decline": "declined",
+    "delete": "deleted",
+    "forget": "forgot",
+    "generate": "made",
+    "import": "imported",
+    "launch": "launched",
+    "leave": "left",
+    "lift": "lifted",
+    "open": "opened",
+    "pause": "paused",
+    "put": "changed",
+    "reconfigure": "changed",
+    "refresh": "loaded",
+    "reject": "rejected",
+    "remove": "removed",
+    "rename": "renamed",
+    "replace": "changed",
+    "reschedule": "rescheduled",
+    "reset": "reset",
+    "resume": "resumed",
+    "retry": "sent again the",
+    "reveal": "revealed",
+    "revoke": "revoked",
+    "rollback": "rolled back",
+    "run": "ran",
+    "schedule": "scheduled",
+    "set": "set",
+    "stop": "stopped",
+    "take": "took",
+    "test": "tested",
+    "update": "changed",
+    "write": "changed",
+}
+_TOLD = {
+    "launch_application": "launched",
+    "reconfigure_instance": "changed the configuration of",
+    "replace_manifest": "saved a version of",
+    "refresh_manifest": "loaded a version of",
+    "run_workflow": "ran",
+    "put_user_data": "changed the notes of",
+    "set_destroy_at": "changed the expiry of",
+    "open_session": "signed in as",
+    "replace_instance_environments": "changed where others find",
+    "replace_environment_services": "changed the services of",
+    "write_sign_in_policy": "changed the rules of sign-in of",
+    "take_back_rollout": "took back the roll-out",
+}
+# What the choice of an action selects: words and operations.
+_KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "launch": ("Launched", ["launch_application"]),
+    "change": ("Changed configuration", ["reconfigure_instance", "rollback_instance"]),
+    "run": ("Ran workflows", ["run_workflow", "cancel_job", "resume_job", "schedule_workflow", "reschedule_workflow"]),
+    "manifest": ("Saved versions", ["replace_manifest", "set_manifest_source", "refresh_manifest"]),
+    "environment": (
+        "Changed environments",
+        [
+            "create_environment",
+            "delete_environment",
+            "rename_environment",
+            "clone_environment",
+            "replace_policies",
+            "replace_markers",
+            "replace_properties",
+            "replace_environment_services",
+        ],
+    ),
+    "access": (
+        "Changed access",
+        [
+            "create_user",
+            "update_user",
+            "remove_user",
+            "assign_roles",
+            "revoke_roles",
+            "create_role",
+            "update_role",
+            "delete_role",
+            "replace_group_roles",
+            "create_service_account",
+            "create_access_token",
+            "revoke_access_token",
+        ],
+    ),
+    "delete": (
+        "Deleted",
+        ["delete_instance", "delete_application", "delete_environment", "delete_service", "delete_role"],
+    ),
+}
+_PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
+# Objects with a page of their own; those of the second group are pages below the organization.
+_PAGES = ("instances", "applications", "environments", "services", "roles")
+_BELOW = ("users", "webhooks", "serviceAccounts", "bulk")
+
+
+class Told(NamedTuple):
+    """An entry in words; `name` and `href` are those of its object, `changes` a few of what it changed."""
+
+    id: str
+    row: AuditRow
+    actor: str
+    verb: str
+    name: str
+    href: str
+    run_href: str
+    changes: Sequence[Change]
+
 
 @routes.get("/console/organizations/{id}/audit")
-async def show_audit_log(request: PageRequest) -> Response:
-    """Show a page of the audit log, newest entries first."""
+async def show_audit_log(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show a page of the activity, the newest first."""
     organization_id = request.path("id")
     before = parse_number(request.query("before"), 18)
     by, about = request.query("actor"), request.query("object")
-    rows, names = await read_audit_page(
-        request.ctx, organization_id, before=before, by=by, about=about, count=CONSOLE_PAGE_ROWS + 1
+    did, days = request.query("did") or "", request.query("since") or ""
+    wanted = AuditFilter(
+        actor=by,
+        about=about,
+        actions=_KINDS[did][1] if did in _KINDS else None,
+        since=request.now() - timedelta(days=int(days)) if days in _PERIODS else None,
     )
+    try:
+        rows, names = await _read(request, wanted, before, CONSOLE_PAGE_ROWS + 1)
+    except BadRequest as error:
+        rows, names, problem = [], {}, error
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "audit.html",
         section="audit",
         organization_id=organization_id,
-        rows=[(row, named_path(row.object, names), list_changes(row.before, row.after)) for row in shown],
+        problem=problem,
+        days=_by_day([told(organization_id, row, names) for row in shown], request.now()),
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
         is_first=before is None,
-        query={name: value for name, value in (("actor", by), ("object", about)) if value},
+        kinds=[(key, words) for key, (words, _) in _KINDS.items()],
+        periods=_PERIODS,
+        query={
+            name: value for name, value in (("actor", by), ("object", about), ("did", did), ("since", days)) if value
+        },
     )
+
+
+@routes.get("/console/organizations/{id}/audit/{entry}")
+async def show_entry(request: PageRequest) -> Response:
+    """Show an entry with everything that it changed."""
+    organization_id, text = request.path("id"), request.path("entry")
+    number = int(text, 16) if is_id(text) else 0
+    rows, names = await _read(request, AuditFilter(), min(number, _NEWEST) + 1, 2)
+    if not rows or rows[0].id != number:
+        raise NotFound("Entry not found.", "It may be older than the log.")
+    row = rows[0]
+    return await request.page(
+        "audit_entry.html",
+        section="audit",
+        organization_id=organization_id,
+        entry=told(organization_id, row, names),
+        changes=list_changes(row.before, row.after),
+        path=_named(row.object, names),
+        older=entry_id(rows[1]) if len(rows) > 1 else None,
+    )
+
+
+async def _read(
+    request: PageRequest, wanted: AuditFilter, before: int | None, count: int
+) -> tuple[list[AuditRow], dict[str, str]]:
+    rows: list[AuditRow] = []
+    names: dict[str, str] = {}
+    entries = read_audit_entries(request.ctx, request.path("id"), wanted, after=before, limit=count, newest_first=True)
+    async for chunk, named in entries:
+        rows += chunk
+        names |= named
+    return rows, names
+
+
+def entry_id(row: AuditRow) -> str:
+    """Return the ID of an entry as in the API."""
+    return f"{row.id:024x}"
+
+
+def told(organization_id: str, row: AuditRow, names: Mapping[str, str]) -> Told:
+    """Return an entry in words."""
+    first, _, rest = row.operation.partition("_")
+    parts = row.object.strip("/").split("/")
+    kind, object_id = parts[-2:] if len(parts) > 1 else ("", parts[-1])
+    verb = _TOLD.get(row.operation)
+    if verb is None:
+        noun = rest.replace("_", " ")
+        is_of_kind = kind.lower().startswith(rest.replace("_", "")[:4]) if rest else False
+        verb = f"{_PAST.get(first, first)} {noun}" if not rest or is_of_kind else f"{_PAST.get(first, first)} {noun} of"
+    instance = parts[parts.index("instances") + 1] if "instances" in parts[:-1] else None
+    name = names.get(object_id, object_id)
+    if instance is not None and kind != "instances":  # a workflow of an instance
+        name = f"{name} on {names.get(instance, instance)}"
+    job = _job(row)
+    changes = [
+        each for each in list_changes(row.before, row.after) if each.before not in _EMPTY or each.after not in _EMPTY
+    ]
+    return Told(
+        id=entry_id(row),
+        row=row,
+        actor=names.get(row.actor_id, row.actor_email),
+        verb=verb,
+        name=name,
+        href=_href(organization_id, parts),
+        run_href=f"{HOME}/instances/{instance}/jobs/{job}" if instance and job else "",
+        changes=[each for each in changes if each.field != "job"][:_CHANGES],
+    )
+
+
+_EMPTY: tuple[object, ...] = (None, {}, [])
+
+
+def _job(row: AuditRow) -> str | None:
+    """Return the job that an entry began."""
+    after = msgspec.json.decode(row.after) if row.after else None
+    job = after.get("job") if isinstance(after, dict) else None
+    return job if isinstance(job, str) and job.isalnum() else None
+
+
+def _href(organization_id: str, parts: Sequence[str]) -> str:
+    """Return the page of an object; empty if it has none."""
+    for kind, object_id in zip(parts[-2::-1], parts[:0:-1], strict=True):
+        if kind in _PAGES:
+            return f"{HOME}/{kind}/{object_id}"
+        if kind in _BELOW:
+            return f"{HOME}/organizations/{organization_id}/{kind}/{object_id}"
+    return ""
+
+
+def _by_day(rows: Sequence[Told], now: datetime) -> list[tuple[str, list[Told]]]:
+    """Return the entries of each day, in UTC."""
+    found: dict[date, list[Told]] = {}
+    for each in rows:
+        found.setdefault(each.row.at.astimezone(UTC).date(), []).append(each)
+    today = now.astimezone(UTC).date()
+    names = {today: "Today", today - timedelta(days=1): "Yesterday"}
+    return [(names.get(day) or day.strftime("%-d %B %Y"), entries) for day, entries in found.items()]
+
+
+def _named(path: str, names: Mapping[str, str]) -> str:
+    """Return a path with names in place of IDs."""
+    return "/".join(names.get(part, part) for part in path.split("/"))

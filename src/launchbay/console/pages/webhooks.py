@@ -3,8 +3,8 @@
 from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, LaunchbayError, NotFound
-from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
+from launchbay.limits import CONSOLE_PAGE_ROWS, WEBHOOK_DISABLED_AFTER_S
 from launchbay.store.webhooks import EVENTS, FORMATS, WebhookRow
 from launchbay.usecases import webhooks
 
@@ -21,6 +21,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None, 
         organization_id=organization_id,
         problem=problem,
         rows=await webhooks.list_webhooks(request.ctx, organization_id),
+        counts=await webhooks.count_deliveries(request.ctx, organization_id),
+        disabled_after_s=WEBHOOK_DISABLED_AFTER_S,
         events=EVENTS,
         formats=FORMATS,
         url=request.form.text("url") if failed else "",
@@ -51,7 +53,8 @@ async def create(request: PageRequest) -> Response:
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     row = await _find(request, organization_id)
-    after = request.query("after")
+    after, chosen = request.query("after"), request.query("delivery")
+    counts = (await webhooks.count_deliveries(request.ctx, organization_id)).get(row.id)
     deliveries = await webhooks.list_deliveries(request.ctx, row.id, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = deliveries[:CONSOLE_PAGE_ROWS]
     return await request.page(
@@ -63,6 +66,8 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         events=EVENTS,
         formats=FORMATS,
         deliveries=shown,
+        counts=counts,
+        delivery=await webhooks.read_delivery(request.ctx, row.id, chosen) if chosen else None,
         next_after=shown[-1].id if len(deliveries) > CONSOLE_PAGE_ROWS else None,
     )
 
@@ -79,14 +84,43 @@ async def update(request: PageRequest) -> Response:
         enabled=form.has("enabled"),
         form=_format(request),
     )
-    path = f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}"
-    return request.redirect(path, "Webhook saved.")
+    return request.redirect(_path(request), "Webhook saved.")
+
+
+@routes.post("/console/organizations/{id}/webhooks/{webhook}/test", again=show, refusals=(Conflict,))
+async def send_test(request: PageRequest) -> Response:
+    delivery = await webhooks.send_test(request.ctx, request.path("webhook"))
+    return request.redirect(f"{_path(request)}?delivery={delivery}", "Test sent.")
+
+
+@routes.post("/console/organizations/{id}/webhooks/{webhook}/retry", again=show, refusals=(Conflict,))
+async def retry(request: PageRequest) -> Response:
+    """Send one failed delivery again, or all of them."""
+    chosen = request.form.text("delivery") or None
+    count = await webhooks.retry_deliveries(request.ctx, request.path("webhook"), chosen)
+    query = "" if chosen is None else f"?delivery={chosen}"
+    words = "Delivery is sent again." if count == 1 else f"{count} deliveries are sent again."
+    return request.redirect(f"{_path(request)}{query}", words if count else "No delivery has failed.")
+
+
+@routes.post("/console/organizations/{id}/webhooks/{webhook}/enabled")
+async def set_enabled(request: PageRequest) -> Response:
+    """Pause a webhook, or let it continue."""
+    enabled = request.form.text("do") == "resume"
+    await webhooks.update_webhook(
+        request.ctx, request.path("webhook"), url=None, events=None, secret=None, enabled=enabled
+    )
+    return request.redirect(_path(request), "Webhook resumed." if enabled else "Webhook paused.")
 
 
 @routes.post("/console/organizations/{id}/webhooks/{webhook}/delete")
 async def delete(request: PageRequest) -> Response:
     await webhooks.delete_webhook(request.ctx, request.path("webhook"))
     return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook deleted.")
+
+
+def _path(request: PageRequest) -> str:
+    return f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}"
 
 
 def _format(request: PageRequest) -> str | None:

@@ -35,12 +35,44 @@ WHERE webhook_id = %(webhook_id)s AND status = 'pending';
 
 -- name: list_deliveries
 -- Deliveries of a webhook, the newest first, those after the one with the id `after`.
-SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error
+SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error,
+       body::json ->> 'instance' AS instance_id, body::json ->> 'instanceName' AS instance_name
 FROM webhook_deliveries
 WHERE webhook_id = %(webhook_id)s
   AND (%(after)s::text IS NULL OR (created_at, id) < (
       SELECT created_at, id FROM webhook_deliveries WHERE webhook_id = %(webhook_id)s AND id = %(after)s))
 ORDER BY created_at DESC, id DESC LIMIT %(count)s;
+
+-- name: get_delivery
+-- A delivery with what is sent, secrets included.
+SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error,
+       body
+FROM webhook_deliveries WHERE webhook_id = %(webhook_id)s AND id = %(delivery_id)s;
+
+-- name: insert_test
+INSERT INTO webhook_deliveries (id, webhook_id, event, body) VALUES (%(delivery_id)s, %(webhook_id)s, 'test', %(body)s);
+
+-- name: retry
+-- Sends failed deliveries again, all of them or one; answers how many.
+WITH retried AS (
+    UPDATE webhook_deliveries SET status = 'pending', next_at = now(), finished_at = NULL
+    WHERE webhook_id = %(webhook_id)s AND status = 'failed' AND (%(delivery_id)s::text IS NULL OR id = %(delivery_id)s)
+    RETURNING id
+)
+SELECT count(*)::integer FROM retried;
+
+-- name: count_deliveries
+-- How many deliveries of each webhook of an organization failed and were delivered since a time, with the last answers.
+SELECT webhooks.id, count(*) FILTER (WHERE delivery.status = 'failed')::integer AS failed,
+       count(*) FILTER (WHERE delivery.status = 'delivered')::integer AS delivered,
+       count(*) FILTER (WHERE delivery.status = 'pending')::integer AS pending,
+       (array_agg(delivery.status ORDER BY delivery.created_at DESC))[1:%(shown)s] AS newest
+FROM webhooks CROSS JOIN LATERAL (
+    SELECT status, created_at FROM webhook_deliveries
+    WHERE webhook_id = webhooks.id AND created_at > %(since)s ORDER BY created_at DESC LIMIT %(most)s
+) AS delivery
+WHERE webhooks.organization_id = %(organization_id)s
+GROUP BY webhooks.id;
 
 -- name: insert_notifications
 -- Puts what a step says on its way to the webhooks that ask for notifications, each once under the step's key; answers how many ask.

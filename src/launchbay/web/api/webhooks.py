@@ -1,11 +1,11 @@
 """Webhooks of an organization (conformance.md, "Beyond the reference")."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.store.webhooks import DeliveryRow, WebhookRow
+from launchbay.store.webhooks import DeliveryDetail, DeliveryRow, WebhookRow
 from launchbay.usecases import webhooks
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Paging, Response, list_response, optional_ms, page
@@ -63,6 +63,24 @@ class Webhook(msgspec.Struct):
     format: str
 
 
+class SentTest(msgspec.Struct):
+    """The delivery of a test."""
+
+    delivery: str
+
+
+class RetryQuery(msgspec.Struct, frozen=True):
+    """Which deliveries to send again."""
+
+    delivery: Annotated[str | None, msgspec.Meta(description="One failed delivery. Default: all.")] = None
+
+
+class Retried(msgspec.Struct):
+    """How many deliveries are sent again."""
+
+    deliveries: int
+
+
 class Delivery(msgspec.Struct):
     """A delivery; `nextAt` is set while it is pending, `lastStatus` after the receiver responded."""
 
@@ -75,6 +93,12 @@ class Delivery(msgspec.Struct):
     finishedAt: int | None
     lastStatus: int | None
     lastError: str | None
+
+
+class SentDelivery(Delivery):
+    """A delivery with the event that is sent, secrets masked."""
+
+    body: dict[str, Any]
 
 
 @routes.get(
@@ -145,6 +169,39 @@ async def list_deliveries(request: Request[None, Paging]) -> Response:
     return page(request, [_delivery(row) for row in rows], limit)
 
 
+@routes.get(
+    "/webhooks/{webhookId}/deliveries/{deliveryId}",
+    permission=_PERMISSION,
+    returns=Returns("The delivery."),
+)
+async def read_delivery(request: Request[None, None]) -> SentDelivery:
+    """Show a delivery with what is sent, secrets masked."""
+    found = await webhooks.read_delivery(request.ctx, request.path["webhookId"], request.path["deliveryId"])
+    return SentDelivery(*_fields(found.row), body=found.body)
+
+
+@routes.post(
+    "/webhooks/{webhookId}/test",
+    permission=_PERMISSION,
+    returns=Returns("The delivery of the test.", {"delivery": EXAMPLE_ID}),
+    statuses=(409,),
+)
+async def test_webhook(request: Request[None, None]) -> SentTest:
+    """Send the event `test` to a webhook, whichever events it asks for."""
+    return SentTest(await webhooks.send_test(request.ctx, request.path["webhookId"]))
+
+
+@routes.post(
+    "/webhooks/{webhookId}/retry",
+    permission=_PERMISSION,
+    returns=Returns("How many are sent again.", {"deliveries": 14}),
+    statuses=(409,),
+)
+async def retry_deliveries(request: Request[None, RetryQuery]) -> Retried:
+    """Send failed deliveries of a webhook again."""
+    return Retried(await webhooks.retry_deliveries(request.ctx, request.path["webhookId"], request.query.delivery))
+
+
 def _webhook(row: WebhookRow) -> Webhook:
     return Webhook(
         row.id,
@@ -159,10 +216,15 @@ def _webhook(row: WebhookRow) -> Webhook:
 
 
 def _delivery(row: DeliveryRow) -> Delivery:
-    return Delivery(
+    return Delivery(*_fields(row))
+
+
+def _fields(row: DeliveryRow | DeliveryDetail) -> tuple[Any, ...]:
+    """Return the fields of a delivery, in their order."""
+    return (
         row.id,
         row.event,
-        row.status,  # type: ignore[arg-type] # the table has these three
+        row.status,
         row.attempts,
         to_ms(row.created_at),
         optional_ms(row.next_at),

@@ -1,0 +1,80 @@
+"""The activity of an organization: sentences, filters, and the page of one entry."""
+
+import re
+
+import httpx
+import pytest
+
+from tests.support.pages import Page, get
+from tests.support.service import Api, accepted, fresh_name
+
+MANIFEST = """\
+launch: {steps: []}
+sail: {steps: []}
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service with an engine, since runs are part of the activity."""
+    return working_service
+
+
+def sentences(page: Page) -> list[str]:
+    """Return what the page tells, each entry in one line."""
+    entries = re.findall(r"<li><span class=.avatar.*?</li>", page.answer.text, re.DOTALL)
+    plain = (re.sub(r"<[^>]+>", " ", each) for each in entries)
+    return [" ".join(text.split()) for text in plain]
+
+
+async def test_an_entry_is_told_with_its_object_and_leads_to_the_run(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("Ferry")
+    application = await api.application(MANIFEST, name)
+    instance = await api.launch(application, instanceName=f"{name} of today")
+    await api.settled(instance)
+    await api.run(instance, "sail")
+    path = f"/console/organizations/{api.organization}/audit"
+    page = await get(visitor, f"{path}?object=/applications/{application}")
+    told = sentences(page)
+    assert f"ran sail on {name} of today" in told[0]
+    assert f"launched {name} of today" in told[1]
+    assert f"saved a version of {name}" in told[2]
+    assert f"created application {name}" in told[-1]
+    assert "Today" in page.text
+    [run, *_] = re.findall(r'href="([^"]+)">run<', page.answer.text)
+    job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
+    assert run == f"/console/instances/{instance}/jobs/{job}"
+    assert (await get(visitor, run)).status == 200
+
+
+async def test_the_list_is_filtered_by_what_was_done_and_since_when(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(MANIFEST)
+    await api.settled(await api.launch(application))
+    path = f"/console/organizations/{api.organization}/audit?object=/applications/{application}"
+    [launched] = sentences(await get(visitor, f"{path}&did=launch&since=1"))
+    assert " launched " in launched
+    assert sentences(await get(visitor, f"{path}&did=access")) == []
+    wrong = await get(visitor, f"/console/organizations/{api.organization}/audit?object=nonsense")
+    assert wrong.status == 400
+    assert "give an id, or a path" in wrong.text
+
+
+async def test_the_page_of_an_entry_shows_what_was_before_and_after(api: Api, visitor: httpx.AsyncClient) -> None:
+    old, new = fresh_name("Old"), fresh_name("New")
+    application = await api.application(MANIFEST, old)
+    accepted(await api.put(f"applications/{application}", {"name": new}))
+    path = f"/console/organizations/{api.organization}/audit"
+    listed = await get(visitor, f"{path}?object={application}")
+    [newest, *_] = re.findall(rf'href="{path}/(\w+)"', listed.answer.text)
+    assert (
+        newest
+        == accepted(await api.get(f"organizations/{api.organization}/audit", object=application, sort="-at"))[0]["id"]
+    )
+    page = await get(visitor, f"{path}/{newest}")
+    assert f"renamed application {new}" in page.text
+    assert f"<del>{old}</del>" in page.answer.text
+    assert f"<ins>{new}</ins>" in page.answer.text
+    assert f"/console/applications/{application}" in page.links
+    assert "Older entry" in page.text
+    assert (await get(visitor, f"{path}/{'5f' * 12}")).status == 404
+    assert (await get(visitor, f"{path}/x")).status == 404
