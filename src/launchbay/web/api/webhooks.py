@@ -177,7 +177,7 @@ async def list_deliveries(request: Request[None, Paging]) -> Response:
 async def read_delivery(request: Request[None, None]) -> SentDelivery:
     """Show a delivery with what is sent, secrets masked."""
     found = await webhooks.read_delivery(request.ctx, request.path["webhookId"], request.path["deliveryId"])
-    return SentDelivery(*_fields(found.row), body=found.body)
+    return SentDelivery(*_fields(found.row), found.body)
 
 
 @routes.post(
