@@ -85,6 +85,7 @@ _NO_OCCASION = {
     "/console/instances/{id}/secrets",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
+    "/console/applications/{id}/manifest/impact",  # the editor asks it
     "/console/organizations/{id}/webhooks/{webhook}/retry",
     "/console/organizations/{id}/users/{user}/unblock",
 }

@@ -21,7 +21,7 @@ SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s
 # Packages whose names users import, though other modules define them.
 PUBLIC = {"launchbay.client": "the documented import path of the Python client"}
 # Modules under 40 lines with a single importer.
-SMALL = {"launchbay.console.pages.audit": "a page, which only the table of pages imports"}
+SMALL: dict[str, str] = {}
 # Public exceptions outside of the tree in errors.py.
 OWN_ROOTS = {
     "ClientError": "people use the client package without the server",
