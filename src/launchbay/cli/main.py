@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "destroy": Entry("launchbay.cli.short_verbs:destroy", "Destroy an instance."),
         "generations": Entry("launchbay.cli.short_verbs:generations", "List the configurations that an instance had."),
         "rollback": Entry("launchbay.cli.short_verbs:rollback", "Roll an instance back to an earlier configuration."),
+        "edit": Entry("launchbay.cli.editing:edit", "Edit a manifest, a role, an environment's policies and so on."),
         "open": Entry("launchbay.cli.short_verbs:open_", "Print the address of an instance in the console."),
         "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
         "apply": Entry("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),

@@ -1,0 +1,106 @@
+"""`launchbay edit`: nobody's work is overwritten unseen, and nothing is lost."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.service import fresh_name
+from tests.support.shell import Shell
+
+
+@pytest.fixture
+def environment(cli: Shell) -> str:
+    name = fresh_name("environment")
+    cli.good("environment", "create", name)
+    cli.good("environment", "set-markers", name, "one")
+    return name
+
+
+def editor(cli: Shell, tmp_path: Path, program: str) -> Path:
+    """Make a Python program the editor: `path` is the file, `runs` counts the runs from 1."""
+    script, count = tmp_path / "editor.py", tmp_path / "runs"
+    script.write_text(
+        "import pathlib, sys\n"
+        f"path, count = pathlib.Path(sys.argv[-1]), pathlib.Path({str(count)!r})\n"
+        "runs = int(count.read_text() or 0) + 1 if count.exists() else 1\n"
+        "count.write_text(str(runs))\n" + program,
+        "utf-8",
+    )
+    cli.environ["EDITOR"] = f"{sys.executable} {script}"
+    return count
+
+
+def interfering(cli: Shell, environment: str, marker: str) -> str:
+    """Return a program that changes the markers as somebody else, at the first run of the editor."""
+    variables = {name: value for name, value in cli.environ.items() if name != "EDITOR"}
+    command = [sys.executable, "-m", "launchbay.cli.main", "environment", "set-markers", environment, marker]
+    code = f"from launchbay.cli.main import main; main({command[3:]!r})"
+    return (
+        "import os, subprocess\n"
+        "if runs == 1:\n"
+        f"    subprocess.run([{sys.executable!r}, '-c', {code!r}], env={{**os.environ, **{variables!r}}}, check=True)\n"
+    )
+
+
+def markers(cli: Shell, environment: str) -> list[str]:
+    return [each["name"] for each in cli.document("environment", "show-markers", environment)["markers"]]
+
+
+def test_what_the_editor_leaves_is_saved(cli: Shell, tmp_path: Path, environment: str) -> None:
+    editor(cli, tmp_path, "path.write_text(path.read_text().replace('one', 'two'))\n")
+    cli.good("edit", "markers", environment)
+    assert markers(cli, environment) == ["two"]
+
+
+def test_a_text_that_stays_as_it_is_changes_nothing(cli: Shell, tmp_path: Path, environment: str) -> None:
+    editor(cli, tmp_path, "")
+    assert "Nothing has changed." in cli.run("edit", "markers", environment).stderr
+
+
+def test_a_change_of_somebody_else_is_shown_and_the_text_is_kept(cli: Shell, tmp_path: Path, environment: str) -> None:
+    mine = "path.write_text(path.read_text().replace('one', 'mine'))\n"
+    editor(cli, tmp_path, interfering(cli, environment, "theirs") + mine)
+    told = cli.bad(6, "edit", "markers", environment, stdin="quit\n")
+    assert "-- name: one" in told
+    assert "+- name: theirs" in told
+    assert markers(cli, environment) == ["theirs"]
+    found = re.search(r"Your text is in (\S+)\.$", told, re.MULTILINE)
+    assert found is not None
+    kept = Path(found[1])
+    assert "mine" in kept.read_text("utf-8")
+    kept.unlink()
+
+
+def test_after_a_conflict_it_is_edited_again_or_overwritten(cli: Shell, tmp_path: Path, environment: str) -> None:
+    program = (
+        "path.write_text(path.read_text().replace('one', 'mine') if runs == 1 else 'markers:\\n- name: both\\n')\n"
+    )
+    count = editor(cli, tmp_path, interfering(cli, environment, "theirs") + program)
+    cli.good("edit", "markers", environment, stdin="edit\n")
+    assert markers(cli, environment) == ["both"]
+    count.unlink()
+    program = "path.write_text('markers:\\n- name: mine\\n')\n"
+    editor(cli, tmp_path, interfering(cli, environment, "theirs") + program)
+    cli.good("edit", "markers", environment, stdin="overwrite\n")
+    assert markers(cli, environment) == ["mine"]
+
+
+def test_a_text_that_is_refused_can_be_corrected(cli: Shell, tmp_path: Path) -> None:
+    name = fresh_name("application")
+    cli.good("application", "create", name)
+    program = "path.write_text('launch: {steps: 5}\\n' if runs == 1 else 'launch: {steps: []}\\n')\n"
+    editor(cli, tmp_path, program)
+    told = cli.run("edit", "manifest", name, stdin="edit\n")
+    assert told.exit_code == 0, told.output
+    assert "InvalidManifest" in told.stderr
+    assert cli.good("manifest", "show", name).strip() == "launch: {steps: []}"
+
+
+def test_a_role_is_edited_as_its_text(cli: Shell, tmp_path: Path) -> None:
+    role = fresh_name("role")
+    cli.good("role", "create", role, "--permissions", "- Read: [/applications/*]")
+    editor(cli, tmp_path, "path.write_text('- Read: [/environments/*]\\n')\n")
+    cli.good("edit", "role", role)
+    assert cli.document("role", "show", role)["permissions"] == "- Read: [/environments/*]\n"
