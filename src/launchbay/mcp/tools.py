@@ -30,6 +30,7 @@ WAIT_LONGEST_S = 55  # less than what proxies wait for
 _MINUTE_MS = 60_000
 _NAMES_COMPARED = 200
 _FINDINGS = 20
+DESTROY = "destroy"
 
 
 class Refused(ClientError):
@@ -577,20 +578,42 @@ class RunWorkflow(OneInstance, frozen=True, kw_only=True):
     ) = None
 
 
-@_tool("Run a workflow", "list_organizations", "list_organization_instances", "run_workflow", destructive=True)
+@_tool(
+    "Run a workflow",
+    "list_organizations",
+    "list_organization_instances",
+    "read_instance",
+    "run_workflow",
+    destructive=True,
+)
 async def run_workflow(caller: Caller, given: RunWorkflow) -> Any:
-    """Run a workflow on an instance. read_instance lists its workflows.
+    """Run a workflow on an instance.
 
-    What one does is up to its manifest: read it first. To destroy an instance, use propose_change.
+    read_instance lists its workflows. What one does is up to its manifest: read it first. To destroy an instance, use
+    propose_change.
     """
-    if given.workflow == "destroy":
+    if given.workflow == DESTROY:
         raise Refused("To destroy an instance, use propose_change with the act destroy: a person can approve it.")
-    instance = await caller.instance(given.instance, given.organization)
+    found = await caller.client.read_instance(await caller.instance(given.instance, given.organization))
+    # Some paths of the API look like that of a workflow, such as a rollback, and a person has to agree to that.
+    if given.workflow not in found.available_workflows or given.workflow in _OTHER_OPERATIONS:
+        raise Refused(f"Unknown workflow {given.workflow[:200]!r}. Workflows: {_quoted(found.available_workflows)}.")
     call = Operations.run_workflow.call(
-        instance, given.workflow, dict(given.parameters), idempotency_key=given.idempotency_key
+        found.id, given.workflow, dict(given.parameters), idempotency_key=given.idempotency_key
     )
     job = await caller.client.start(call)
     return _begun(caller, job.instance_id, job.id)
+
+
+def _operations_like_workflows() -> frozenset[str]:
+    """Return the names that the API takes for an operation of its own where a workflow's name stands."""
+    rows = [getattr(Operations, name).row for name in dir(Operations) if not name.startswith("_")]
+    prefix = Operations.run_workflow.row.path.partition("{workflow}")[0]
+    paths = (row.path for row in rows if row.method == "POST" and row.path.startswith(prefix))
+    return frozenset(path.removeprefix(prefix) for path in paths) - {"{workflow}"}
+
+
+_OTHER_OPERATIONS = _operations_like_workflows()
 
 
 class OneJob(Arguments, frozen=True, kw_only=True):
