@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from launchbay.client import Operations
 from launchbay.client.core import Call, Core
-from launchbay.mcp.answers import ANSWER_CHARS, rendered
+from launchbay.mcp.answers import ANSWER_CHARS, Verbatim, rendered
 from launchbay.mcp.server import InProcess
 from launchbay.mcp.tools import TOOLS, Refused
 from launchbay.web.endpoints import ENDPOINTS
@@ -462,10 +462,12 @@ def test_answers_of_any_shape_are_short() -> None:
         {f"key {number}" * 50: "y" * 1000 for number in range(500)},
         {"deep": deep, "wide": [[["z" * 500] * 60] * 60] * 60},
         ["\u202e" * 5000] * 100,
+        {"name": "kept", "logs": [Verbatim("\x1b" * 8000)] * 3},
     ):
         text = rendered(value)
         assert len(text) <= ANSWER_CHARS
         assert json.loads(text)
+    assert json.loads(rendered({"name": "kept", "logs": [Verbatim("\x1b" * 8000)] * 3}))["name"] == "kept"
     assert json.loads(rendered({"createdAt": 0, "at": 10**30, "empty": None, "none": []})) == {
         "createdAt": "1970-01-01T00:00:00+00:00",
         "at": 10**30,

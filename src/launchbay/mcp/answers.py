@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 ANSWER_CHARS = 16_000  # of a whole answer
-TEXT_CHARS = 8_000  # of a piece of a manifest or of a log
-_SIZES = ((50, 600), (20, 300), (8, 120), (3, 60))  # items of a list, characters of a text: the first that fits
+TEXT_CHARS = 7_000  # of a piece of a manifest or of a log; JSON may double it
+# Items of a list, characters of a text, and those of a piece: the first that fits.
+_SIZES = ((50, 600, TEXT_CHARS), (20, 300, 3_000), (8, 120, 1_000), (3, 60, 200))
 _KEPT_DEPTH = 12
 _SHORTENED = "Parts are left out ('…'). Ask for one object, or for fewer."
 # Characters that change the direction of a text or are invisible: they could hide something from the reader of a log.
@@ -20,7 +21,7 @@ _TIMES = re.compile(r"(?:At|_at|since|until)\Z")
 
 
 class Verbatim(str):
-    """A text that its tool has already cut to size."""
+    """A piece of a longer text, which its tool has cut to size."""
 
     __slots__ = ()
 
@@ -36,8 +37,8 @@ def rendered(value: Any) -> str:
     Most empty fields are left out.
     """
     text = ""
-    for items, chars in _SIZES:
-        short = _Short(items, chars)
+    for items, chars, piece_chars in _SIZES:
+        short = _Short(items, chars, piece_chars)
         found = short.value(value, 0)
         if short.has_cut and isinstance(found, dict):
             found["shortened"] = _SHORTENED
@@ -50,19 +51,22 @@ def rendered(value: Any) -> str:
 class _Short:
     """Shortens one value, and notes whether it left something out."""
 
-    def __init__(self, items: int, chars: int) -> None:
+    def __init__(self, items: int, chars: int, piece_chars: int) -> None:
         self._items = items
         self._chars = chars
+        self._piece_chars = piece_chars
+        self._left = 2 * ANSWER_CHARS  # then the answer doesn't fit in any case, and the rest isn't looked at
         self.has_cut = False
 
     def value(self, value: Any, depth: int) -> Any:
         if isinstance(value, msgspec.Struct):
             value = msgspec.to_builtins(value)
+        self._left -= min(len(value), self._chars) + 4 if isinstance(value, str) else 4
         if isinstance(value, str):
-            return visible(value) if isinstance(value, Verbatim) else self._text(value)
+            return self._text(value, self._piece_chars if isinstance(value, Verbatim) else self._chars)
         if not isinstance(value, Mapping | list | tuple):
             return value
-        if depth > _KEPT_DEPTH:
+        if depth > _KEPT_DEPTH or self._left < 0:
             self.has_cut = True
             return "…"
         return self._fields(value, depth) if isinstance(value, Mapping) else self._list(value, depth)
@@ -87,10 +91,10 @@ class _Short:
             found[visible(str(name)[:200])] = _time(each) if is_time else self.value(each, depth + 1)
         return found
 
-    def _text(self, text: str) -> str:
-        if len(text) > self._chars:
+    def _text(self, text: str, most: int) -> str:
+        if len(text) > most:
             self.has_cut = True
-            text = f"{text[: self._chars]}… ({len(text) - self._chars} characters more)"
+            text = f"{text[:most]}… ({len(text) - most} characters more)"
         return visible(text)
 
 

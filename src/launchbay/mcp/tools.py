@@ -726,9 +726,8 @@ async def read_log(caller: Caller, given: ReadLog) -> Any:
     return _log(found)
 
 
-def _log(lines: Sequence[LogLine]) -> dict[str, Any]:
+def _log(lines: Sequence[LogLine], room: int = TEXT_CHARS) -> dict[str, Any]:
     shown: list[str] = []
-    room = TEXT_CHARS
     kept: list[LogLine] = []
     for line in reversed(lines):
         where = f"{line.step or line.component or ''} {line.level}".strip()
@@ -777,7 +776,7 @@ async def explain_instance(caller: Caller, given: OneInstance) -> Any:
     answer["job"] = _job(job)
     answer["failedSteps"] = [
         _step(step)
-        | {"log": _log(await caller.client.read_log(found.id, job=job.id, step=step.path, tail=15))["lines"]}
+        | {"log": _log(await caller.client.read_log(found.id, job=job.id, step=step.path, tail=15), 2_000)["lines"]}
         for step in inner[:3]
     ]
     answer["running"] = [each.path for each in job.steps if each.status == "Executing"][:LIST_ITEMS]
