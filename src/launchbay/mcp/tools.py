@@ -606,7 +606,7 @@ async def run_workflow(caller: Caller, given: RunWorkflow) -> Any:
 
 
 def _operations_like_workflows() -> frozenset[str]:
-    """Return the names that the API takes for an operation of its own where a workflow's name stands."""
+    """Return names that the API takes for operations of its own, not for workflows."""
     rows = [getattr(Operations, name).row for name in dir(Operations) if not name.startswith("_")]
     prefix = Operations.run_workflow.row.path.partition("{workflow}")[0]
     paths = (row.path for row in rows if row.method == "POST" and row.path.startswith(prefix))
