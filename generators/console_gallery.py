@@ -121,6 +121,12 @@ GALLERY = (
         "One form per workflow: run it now, or in some minutes.",
     ),
     Shown(
+        "generation",
+        "/console/instances/{id}/generations/{number}",
+        "A generation of an instance",
+        "An earlier configuration beside the present one, and what going back to it would do.",
+    ),
+    Shown(
         "instance-schedules",
         "/console/instances/{id}/schedules",
         "Schedules of an instance",
@@ -209,6 +215,30 @@ GALLERY = (
         "/console/applications/{id}/rollouts/{rollout}",
         "A roll-out",
         "Waves and the outcome of each instance, live. Stop it, continue it, or take it back.",
+    ),
+    Shown(
+        "recurring-schedules",
+        "/console/organizations/{id}/recurring",
+        "Recurring schedules",
+        "What people repeat: next times, last results, pause and resume.",
+    ),
+    Shown(
+        "recurring-new",
+        "/console/organizations/{id}/recurring/new",
+        "A new recurring schedule",
+        "A workflow, launches or many instances at the times of a cron expression. The next times follow it.",
+    ),
+    Shown(
+        "recurring",
+        "/console/organizations/{id}/recurring/{recurring}",
+        "A recurring schedule",
+        "Its next times, its last results, and the form to change it.",
+    ),
+    Shown(
+        "delete-recurring",
+        "/console/organizations/{id}/recurring/{recurring}/delete",
+        "Delete a recurring schedule",
+        "Asks first. What the schedule has begun continues.",
     ),
     Shown(
         "change-sets",

@@ -55,6 +55,15 @@ SENT: dict[str, dict[str, str]] = {
     "/console/instances/{id}/schedules/{schedule}": {"do": "cancel"},
     "/console/organizations/{id}/bulk": {"act": "label", "id": "{instance}", "labels": "a=b", "do": "begin"},
     "/console/organizations/{id}/bulk/{bulk}": {"do": "pause"},
+    "/console/organizations/{id}/recurring": {
+        "name": "{fresh}",
+        "instance": "{instance}",
+        "workflow": "linger",
+        "cron": "0 7 * * *",
+        "do": "create",
+    },
+    "/console/organizations/{id}/recurring/{recurring}": {"name": "{fresh}", "cron": "0 8 * * *"},
+    "/console/organizations/{id}/recurring/{recurring}/pause": {"do": "pause"},
     "/console/applications/{id}/rollouts": {"do": "begin", "id": "{instance}", "version": "2"},
     "/console/applications/{id}/rollouts/{rollout}": {"do": "stop"},
     "/console/organizations/{id}/changes/{change}/answer": {"do": "approve"},
@@ -135,6 +144,8 @@ async def _world(api: Api) -> dict[str, str]:
     ready = accepted(await api.post(f"{within}/change-sets", {"act": "destroy", "ids": [running]}))
     slow = {"applicationId": application, "version": 2, "ids": [asking], "waves": [1]}
     rollout = accepted(await api.post(f"{within}/rollouts", slow))
+    nightly = {"name": "Nightly", "cron": "0 2 * * *", "instanceId": running, "workflow": "linger"}
+    recurring = accepted(await api.post(f"{within}/recurring-schedules", nightly))
     jobs = {each: (await api.document(each))["workflowHistory"][0]["id"] for each in (busy, failed)}
     return {
         "organizations": api.organization,
@@ -154,6 +165,8 @@ async def _world(api: Api) -> dict[str, str]:
         "{bulk}": bulk["id"],
         "{change}": ready["id"],
         "{rollout}": rollout["id"],
+        "{number}": "1",
+        "{recurring}": recurring["id"],
         "answer": pending["id"],
         "{version}": "1",
         "{entry}": accepted(await api.get(f"{within}/audit", sort="-at", limit=1))[0]["id"],
@@ -190,6 +203,7 @@ async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]
     paths.append(f"/console/organizations/{world['organizations']}/bulk/new?act=label&id={world['{instance}']}")
     paths.append(f"/console/organizations/{world['organizations']}/changes/{world['answer']}")
     paths.append(f"/console/organizations/{world['organizations']}/schedules?view=list")
+    paths.append(f"/console/organizations/{world['organizations']}/recurring/new?instance={world['{instance}']}")
     for path in [*paths, *(world[kind].partition("/jobs")[0] for kind in ("cancel", "resume"))]:
         answer = await client.get(path)
         assert answer.status_code in {200, 303, 403}, (path, answer.text)

@@ -231,6 +231,7 @@ def showcase(site: Site) -> dict[str, str]:
         "compare": f"{here}/instances/{ids['busy']}/jobs/{ids['compared']}?show=all",
         "instance-runs": f"{here}/instances/{ids['busy']}/runs",
         "configuration": f"{here}/instances/{ids['quiet']}/configuration",
+        "generation": f"{here}/instances/{_changed(site, tides)}/generations/1",
         "instance-schedules": f"{here}/instances/{ids['quiet']}/schedules",
         "instance-activity": f"{here}/instances/{ids['busy']}/activity",
         "instance-settings": f"{here}/instances/{ids['busy']}/settings",
@@ -241,6 +242,10 @@ def showcase(site: Site) -> dict[str, str]:
         "rollouts": f"{here}/applications/{tides}/rollouts",
         "rollout-new": f"{here}/applications/{tides}/rollouts/new?waves=1,50%25",
         "rollout": f"{here}/applications/{tides}/rollouts/{rollout}",
+        "recurring-schedules": f"{at}/recurring",
+        "recurring-new": f"{at}/recurring/new?instance={ids['quiet']}",
+        "recurring": f"{at}/recurring/{_recurring(site, ids['quiet'], shop)}",
+        "delete-recurring": f"{at}/recurring/{_recurring(site, ids['quiet'], shop)}/delete",
         "change-sets": f"{at}/changes",
         "change-set": f"{at}/changes/{change}",
         "delete-change-set": f"{at}/changes/{change}/delete",
@@ -361,6 +366,34 @@ def _rollout(site: Site) -> tuple[str, str]:
         assert time.monotonic() < deadline, "the roll-out did not stop"
         time.sleep(0.1)
     return application, rollout
+
+
+def _changed(site: Site, application: str) -> str:
+    """Return an instance of the application that was changed, and so has two generations."""
+    instance = site.launch(application, instanceName="Tides of the strait", parameters={"input.pace": 1})
+    site.settled(instance)
+    site.ask("PUT", f"instances/{instance}/configuration", {"parameters": {"input.pace": 3, "input.release": 3}})
+    site.settled(instance)
+    return instance
+
+
+def _recurring(site: Site, instance: str, shop: str) -> str:
+    """Return a recurring schedule of a workflow; make others beside it."""
+    root = f"organizations/{site.organization}/recurring-schedules"
+    common = {"zone": "Europe/Oslo"}
+    launches = _created(site, root, name="Demonstration", cron="0 9 * * MON", applicationId=shop, **common)
+    site.ask("POST", f"recurring-schedules/{launches}/pause", {})
+    query = {"act": "resume", "select": {"lastStatus": "Failed"}}
+    _created(site, root, name="Try failed ones again", cron="*/30 * * * *", bulk=query, **common)
+    return _created(
+        site,
+        root,
+        name="Nightly deployment",
+        cron="30 2 * * *",
+        instanceId=instance,
+        workflow="manage.deploy",
+        **common,
+    )
 
 
 def _change_set(site: Site, production: str, instance: str) -> str:
@@ -531,6 +564,8 @@ def made(site: Site) -> World:
     site.replace_manifest(application, json.dumps(_MANIFEST).replace("__ran=8", "__ran=10"))
     rolled = {"applicationId": application, "version": 3, "ids": [asking], "waves": [1], "comment": EVIL}
     rollout = site.ask("POST", f"{within}/rollouts", rolled)["id"]
+    often = {"name": NAME, "cron": "0 3 * * *", "instanceId": instance, "workflow": "actions.greet"}
+    recurring = site.ask("POST", f"{within}/recurring-schedules", {**often, "parameters": {"name": EVIL}})["id"]
     root = f"/console/{within}"
     tested = site.ask("POST", f"webhooks/{hook['id']}/test")["delivery"]
     paths = {
@@ -551,6 +586,7 @@ def made(site: Site) -> World:
         "parameters of a job": f"/console/instances/{instance}/jobs/{job}?tab=parameters",
         "compare": f"/console/instances/{instance}/jobs/{job}/compare/{job}?show=all",
         "reconfigure": f"/console/instances/{instance}/configuration",
+        "generation": f"/console/instances/{instance}/generations/1",
         "components": f"/console/instances/{instance}/components?focus=web",
         "list of components": f"/console/instances/{instance}/components?view=list",
         "run a workflow": f"/console/instances/{instance}/run",
@@ -577,6 +613,13 @@ def made(site: Site) -> World:
         "roll-outs": f"/console/applications/{application}/rollouts",
         "new roll-out": f"/console/applications/{application}/rollouts/new?q=odd:%3Cb%3E&comment=%3Cb%3E",
         "roll-out": f"/console/applications/{application}/rollouts/{rollout}",
+        "recurring schedules": f"{root}/recurring",
+        "new recurring schedule": f"{root}/recurring/new",
+        "new recurring run": f"{root}/recurring/new?instance={instance}",
+        "new recurring launch": f"{root}/recurring/new?application={application}",
+        "new recurring bulk run": f"{root}/recurring/new?bulk=1",
+        "recurring schedule": f"{root}/recurring/{recurring}",
+        "delete recurring schedule": f"{root}/recurring/{recurring}/delete",
         "change sets": f"{root}/changes",
         "change set": f"{root}/changes/{change}",
         "delete change set": f"{root}/changes/{change}/delete",

@@ -12,6 +12,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.usecases import applications, revisions
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_compiled
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.generations import FailurePolicy, read_failure_policy, set_failure_policy
 from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.usecases.manifests import list_manifests
 
@@ -72,6 +73,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
         instances=instances,
         people=await user_names(request, application.organization_id),
         form=request.form,
+        on_failure=await read_failure_policy(ctx, application.id) if tab == "settings" else "keep",
     )
 
 
@@ -89,6 +91,14 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
 async def rename(request: PageRequest) -> Response:
     await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(_path(request), "Application renamed.")
+
+
+@routes.post("/console/applications/{id}/onFailure", again=show_settings)
+async def set_on_failure(request: PageRequest) -> Response:
+    """Set what instances do when a reconfiguration fails."""
+    policy: FailurePolicy = "rollback" if request.form.text("onFailure") == "rollback" else "keep"
+    await set_failure_policy(request.ctx, request.path("id"), policy)
+    return request.redirect(f"{_path(request)}/settings", "Policy saved.")
 
 
 @routes.get("/console/applications/{id}/delete")

@@ -22,6 +22,7 @@ from launchbay.console.fields import (
 from launchbay.console.forms import parse_number
 from launchbay.console.instance_view import InstanceView
 from launchbay.console.pages.change_sets import SAVE, save
+from launchbay.console.pages.generations import list_shown
 from launchbay.console.pages.instance import tab_values
 from launchbay.console.rendering import redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
@@ -35,6 +36,7 @@ from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import present_submodules
 
 routes = Routes()
+_GENERATIONS = 50  # as many as are kept
 
 
 @dataclass(slots=True, kw_only=True)
@@ -187,6 +189,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         draft=draft,
         versions=await list_manifests(request.ctx, record.application_id),
         name=name,
+        generations=await list_shown(request, record, _GENERATIONS),
         save_comment=request.form.text("changeComment"),
         preview=draft.preview,
         fingerprint=draft.fingerprint,

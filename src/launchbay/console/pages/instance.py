@@ -35,6 +35,7 @@ from launchbay.console.pages.components import (
     read_graph_query,
     shown_graph,
 )
+from launchbay.console.pages.recurring import shown_rows
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, live_event, redact, web_address
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
@@ -60,6 +61,7 @@ from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.jobs import read_job
 from launchbay.usecases.organizations import Change, list_changes
+from launchbay.usecases.recurring import list_recurring_schedules
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
@@ -229,9 +231,19 @@ async def show_schedules(request: PageRequest, problem: LaunchbayError | None = 
     values = await tab_values(request, "schedules", problem)
     view: InstanceView = values["view"]
     rows = await list_schedules(request.ctx, view.record.id)
+    organization_id = view.record.organization_id
+    own = await list_recurring_schedules(
+        request.ctx,
+        organization_id,
+        instance_id=view.record.id,
+        application_id=None,
+        after=None,
+        count=CONSOLE_PAGE_ROWS,
+    )
     return await request.page(
         "instance_schedules.html",
         **values,
+        own_recurring=await shown_rows(request, organization_id, own),
         schedules=[row for row in rows if not row.is_of_manifest],
         recurring=recurring_runs(view.manifest, request.now(), rows) if not view.is_over else [],
     )

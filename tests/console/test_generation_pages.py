@@ -1,0 +1,99 @@
+"""Generations on the tab Configuration: listed, compared, and gone back to."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.pages import ORIGIN, Page, get
+from tests.support.service import Api, accepted
+
+SHOP = """\
+application:
+  interfaces:
+    input: { size: bind(web#input.size), secret-word: bind(web#input.secret-word) }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { input: { size: configuration(int), secret-word: configuration(string) } }
+      configuration:
+        input.secret-word: none
+        configuration.triggers: { input.size: grow }
+        configuration.workflows: { launch: { steps: [] }, grow: { steps: [] } }
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def _changed(api: Api) -> str:
+    """Return an instance with two generations, which differ in its size and a secret."""
+    instance = await api.running(SHOP, parameters={"input.size": 1, "input.secret-word": "quayside"})
+    body = {"parameters": {"input.size": 2, "input.secret-word": "harbor"}}
+    accepted(await api.put(f"instances/{instance}/configuration", body))
+    await api.settled(instance)
+    return instance
+
+
+async def _sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any) -> httpx.Response:
+    form = {"formToken": page.fields["formToken"], **fields}
+    return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
+
+
+def _button(page: Page) -> str:
+    """Return what the button to apply sends."""
+    return page.answer.text.partition('name="do" value="apply ')[2].partition('"')[0]
+
+
+async def test_an_instance_goes_back_to_a_generation_exactly_as_shown(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await _changed(api)
+    listed = await get(visitor, f"/console/instances/{instance}/configuration")
+    text = " ".join(listed.text.split())
+    path = f"/console/instances/{instance}/generations/1"
+    assert path in listed.links
+    assert "input.size 1 → 2" in text
+    assert "the first one" in text
+    page = await get(visitor, path)
+    text = " ".join(page.text.split())
+    assert "Generation 1 and now" in text
+    assert "input.size12" in text.replace(" ", "")
+    assert "Going back will" in text
+    assert "web#grow" in text
+    for word in ("quayside", "harbor"):
+        assert word not in listed.answer.text + page.answer.text
+    other = await get(visitor, f"{path}?against=2")
+    assert "Generation 1 and generation 2" in " ".join(other.text.split())
+    begun = await _sent(visitor, path, page, do=f"apply {_button(page)}")
+    assert begun.status_code == 303, begun.text
+    back = await api.settled(instance)
+    assert back["parameters"]["input.size"] == 1
+    again = await get(visitor, f"/console/instances/{instance}/configuration")
+    assert "Rollback to generation 1" in again.text
+
+
+async def test_a_rollback_that_was_shown_of_another_state_is_shown_again(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await _changed(api)
+    path = f"/console/instances/{instance}/generations/1"
+    page = await get(visitor, path)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 7}}))
+    await api.settled(instance)
+    refused = await _sent(visitor, path, page, do=f"apply {_button(page)}")
+    assert refused.status_code == 409
+    assert "The instance has changed." in Page(refused).text
+    assert (await api.settled(instance))["parameters"]["input.size"] == 7
+    assert (await visitor.get(f"/console/instances/{instance}/generations/99")).status_code == 404
+
+
+async def test_an_application_says_what_its_instances_do_when_a_change_fails(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    application = await api.application(SHOP)
+    path = f"/console/applications/{application}"
+    page = await get(visitor, f"{path}/settings")
+    assert (await _sent(visitor, f"{path}/onFailure", page, onFailure="rollback")).status_code == 303
+    assert accepted(await api.get(f"applications/{application}/failurePolicy")) == {"onFailure": "rollback"}
+    again = await get(visitor, f"{path}/settings")
+    assert 'value="rollback" checked' in again.answer.text

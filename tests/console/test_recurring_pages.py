@@ -1,0 +1,111 @@
+"""Recurring schedules in the console: made, shown, changed, paused, deleted."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.pages import ORIGIN, Page, get
+from tests.support.service import Api, accepted, fresh_name
+
+SHOP = "launch: {steps: []}\nback-up: {parameters: [{depth: {default: 1}}], steps: []}\n"
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def _sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any) -> httpx.Response:
+    form = {"formToken": page.fields["formToken"], **fields}
+    return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
+
+
+async def test_a_workflow_is_repeated_with_its_next_times_shown_while_typing(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.running(SHOP)
+    home = f"/console/organizations/{api.organization}/recurring"
+    tab = await get(visitor, f"/console/instances/{instance}/schedules")
+    assert f"{home}/new?instance={instance}" in tab.links
+    form = await get(visitor, f"{home}/new?instance={instance}")
+    fields = {
+        "instance": instance,
+        "name": fresh_name("night"),
+        "workflow": "back-up",
+        "parameters": '{"depth": 2}',
+        "cron": "30 2 * * *",
+        "zone": "Europe/Berlin",
+        "starts": "2027-03-27T00:00",
+    }
+    preview = Page(await _sent(visitor, home, form, **fields, do="preview"))
+    times = preview.answer.text.partition('id="next"')[2]
+    # The clock goes from 2:00 to 3:00 on the 28th: the time that doesn't exist fires an hour later.
+    assert "Sat 27 Mar 2027, 02:30:00 CET" in times
+    assert "Sun 28 Mar 2027, 03:30:00 CEST" in times
+    assert "Mon 29 Mar 2027, 02:30:00 CEST" in times
+    wrong = Page(await _sent(visitor, home, form, **{**fields, "cron": "often"}, do="preview"))
+    assert wrong.status == 200
+    assert "cron:" in wrong.text
+    made = await _sent(visitor, home, form, **fields, do="create")
+    assert made.status_code == 303, Page(made).text
+    path = made.headers["location"]
+    page = await get(visitor, path)
+    for words in (fields["name"], "Active", "back-up", "Sat 27 Mar 2027", "It hasn't fired yet."):
+        assert words in page.text, words
+    listed = await get(visitor, home)
+    assert path in listed.links
+    assert path in (await get(visitor, f"/console/instances/{instance}/schedules")).links
+    assert (await _sent(visitor, f"{path}/pause", page, do="pause")).status_code == 303
+    paused = await get(visitor, path)
+    assert "It is paused." in paused.text
+    assert (await _sent(visitor, f"{path}/pause", paused, do="resume")).status_code == 303
+    changed = {"name": "Every morning", "cron": "0 7 * * MON-FRI", "zone": "UTC", "whenBusy": "queue", "jitter": "2"}
+    assert (await _sent(visitor, path, paused, **changed, do="save")).status_code == 303
+    stored = accepted(await api.get(f"recurring-schedules/{path.rpartition('/')[2]}"))
+    assert (stored["name"], stored["whenBusy"], stored["jitterMs"]) == ("Every morning", "queue", 120_000)
+    gone = await _sent(visitor, f"{path}/delete", await get(visitor, f"{path}/delete"))
+    assert gone.headers["location"] == home
+    assert (await visitor.get(path)).status_code == 404
+
+
+async def test_launches_and_instances_of_a_query_are_repeated_too(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(SHOP)
+    home = f"/console/organizations/{api.organization}/recurring"
+    chooser = await get(visitor, f"{home}/new")
+    assert f"{home}/new?bulk=1" in chooser.links
+    form = await get(visitor, f"{home}/new?application={application}")
+    launches = {"application": application, "name": fresh_name("demo"), "lifetime": "-1", "cron": "0 9 * * MON"}
+    made = await _sent(visitor, home, form, **launches, do="create")
+    assert made.status_code == 303, Page(made).text
+    stored = accepted(await api.get(f"recurring-schedules/{made.headers['location'].rpartition('/')[2]}"))
+    assert (stored["kind"], stored["applicationId"]) == ("launch", application)
+    form = await get(visitor, f"{home}/new?bulk=1")
+    bulk = {"act": "run", "workflow": "back-up", "q": "label:team=web", "name": fresh_name("all"), "cron": "0 1 * * *"}
+    made = await _sent(visitor, home, form, **bulk, do="create")
+    assert made.status_code == 303, Page(made).text
+    page = await get(visitor, made.headers["location"])
+    assert "Run back-up on instances of a query" in page.text
+    assert "team=web" in page.text
+    refused = Page(await _sent(visitor, home, form, **{**bulk, "q": "odd:thing"}, do="create"))
+    assert refused.status == 400
+    assert "odd:thing" in refused.text
+
+
+@pytest.mark.slow  # no schedule fires more often than every ten seconds
+async def test_the_page_shows_what_became_of_the_last_times(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(SHOP)
+    body = {"name": "Often", "cron": "*/10 * * * * ?", "instanceId": instance, "workflow": "back-up"}
+    made = accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))["id"]
+    path = f"/console/organizations/{api.organization}/recurring/{made}"
+    async with asyncio.timeout(30):
+        while "1 start so far" not in (page := await get(visitor, path)).text:
+            await asyncio.sleep(0.2)
+    accepted(await api.post(f"recurring-schedules/{made}/pause"))
+    await api.settled(instance)
+    page = await get(visitor, path)
+    assert "Succeeded" in page.text
+    [run] = [link for link in page.links if link.startswith(f"/console/instances/{instance}/jobs/")]
+    assert (await visitor.get(run)).status_code == 200
