@@ -124,7 +124,7 @@ GALLERY = (
         "generation",
         "/console/instances/{id}/generations/{number}",
         "A generation of an instance",
-        "An earlier configuration beside the present one, and what going back to it would do.",
+        "An earlier configuration, what differs from the present one, and what going back does.",
     ),
     Shown(
         "instance-schedules",

@@ -68,6 +68,7 @@ def _take(browser: Browser, site: Site, shown: Shown, address: str) -> None:
             host.and_(page.locator("[data-ready]")).wait_for(state="attached")
         if shown.name in _PREPARED:
             _PREPARED[shown.name](page)
+            page.evaluate("scrollTo(0, 0)")  # what sticks to the top stays there
         page.wait_for_timeout(250)
         tallest = TALLEST * _LONG.get(shown.name, 1)
         tall = min(tallest, page.evaluate("document.documentElement.scrollHeight"))

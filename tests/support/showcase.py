@@ -205,6 +205,7 @@ def showcase(site: Site) -> dict[str, str]:
     _created(site, f"{root}/bulk", act="label", labels={"team": "quay"}, ids=list(ids.values())[:4])
     _until_ended(site, bulk)
     tides, rollout = _rollout(site)
+    recurring = _recurring(site, ids["quiet"], shop)
     change = _change_set(site, places["production"], ids["quiet"])
     at, here = f"/console/{root}", "/console"
     return {
@@ -244,8 +245,8 @@ def showcase(site: Site) -> dict[str, str]:
         "rollout": f"{here}/applications/{tides}/rollouts/{rollout}",
         "recurring-schedules": f"{at}/recurring",
         "recurring-new": f"{at}/recurring/new?instance={ids['quiet']}",
-        "recurring": f"{at}/recurring/{_recurring(site, ids['quiet'], shop)}",
-        "delete-recurring": f"{at}/recurring/{_recurring(site, ids['quiet'], shop)}/delete",
+        "recurring": f"{at}/recurring/{recurring}",
+        "delete-recurring": f"{at}/recurring/{recurring}/delete",
         "change-sets": f"{at}/changes",
         "change-set": f"{at}/changes/{change}",
         "delete-change-set": f"{at}/changes/{change}/delete",
@@ -381,7 +382,10 @@ def _recurring(site: Site, instance: str, shop: str) -> str:
     """Return a recurring schedule of a workflow; make others beside it."""
     root = f"organizations/{site.organization}/recurring-schedules"
     common = {"zone": "Europe/Oslo"}
-    launches = _created(site, root, name="Demonstration", cron="0 9 * * MON", applicationId=shop, **common)
+    launch = {"parameters": {"input.visitors": 50}}
+    launches = _created(
+        site, root, name="Demonstration", cron="0 9 * * MON", applicationId=shop, launch=launch, **common
+    )
     site.ask("POST", f"recurring-schedules/{launches}/pause", {})
     query = {"act": "resume", "select": {"lastStatus": "Failed"}}
     _created(site, root, name="Try failed ones again", cron="*/30 * * * *", bulk=query, **common)

@@ -70,7 +70,7 @@ def _shown(record: InstanceRecord, row: Generation, before: Generation | None) -
 
 @routes.get("/console/instances/{id}/generations/{number}")
 async def show(request: PageRequest) -> Response:
-    """Show a generation beside another configuration, and what going back does."""
+    """Compare a generation with another configuration; show what going back does."""
     return await _show(request, None)
 
 

@@ -33,6 +33,7 @@ from launchbay.usecases.recurring import Doing, Firing, RecurringRequest, Recurr
 routes = Routes()
 
 _SHOWN_TIMES = 5
+_SHORT = "%a %-d %b, %H:%M"  # of a list
 _STRIP = 14  # last results of a row
 _MINUTE_MS = 60_000
 _BULK_ACTS = {"run": "Run a workflow on", "resume": "Resume", "destroy": "Destroy"}
@@ -240,7 +241,7 @@ async def shown_rows(request: PageRequest, organization_id: str, views: Sequence
                 schedule,
                 state,
                 _what(view.doing, schedule.kind),
-                [_local(each, zone) for each in view.next_at],
+                [each.astimezone(zone).strftime(_SHORT) for each in view.next_at],
                 [_result(each, view)[0] for each in reversed(view.firings[:_STRIP])],
                 names.get(schedule.instance_id or "", "an instance"),
                 permissions.control(schedule, request.actor),
