@@ -139,8 +139,10 @@ async def _world(api: Api) -> dict[str, str]:
     token = accepted(await api.post(f"{within}/accessTokens", {"owner": account["id"]}))
     lasting = {"act": "run", "workflow": "linger", "ids": [busy]}
     bulk = accepted(await api.post(f"{within}/bulk", lasting))
-    accepted(await api.put(f"environments/{environment['id']}/changePolicy", {"approvals": 1, "roleId": None}))
-    launch = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment["id"]}}
+    # Of its own: the other environment becomes the default one of all tests.
+    strict = accepted(await api.post(f"{within}/environments", {"name": fresh_name("strict")}))["id"]
+    accepted(await api.put(f"environments/{strict}/changePolicy", {"approvals": 1, "roleId": None}))
+    launch = {"act": "launch", "applicationId": application, "launch": {"environmentId": strict}}
     pending = accepted(await api.post(f"{within}/change-sets", launch))
     ready = accepted(await api.post(f"{within}/change-sets", {"act": "destroy", "ids": [running]}))
     slow = {"applicationId": application, "version": 2, "ids": [asking], "waves": [1]}
