@@ -59,6 +59,12 @@ async def _ended(visitor: httpx.AsyncClient, path: str) -> Page:
     return page
 
 
+async def _asked(client: httpx.AsyncClient, home: str) -> set[str]:
+    """Return the change sets that wait for the person."""
+    listed = await get(client, f"{home}/changes")
+    return set(re.findall(r'href="([^"]+)">[^<]*</a> <span class="chip">for you<', listed.answer.text))
+
+
 async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
@@ -150,11 +156,12 @@ async def test_another_person_approves_or_rejects_and_the_author_may_not(api: Ap
         assert (await sent(visitor, f"{path}/answer", page, do="approve")).status_code == 403
         async with browser(api) as client:
             await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
-            assert "1 change set waits" in (await get(client, f"{home}/approvals")).text
+            assert "for your approval." in (await get(client, f"{home}/approvals")).text
+            assert path in await _asked(client, home)
             asked = await get(client, path)
             answered = await sent(client, f"{path}/answer", asked, do=verdict, comment="Looked at it")
             assert answered.status_code == 303
-            assert "change set waits" not in (await get(client, f"{home}/approvals")).text
+            assert path not in await _asked(client, home)
         decided = await get(visitor, path)
         assert status in decided.text
         assert "Looked at it" in decided.text
