@@ -176,7 +176,7 @@ async def test_the_author_confirms_what_a_program_proposed(api: Api, visitor: ht
     made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
     home = f"/console/organizations/{api.organization}"
     path = f"{home}/changes/{made['id']}"
-    assert "1 change set waits" in (await get(visitor, f"{home}/approvals")).text
+    assert path in await _asked(visitor, home)
     page = await get(visitor, path)
     assert "A person has to confirm it." in page.text
     assert (await sent(visitor, f"{path}/answer", page, do="approve", comment="Fine")).status_code == 303

@@ -93,7 +93,6 @@ _NO_OCCASION = {
     "/console/services/{id}/secrets",
     "/console/instances/{id}/secrets",
     "/console/applications/{id}/source/refresh",
-    "/console/applications/{id}/manifest/impact",  # the editor asks for it, without a form
     "/console/environments/{id}/default",
     "/console/applications/{id}/manifest/impact",  # the editor asks it
     "/console/organizations/{id}/webhooks/{webhook}/retry",
