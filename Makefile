@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart test test-slow test-random test-faults serve demo wheel release sbom sbom-image audit bench bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart test test-slow test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -91,6 +91,9 @@ wheel: $(PACKAGE) ## build the package with the console in ./dist
 
 release: $(PACKAGE) ## make the files of a release from the tagged commit in ./dist; KEY=FILE signs them
 	@$(BIN)/python requirements/release $(if $(KEY),--key $(KEY)) $(ARGS)
+
+deb: $(PACKAGE) ## build the Debian package for this machine's Python in ./dist
+	@deploy/debian/build dist
 
 sbom: $(PACKAGE) ## list what the package brings along, as CycloneDX in ./dist
 	@$(BIN)/python requirements/sbom dist/launchbay.cdx.json
