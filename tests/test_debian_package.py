@@ -124,7 +124,7 @@ def test_the_package_has_what_the_unit_names_and_nothing_of_the_build(packages: 
     assert not [name for name in names if "__pycache__" in name or "hatchling" in name or "direct_url.json" in name]
     owners = {line.split()[1] for line in listed.splitlines()}
     assert owners == {"root/root"}
-    read = ["dpkg-deb", "--fsys-tarfile", package]
+    read: list[str | Path] = ["dpkg-deb", "--fsys-tarfile", package]
     with subprocess.Popen(read, stdout=subprocess.PIPE) as tar:
         place = ["tar", "--extract", "--to-stdout", "./opt/launchbay/.venv/bin/launchbay"]
         script = subprocess.run(place, stdin=tar.stdout, check=True, capture_output=True, text=True).stdout
