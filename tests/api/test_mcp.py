@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
+import structlog
 from mcp.client.client import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -342,6 +343,16 @@ async def test_each_call_of_a_tool_counts_as_a_request(databases: Databases) -> 
             is_refused, calls = found.is_error, calls + (not found.is_error)
         assert 2 * calls <= 12 + time.monotonic() - began_s
     databases.drop(url)
+
+
+async def test_each_call_of_a_tool_is_in_the_access_log(bay: Served) -> None:
+    async with bay.agent() as agent:
+        with structlog.testing.capture_logs() as logs:
+            await agent.good("find", kind="organizations")
+    inner, outer, *_ = [each for each in logs if each["event"] == "http.request"]
+    shown = [(each["operation"], repr(each["status"])) for each in (inner, outer)]
+    assert shown == [("list_organizations", "200"), ("mcp", "200")]
+    assert inner["request_id"] == outer["request_id"]
 
 
 async def test_changes_of_tools_are_in_the_audit_log_with_the_token(bay: Served) -> None:

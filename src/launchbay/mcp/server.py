@@ -136,7 +136,10 @@ class InProcess(httpx.AsyncBaseTransport):
         self._headers = [each for each in outer["headers"] if each[0] in _PASSED_ON]
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer. Raises Refused if it is too large for a model in any case."""
+        """Return the answer.
+
+        Raises Refused if it is too large for a model in any case.
+        """
         content = await request.aread()
         own = [(name.lower(), value) for name, value in request.headers.raw if name.lower() not in _PASSED_ON]
         scope: Scope = {
@@ -207,7 +210,9 @@ class HttpServer:
             await self._closing.wait()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await asyncio.shield(self._started)
+        if not self._started.done():
+            # If it can't start, the manager says so below.
+            await asyncio.wait({self._started, self._running}, return_when=asyncio.FIRST_COMPLETED)
         await self._manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:

@@ -35,7 +35,7 @@ class AccessLog:
         async def send_noting_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status = int(message["status"])  # packages send members of an enumeration, which logs show as such
                 state["answer_started"] = True
             await send(message)
 
