@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.applications import NEEDY, launched, offered
 from tests.support.manifests import many_components
-from tests.support.pages import Page, get
+from tests.support.pages import Page, browser, get
 from tests.support.second_factors import post
-from tests.support.service import Api, accepted
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
 MANIFEST = """
 application:
@@ -151,6 +151,20 @@ async def test_activity_says_who_did_what(visitor: httpx.AsyncClient, instance: 
     assert "changed its notes" in text
     assert "owner was set" in text
     assert "launched it" in text
+    assert "Notes: owner" in text
+    assert "Status: Executing → Running" in text
+
+
+async def test_who_may_not_see_the_audit_log_still_sees_what_changed(api: Api, instance: str) -> None:
+    role = {"name": fresh_name("reader"), "permissions": "- Read: [/*]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", role))
+    reader = await person(api, role["name"])
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/instances/{instance}/activity")
+    assert page.status == 200
+    assert "Status: Executing → Running" in page.text
+    assert "launched it" not in page.text
 
 
 async def test_a_component_has_a_card(visitor: httpx.AsyncClient, instance: str) -> None:

@@ -1,6 +1,7 @@
 """What forms send: fields, numbers, intervals, JSON objects, and masked secrets that come back unchanged."""
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -53,6 +54,14 @@ async def read_form(request: Request) -> Form:
         return Form(decode_fields(bytes(body), CONSOLE_FORM_FIELDS))
     except ValueError as error:
         raise MalformedBody("Invalid form.", str(error)) from error
+
+
+SEEN = "seen"
+
+
+def seen_tag(value: Any) -> str:
+    """Return what a form carries of the state that it was made from."""
+    return blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
 
 
 def parse_number(text: str | None, digits: int = 9) -> int | None:

@@ -2,7 +2,8 @@
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -15,11 +16,11 @@ from launchbay.auth.cookies import form_token, sent_cookie, set_cookie
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.auth.second_factors import RelyingParty, relying_party
 from launchbay.auth.throttle import RateLimits
-from launchbay.console.forms import Form
+from launchbay.console.forms import SEEN, Form, seen_tag
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, render
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, read_appearance
-from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, PreconditionFailed
 from launchbay.ids import NamedRow
 from launchbay.usecases.approvals import list_own_approvals
 from launchbay.usecases.change_sets import list_asking
@@ -184,6 +185,26 @@ class PageRequest:
             + len(await list_asking(self.ctx, organization_id)),
             "runs": await count_running_jobs(self.ctx, organization_id),
         }
+
+    @asynccontextmanager
+    async def unless_changed(
+        self, kind: str, object_id: str, read: Callable[[], Awaitable[Any]]
+    ) -> AsyncIterator[None]:
+        """Make a change if `read` still returns what the form shows.
+
+        The comparison and the change in the block are one transaction, with the object locked. `kind` is as in
+        `Context.locked`. Raises PreconditionFailed.
+        """
+        await read()  # who may not read an object must not lock it
+        async with self.ctx.locked(kind, object_id):
+            tag = seen_tag(await read())
+            if self.form.text(SEEN, tag) != tag:
+                raise PreconditionFailed(
+                    "Somebody else has changed this since you opened it. Nothing was saved.",
+                    "Your version is still in the form, and theirs is below. Saving again replaces theirs.",
+                    tag=tag,
+                )
+            yield
 
     async def permissions(self, organization_id: str) -> UiPermissions:
         return UiPermissions(await permitted(self.ctx, organization_id))

@@ -25,6 +25,7 @@ from launchbay.model.job import Cause, Origin, Plan
 from launchbay.planning import CompiledManifests, Dispatch, accept
 from launchbay.quotas import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
+from launchbay.store import lookups
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, Database
 from launchbay.store.environments import Environment
@@ -200,6 +201,17 @@ class Context:
         """Open a transaction. The end of the block commits it; an exception rolls it back."""
         async with self.app.database.transaction() as connection:
             yield Work(self, connection)
+
+    @asynccontextmanager
+    async def locked(self, kind: str, object_id: str) -> AsyncIterator[None]:
+        """Lock an object; use cases in the block join one transaction.
+
+        `kind` is the first segment of its API path.
+        """
+        async with self.app.database.transaction() as connection:
+            with self.app.database.joined(connection):
+                await lookups.lock_of[kind](connection, id=object_id)
+                yield
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Work]:

@@ -1,19 +1,22 @@
 """Environments: policies, markers, properties, services (manifest-language §8)."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.rendering import compact
+from launchbay.console.forms import SEEN, seen_tag
+from launchbay.console.rendering import compact, redact
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import is_secret_name
 from launchbay.usecases import environments
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
+from launchbay.usecases.context import Context
 from launchbay.usecases.environments import list_offered_instances
 from launchbay.usecases.services import list_services
 
@@ -70,6 +73,43 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         services=await list_services(ctx, environment.organization_id),
         instances=instances,
         offered_instances=await list_offered_instances(ctx, environment.id),
+        seen=await _seen(request, problem),
+        theirs=await _theirs(request) if isinstance(problem, PreconditionFailed) else "",
+    )
+
+
+def _part(request: PageRequest) -> str:
+    """Return the part of the environment that a form changes, such as `policies`."""
+    return request.http.url.path.rpartition("/")[2]
+
+
+async def _read_part(request: PageRequest, part: str) -> Any:
+    return await _PARTS[part](request.ctx, request.path("id"))
+
+
+_PARTS: Mapping[str, Callable[[Context, str], Awaitable[Any]]] = {
+    "policies": environments.read_policies_document,
+    "markers": environments.read_markers,
+    "properties": environments.read_properties,
+}
+
+
+async def _seen(request: PageRequest, problem: LaunchbayError | None) -> dict[str, str]:
+    """Return the tag of each part that the user has seen."""
+    tags = {part: seen_tag(await _read_part(request, part)) for part in _PARTS}
+    if request.form.has(SEEN) and not isinstance(problem, PreconditionFailed):
+        tags[_part(request)] = request.form.text(SEEN)
+    return tags
+
+
+async def _theirs(request: PageRequest) -> str:
+    """Return what others have saved, with secrets covered."""
+    found = await _read_part(request, _part(request))
+    if isinstance(found, str):
+        return found
+    return "\n".join(
+        each.name if isinstance(each, Marker) else f"{each.name}: {compact(redact({each.name: each.value})[each.name])}"
+        for each in found
     )
 
 
@@ -93,27 +133,30 @@ async def make_default(request: PageRequest) -> Response:
     return request.redirect(_path(request), f"{environment.name} is now the default environment.")
 
 
-@routes.post("/console/environments/{id}/policies", again=show)
+@routes.post("/console/environments/{id}/policies", again=show, refusals=(BadRequest, PreconditionFailed))
 async def replace_policies(request: PageRequest) -> Response:
-    await environments.replace_policies(request.ctx, request.path("id"), request.form.raw("policies"))
+    async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "policies")):
+        await environments.replace_policies(request.ctx, request.path("id"), request.form.raw("policies"))
     return request.redirect(_path(request), "Policies saved.")
 
 
-@routes.post("/console/environments/{id}/markers", again=show)
+@routes.post("/console/environments/{id}/markers", again=show, refusals=(BadRequest, PreconditionFailed))
 async def replace_markers(request: PageRequest) -> Response:
     """Replace the markers, one per line."""
     lines = [line.strip() for line in request.form.raw("markers").splitlines() if line.strip()]
     markers = [Marker(line) for line in lines]
-    await environments.replace_markers(request.ctx, request.path("id"), markers)
+    async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "markers")):
+        await environments.replace_markers(request.ctx, request.path("id"), markers)
     return request.redirect(_path(request), "Markers saved.")
 
 
-@routes.post("/console/environments/{id}/properties", again=show)
+@routes.post("/console/environments/{id}/properties", again=show, refusals=(BadRequest, PreconditionFailed))
 async def replace_properties(request: PageRequest) -> Response:
     """Replace the properties, one per row that has a name."""
-    before = await environments.read_properties(request.ctx, request.path("id"))
-    properties = _sent_properties(request, {entry.name: entry for entry in before})
-    await environments.replace_properties(request.ctx, request.path("id"), properties)
+    async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "properties")):
+        before = await environments.read_properties(request.ctx, request.path("id"))
+        properties = _sent_properties(request, {entry.name: entry for entry in before})
+        await environments.replace_properties(request.ctx, request.path("id"), properties)
     return request.redirect(f"{_path(request)}#properties", "Properties saved.")
 
 

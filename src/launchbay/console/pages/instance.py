@@ -59,6 +59,7 @@ from launchbay.usecases.browsing import (
 from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
+from launchbay.usecases.history import FieldChange, list_timeline
 from launchbay.usecases.jobs import read_job
 from launchbay.usecases.organizations import Change, list_changes
 from launchbay.usecases.recurring import list_recurring_schedules
@@ -171,7 +172,7 @@ async def tab_values(
             Tab("runs", "Runs", view.jobs[0].number if view.jobs else None),
             Tab("configuration", "Configuration"),
             Tab("schedules", "Schedules", len(schedules) or None),
-            *([Tab("activity", "Activity")] if permissions.view_audit() else []),
+            Tab("activity", "Activity"),
             Tab("settings", "Settings"),
         ],
         "base": f"{HOME}/instances/{record.id}",
@@ -255,9 +256,13 @@ async def show_activity(request: PageRequest) -> Response:
     values = await tab_values(request, "activity")
     record = values["view"].record
     before = forms.parse_number(request.query("before"), 18)
-    rows, _ = await read_audit_page(
-        request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
-    )
+    rows: list[AuditRow] = []
+    if (await request.permissions(record.organization_id)).view_audit():
+        rows, _ = await read_audit_page(
+            request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
+        )
+    changed_before = forms.parse_number(request.query("changedBefore"), 18)
+    timeline = await list_timeline(request.ctx, record.id, before=changed_before, count=_TIMELINE_ROWS)
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "instance_activity.html",
@@ -265,7 +270,37 @@ async def show_activity(request: PageRequest) -> Response:
         rows=[(row, _VERBS.get(row.operation, ""), _changes(row)) for row in shown],
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
         is_first=before is None,
+        timeline=[(each.row, [_sentence(field) for field in each.fields]) for each in timeline.changes],
+        older_changes=timeline.changes[-1].row.id if timeline.has_more else None,
+        is_newest=changed_before is None,
     )
+
+
+_TIMELINE_ROWS = 20
+_TITLES = {
+    "status": "Status",
+    "version": "Version",
+    "name": "Name",
+    "parameters": "Parameters",
+    "returnValues": "Return values",
+    "components": "Components",
+    "machines": "Machines",
+    "environment": "Environment",
+    "userData": "Notes",
+    "labels": "Labels",
+    "errorMessage": "Error",
+    "destroyAt": "Expiry",
+}
+
+
+def _sentence(change: FieldChange) -> str:
+    """Return what changed, in a few words."""
+    title = _TITLES[change.field]
+    if change.names:
+        return f"{title}: {', '.join(change.names)}"
+    if change.field in {"status", "version"}:
+        return f"{title}: {change.before} → {change.after}"
+    return title
 
 
 def _changes(row: AuditRow) -> list[Change]:

@@ -7,8 +7,9 @@ from starlette.responses import Response
 
 from launchbay.auth.gate import Entry, entries_of_role, extent
 from launchbay.auth.permissions import KINDS, Permission
+from launchbay.console.forms import SEEN, seen_tag
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.store.users import Role
 from launchbay.usecases import roles
 from launchbay.usecases.permissions import Explanation, explain
@@ -93,18 +94,38 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         role_completions=_COMPLETIONS,
         name=request.form.text("name", role.name),
         text=request.form.raw("permissions", role.permissions),
+        seen=_seen(request, role, problem),
+        theirs=isinstance(problem, PreconditionFailed),
         **await _question(request, role.organization_id),
         explained=None,
         explanation_problem=None,
     )
 
 
-@routes.post("/console/roles/{id}", again=show)
+def _seen(request: PageRequest, role: Role, problem: LaunchbayError | None) -> str:
+    """Return the tag of what the user has seen.
+
+    Another problem doesn't show what others have saved.
+    """
+    now = seen_tag(_shown(role))
+    return now if isinstance(problem, PreconditionFailed) else request.form.text(SEEN, now)
+
+
+def _shown(role: Role) -> list[str]:
+    return [role.name, role.permissions]
+
+
+@routes.post("/console/roles/{id}", again=show, refusals=(BadRequest, PreconditionFailed))
 async def update(request: PageRequest) -> Response:
     form = request.form
     if form.text("do") == "check":
         return await show(request)
-    await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
+
+    async def read() -> list[str]:
+        return _shown(await roles.read_role(request.ctx, request.path("id")))
+
+    async with request.unless_changed("roles", request.path("id"), read):
+        await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
     return request.redirect(f"{HOME}/roles/{request.path('id')}", "Role saved. It applies from the next request.")
 
 
