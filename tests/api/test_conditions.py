@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay.usecases.instances import InstanceView
+from launchbay.web.api import instances
 from launchbay.web.conditions import Conditions, has_tag
 from launchbay.web.endpoints import ENDPOINTS
 from tests.support.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Call, Stage
@@ -32,6 +35,10 @@ SHOWS_NO_CHANGE = {
     "run_service_command": "the command of the scenario only reads",
     "schedule_workflow": "schedules have a list of their own",
     "reschedule_workflow": "schedules have a list of their own",
+    "reveal_service_secret": "it only shows",
+    "reveal_instance_secret": "it only shows",
+    "test_webhook": "deliveries have a list of their own",
+    "retry_deliveries": "deliveries have a list of their own",
     "resume_job": "the failed job stays as it is; another one begins",
 }
 
@@ -112,7 +119,8 @@ async def test_every_change_is_made_for_the_present_tag_only(stage: Stage, watch
     assert watch.changed() == []
     made = await sent_if_match(call, f'"another", {before}')
     assert made.status_code == 200, made.text
-    assert (await read_tag(operation, call) != before) == (operation not in SHOWS_NO_CHANGE)
+    has_changed = await read_tag(operation, call) != before
+    assert has_changed == (operation not in SHOWS_NO_CHANGE), "SHOWS_NO_CHANGE has the changes that no GET shows"
 
 
 def test_every_readable_row_has_a_tag_and_every_change_is_conditional_or_known_not_to_be() -> None:
@@ -225,6 +233,30 @@ async def test_the_tag_of_an_instance_follows_all_that_it_shows(api: Api) -> Non
         assert await tag() not in tags
         tags.append(await tag())
         assert (await api.client.get(path, headers={"If-None-Match": tags[-1]})).status_code == 304
+
+
+async def test_a_304_of_an_instance_costs_no_more_statements_and_makes_no_document(
+    api: Api, exchanges: ContextVar[list[list[bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = await api.running(MANIFEST)
+    path = f"instances/{instance}"
+    tag = (await api.get(path)).headers["etag"]
+    exchanges.set([])
+    await api.get(path)
+    whole = len(exchanges.get())
+    made: list[str] = []
+    document = instances.instance_document
+
+    def noting(view: InstanceView) -> dict[str, Any]:
+        made.append(view.detail.id)
+        return document(view)
+
+    monkeypatch.setattr(instances, "instance_document", noting)
+    exchanges.set([])
+    known = await api.client.get(path, headers={"If-None-Match": tag})
+    assert (known.status_code, len(exchanges.get()), made) == (304, whole, [])
+    await api.get(path)
+    assert made == [instance]
 
 
 async def test_two_people_who_see_different_things_have_different_tags(api: Api) -> None:
