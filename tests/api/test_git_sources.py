@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, symbolic_link
+from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, ssh_server, symbolic_link
+from tests.support.machines import needs_sshd
 from tests.support.service import EMAIL, Api, accepted, fresh_name, refused, running_api
 from tests.support.services import made_vault, told
 
@@ -342,3 +343,61 @@ async def test_a_token_from_a_vault_is_the_password(follower: Follower, tmp_path
         accepted(await api.put(f"git-sources/{source}", {**body, "vault": vault, "credential": "forge"}))
         assert (await guarded.outcome(source, 2))["status"] == "Applied"
         assert "a-token-of-the-forge" not in (await api.get(f"git-sources/{source}")).text
+
+
+@needs_sshd
+@pytest.mark.slow
+async def test_over_ssh_only_the_pinned_host_is_asked_with_a_key_of_a_vault(
+    follower: Follower, repository: Repository, tmp_path: Path
+) -> None:
+    api = follower.api
+    commit = repository.commit({"environments/over ssh.yaml": "{}\n"})
+    with ssh_server(tmp_path / "sshd") as ssh, ssh_server(tmp_path / "other") as other:
+        vault = await made_vault(api)
+        await told(api, vault, "import-keypair", name="deploy", privateKey=ssh.private_key)
+        body = {"url": ssh.url(repository), "vault": vault, "credential": "deploy"}
+        source = await follower.make("-", **body, hostKeys=[other.host_key])
+        outcome = await follower.outcome(source)
+        assert (outcome["status"], "Host key verification failed" in outcome["message"]) == ("Failed", True), outcome
+        named = {"name": fresh_name("ssh"), "accountId": follower.account, **body, "hostKeys": [ssh.host_key]}
+        accepted(await api.put(f"git-sources/{source}", named))
+        assert (await follower.outcome(source, 2))["commit"] == commit
+        assert "PRIVATE KEY" not in (await api.get(f"git-sources/{source}")).text
+
+
+@pytest.mark.slow
+async def test_a_slow_host_holds_up_nobody_else(follower: Follower, repository: Repository, tmp_path: Path) -> None:
+    repository.commit({"environments/quick.yaml": "{}\n"})
+    with GitServer(tmp_path) as slow:
+        slow.repository("slow").commit({"environments/slow.yaml": "{}\n"})
+        patient = Follower(follower.api, slow, follower.account)
+        with slow.stalled():
+            waiting = [await patient.make("slow") for _ in range(3)]
+            assert (await follower.outcome(await follower.make(repository.directory.stem)))["status"] == "Applied"
+            assert {(await follower.read(source))["status"] for source in waiting} == {"Running"}
+        for source in waiting:
+            assert (await patient.outcome(source))["status"] == "Applied"
+
+
+@pytest.mark.slow
+async def test_a_source_whose_process_died_is_taken_up_by_another_one(databases: Databases, tmp_path: Path) -> None:
+    url = databases.create()
+    settings: dict[str, Any] = {"outgoing_allow": "127.0.0.1", "server_programs": "git"}
+    with GitServer(tmp_path) as slow:
+        slow.repository("slow").commit({"environments/slow.yaml": "{}\n"})
+        with slow.stalled():
+            async with running_api(url, **settings) as api:
+                first = Follower(api, slow, await account(api, *EVERYTHING))
+                source = await first.make("slow")
+                async with asyncio.timeout(20):
+                    while (await first.read(source))["status"] != "Running":
+                        await asyncio.sleep(0.05)
+            # The process ended in the middle: its lease is all that it leaves.
+        async with running_api(url, **settings) as api:
+            again = Follower(api, slow, first.account)
+            assert (await again.read(source))["status"] == "Running"
+            async with api.database.transaction() as connection:
+                await connection.execute("UPDATE git_sources SET lease_until = now() WHERE id = %s", [source])
+            assert (await again.outcome(source))["status"] == "Applied"
+            assert len(accepted(await api.get(f"git-sources/{source}/syncs"))) == 1
+    databases.drop(url)

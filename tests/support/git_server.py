@@ -2,12 +2,15 @@
 
 import asyncio
 import base64
+import getpass
 import os
 import shutil
+import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.support.machines import SSHD, free_port, make_key
 from tests.support.service import Api, accepted, fresh_name
 
 BACKEND = Path("/usr/lib/git-core/git-http-backend")
@@ -240,3 +244,59 @@ class Follower:
 async def account(api: Api, *roles: str) -> str:
     body = {"name": fresh_name("follower"), "roles": list(roles)}
     return str(accepted(await api.post(f"organizations/{api.organization}/serviceAccounts", body))["id"])
+
+
+@dataclass
+class SshServer:
+    """A real sshd whose only login may read the repositories of a directory."""
+
+    port: int
+    private_key: str
+    host_key: str
+
+    def url(self, repository: Repository) -> str:
+        return f"ssh://{getpass.getuser()}@127.0.0.1:{self.port}{repository.directory}"
+
+
+@contextmanager
+def ssh_server(directory: Path) -> Iterator[SshServer]:
+    """Run sshd on a loopback port, with its keys in an empty directory. A login can only read repositories."""
+    directory.mkdir(parents=True, exist_ok=True)
+    make_key(directory / "key")
+    make_key(directory / "host_key")
+    restricted = 'restrict,command="exec git-shell -c \\"$SSH_ORIGINAL_COMMAND\\""'
+    (directory / "authorized_keys").write_text(f"{restricted} {(directory / 'key.pub').read_text()}")
+    port = free_port()
+    lines = (
+        "ListenAddress 127.0.0.1",
+        f"Port {port}",
+        f"HostKey {directory / 'host_key'}",
+        f"AuthorizedKeysFile {directory / 'authorized_keys'}",
+        "PidFile none",
+        "StrictModes no",
+        "UsePAM no",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "PermitRootLogin prohibit-password",
+        "AcceptEnv GIT_PROTOCOL",
+    )
+    (directory / "sshd_config").write_text("\n".join((*lines, "")))
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    assert SSHD is not None
+    with (directory / "sshd.log").open("wb") as log:
+        server = subprocess.Popen(
+            [SSHD, "-D", "-e", "-f", str(directory / "sshd_config")], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    try:
+        until = time.monotonic() + 10
+        while time.monotonic() < until and server.poll() is None:
+            with suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            time.sleep(0.02)
+        host_key = " ".join((directory / "host_key.pub").read_text().split()[:2])
+        yield SshServer(port, (directory / "key").read_text(), host_key)
+    finally:
+        server.kill()
+        server.wait(10)
