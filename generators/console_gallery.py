@@ -320,6 +320,18 @@ GALLERY = (
         "Roles, what they allow in each environment, and sign-in. Disable the account, or remove the user.",
     ),
     Shown(
+        "git-sources",
+        "/console/organizations/{id}/git-sources",
+        "Git sources",
+        "Which branches applications and directories follow, and the commits that were applied.",
+    ),
+    Shown(
+        "git-source",
+        "/console/organizations/{id}/git-sources/{source}",
+        "A Git source",
+        "Its commits, how the organization differs from them, and what came of each look at the branch.",
+    ),
+    Shown(
         "webhooks",
         "/console/organizations/{id}/webhooks",
         "Webhooks",

@@ -83,6 +83,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/organizations/{id}/serviceAccounts/{account}/enabled": {"do": "enable"},
     "/console/organizations/{id}/serviceAccounts/{account}/accessTokens": {"tokenName": "{fresh}", "days": "1"},
     "/console/approvals/{id}": {"do": "approve"},
+    "/console/organizations/{id}/git-sources/{source}/apply": {"commit": "5f" * 20},
     "/console/organizations/{id}/webhooks": {"url": "http://127.0.0.1:9/", "event": "status"},
     "/console/organizations/{id}/webhooks/{webhook}": {"event": "status"},
 }
@@ -136,6 +137,11 @@ async def _world(api: Api) -> dict[str, str]:
     someone = await person(api, "Guest")
     account = accepted(await api.post(f"{within}/serviceAccounts", {"name": "Robot", "roles": ["Guest"]}))
     token = accepted(await api.post(f"{within}/accessTokens", {"owner": account["id"]}))
+    git = {"name": fresh_name("source"), "accountId": account["id"], "url": "https://git.example.org/x", "paused": True}
+    source = accepted(await api.post(f"{within}/git-sources", git))
+    planned = "UPDATE git_sources SET planned = %s, is_paused = false WHERE id = %s"
+    async with api.database.transaction() as connection:
+        await connection.execute(planned, ["5f" * 20, source["id"]])
     lasting = {"act": "run", "workflow": "linger", "ids": [busy]}
     bulk = accepted(await api.post(f"{within}/bulk", lasting))
     # Of its own: the other environment becomes the default one of all tests.
@@ -162,6 +168,7 @@ async def _world(api: Api) -> dict[str, str]:
         "{account}": account["id"],
         "{token}": token["id"],
         "{webhook}": hook["id"],
+        "{source}": source["id"],
         "{schedule}": schedule["id"],
         "{instance}": running,
         "{bulk}": bulk["id"],

@@ -200,6 +200,8 @@ def showcase(site: Site) -> dict[str, str]:
     program = _created(
         site, f"{root}/serviceAccounts", name="Release pipeline", description="Launches releases", roles=["Operators"]
     )
+    git = {"name": "Shop", "accountId": program, "url": "https://git.example.org/harbour/shop.git", "paused": True}
+    git_source = site.ask("POST", f"{root}/git-sources", {**git, "path": "deploy", "intervalMs": 300_000})["id"]
     everywhere = {"act": "run", "workflow": "manage.import", "ids": [ids["quiet"], ids["stumbled"]]}
     bulk = _created(site, f"{root}/bulk", **everywhere)
     _created(site, f"{root}/bulk", act="label", labels={"team": "quay"}, ids=list(ids.values())[:4])
@@ -261,6 +263,8 @@ def showcase(site: Site) -> dict[str, str]:
         "role": f"{here}/roles/{people['operators']}",
         "users": f"{at}/users",
         "user": f"{at}/users/{people['ada']}",
+        "git-sources": f"{at}/git-sources",
+        "git-source": f"{at}/git-sources/{git_source}",
         "webhooks": f"{at}/webhooks",
         "webhook": f"{at}/webhooks/{hook}",
         "audit": f"{at}/audit",
@@ -554,6 +558,8 @@ def made(site: Site) -> World:
     )["id"]
     robot = site.ask("POST", f"{within}/serviceAccounts", {"name": NAME, "description": EVIL, "roles": [NAME]})["id"]
     site.ask("POST", f"{within}/accessTokens", {"name": NAME, "owner": robot, "scope": ["Read: [/*]"]})
+    git = {"name": NAME, "accountId": robot, "url": "https://git.example.org/<script>", "branch": "<b>", "paused": True}
+    git_source = site.ask("POST", f"{within}/git-sources", git)["id"]
     hook = site.ask("POST", f"{within}/webhooks", {"url": "http://127.0.0.1:9/x?<script>", "events": ["status", "job"]})
     instance = _instance(site, application, environment)
     asking = _asking(site, within, application, environment)
@@ -644,6 +650,8 @@ def made(site: Site) -> World:
         "role": f"/console/roles/{role['id']}",
         "users": f"{root}/users",
         "user": f"{root}/users/{user['id']}",
+        "git sources": f"{root}/git-sources",
+        "git source": f"{root}/git-sources/{git_source}",
         "webhooks": f"{root}/webhooks",
         "webhook": f"{root}/webhooks/{hook['id']}",
         "audit": f"{root}/audit",

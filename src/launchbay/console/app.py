@@ -23,6 +23,7 @@ from launchbay.console.pages import (
     configuration,
     environments,
     generations,
+    git_sources,
     instance,
     instances,
     launch,
@@ -82,6 +83,7 @@ ROUTES: tuple[PageRoute, ...] = tuple(
         account,
         audit,
         webhooks,
+        git_sources,
     )
     for route in module.routes
 )

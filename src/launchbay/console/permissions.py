@@ -37,6 +37,10 @@ class UiPermissions:
         """Rename the organization, and see and change its webhooks."""
         return manages_every_user(self._permitted)
 
+    def control_git_source(self, account_id: str) -> bool:
+        """Synchronize a source in Git, and apply its plans. What roles the account has is checked then."""
+        return self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(account_id))
+
     def export(self) -> bool:
         """Export the organization."""
         return self.manage_all_users() and self.create_role()

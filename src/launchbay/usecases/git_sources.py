@@ -367,6 +367,19 @@ async def _controlled(work: Work, source_id: str) -> GitSource:
     return found
 
 
+def status_of(source: GitSource) -> str:
+    """Return the status of a source in one word."""
+    if source.is_paused:
+        return "Paused"
+    if source.is_running:
+        return "Running"
+    if source.problem is not None:
+        return "Failing"
+    if source.planned is not None:
+        return "Planned"
+    return "Waiting" if source.applied is None else "Current"
+
+
 def _packed(files: Mapping[str, bytes]) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(dict(files)))
 

@@ -16,6 +16,7 @@ from launchbay.usecases.git_sources import (
     PreviewSettings,
     read_changes,
     read_settings,
+    status_of,
 )
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
@@ -369,19 +370,6 @@ async def receive_git_event(request: Request[msgspec.Raw, None]) -> None:
     """Take an event that the forge has signed."""
     body = bytes(request.body)
     await forges.receive_git_event(request.deps.app, request.path["sourceId"], request.headers, body)
-
-
-def status_of(source: GitSource) -> str:
-    """Return the status of a source in one word."""
-    if source.is_paused:
-        return "Paused"
-    if source.is_running:
-        return "Running"
-    if source.problem is not None:
-        return "Failing"
-    if source.planned is not None:
-        return "Planned"
-    return "Waiting" if source.applied is None else "Current"
 
 
 def _document(source: GitSource) -> GitSourceDocument:
