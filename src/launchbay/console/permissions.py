@@ -38,7 +38,10 @@ class UiPermissions:
         return manages_every_user(self._permitted)
 
     def control_git_source(self, account_id: str) -> bool:
-        """Synchronize a source in Git, and apply its plans. What roles the account has is checked then."""
+        """Synchronize a source in Git, and apply its plans.
+
+        Which roles the account has is checked then.
+        """
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(account_id))
 
     def export(self) -> bool:
