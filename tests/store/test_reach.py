@@ -62,6 +62,8 @@ CELL_WIDE: dict[str, set[str]] = {
             "fleet.list_old_jobs",
             "generations.list_due",
             "concurrency_limits.list_outrun",
+            "lifetimes.take_mails",
+            "lifetimes.warn",
             "change_sets.list_applying",
             "rollouts.list_open",
         ),

@@ -672,6 +672,19 @@ async def replace_environment_concurrency(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/concurrency", {"limits": [{"limit": 1}]})
 
 
+async def replace_application_lifetime(stage: Stage) -> Call:
+    path = f"applications/{await stage.api.application(MANIFEST)}/lifetime"
+    return partial(stage.api.put, path, {"extensions": 3})
+
+
+async def replace_environment_lifetime(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/lifetime", {"extensions": 3})
+
+
+async def extend_instance(stage: Stage) -> Call:
+    return partial(stage.api.post, f"instances/{await stage.settled()}/extend", {"byMs": 60_000})
+
+
 async def replace_instance_environments(stage: Stage) -> Call:
     body = {"environments": [await stage.environment()]}
     return partial(stage.api.put, f"instances/{await stage.settled()}/environments", body)
@@ -771,6 +784,7 @@ SCENARIOS: dict[str, Scenario] = {
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
         replace_application_concurrency, replace_environment_concurrency,
+        replace_application_lifetime, replace_environment_lifetime, extend_instance,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
         delete_recurring_schedule,

@@ -36,7 +36,7 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.git_sources import GitSource
 from launchbay.store.instances import InstanceDetail, InstanceRecord
-from launchbay.store.lookups import LookupQuery, LookupRow
+from launchbay.store.lookups import LaunchSettings, LookupQuery, LookupRow
 from launchbay.store.organizations import Organization
 from launchbay.store.recurring import RecurringSchedule
 from launchbay.store.rollouts import Rollout
@@ -153,10 +153,10 @@ class Lookup:
 
     async def launch_target(
         self, application_id: str, environment_id: str | None, permission: Permission
-    ) -> tuple[Application, Environment | None, bool]:
+    ) -> tuple[Application, Environment | None, LaunchSettings]:
         """Return an application, and an environment of its organization: the default one, if none is named.
 
-        The last value says whether settings of the organization limit how many jobs run at a time.
+        The last value says which settings of the organization the launch must read.
 
         The permission is for the application alone; `require` decides about the two together.
         """
@@ -167,7 +167,7 @@ class Lookup:
         )
         grants = await self._grants_in(target.organization_id, stamp)
         self._check(grants, permission, (permissions.application(target.id),))
-        return target.application(), target.environment(), target.may_be_limited
+        return target.application(), target.environment(), target.settings()
 
     async def revision(self, revision_id: str, permission: Permission, *touching: Resource) -> Revision:
         """Return a revision; the permission is for its application."""

@@ -468,6 +468,33 @@ class Operations:
     ) -> Call[None]:
         """Set how many jobs of an application may run at a time. Permission: EditApplication."""
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/lifetime"))
+    def read_application_lifetime(self, application_id: str) -> Call[types.LifetimeBody]:
+        """Show how long instances of an application may live. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/lifetime", media_type=JSON))
+    def replace_application_lifetime(
+        self,
+        application_id: str,
+        *,
+        default_ms: int | None = None,
+        greatest_ms: int | None = None,
+        may_never: bool | None = None,
+        extend_ms: int | None = None,
+        extensions: int | None = None,
+        mail: bool | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set how long instances of an application may live. Permission: EditApplication.
+
+        `default_ms`: For launches that don't say how long; -1 means without an end.
+        `greatest_ms`: The longest life, from the launch.
+        `may_never`: Whether an instance may live on without an end.
+        `extend_ms`: The most that one extension adds.
+        `extensions`: How often an instance may be extended.
+        `mail`: Whether owners are warned by email, too.
+        """
+
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
     def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
         """Show what a version would do to live instances. Permission: Read.
@@ -688,6 +715,33 @@ class Operations:
         self, environment_id: str, *, limits: Sequence[types.ConcurrencyLimitBody], if_match: str | None = None
     ) -> Call[None]:
         """Set how many jobs may run in an environment at a time. Permission: EditEnvironment."""
+
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/lifetime"))
+    def read_environment_lifetime(self, environment_id: str) -> Call[types.LifetimeBody]:
+        """Show how long instances in an environment may live. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/lifetime", media_type=JSON))
+    def replace_environment_lifetime(
+        self,
+        environment_id: str,
+        *,
+        default_ms: int | None = None,
+        greatest_ms: int | None = None,
+        may_never: bool | None = None,
+        extend_ms: int | None = None,
+        extensions: int | None = None,
+        mail: bool | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set how long instances in an environment may live. Permission: EditEnvironment.
+
+        `default_ms`: For launches that don't say how long; -1 means without an end.
+        `greatest_ms`: The longest life, from the launch.
+        `may_never`: Whether an instance may live on without an end.
+        `extend_ms`: The most that one extension adds.
+        `extensions`: How often an instance may be extended.
+        `mail`: Whether owners are warned by email, too.
+        """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/changePolicy"))
     def read_change_policy(self, environment_id: str) -> Call[types.ChangePolicyBody]:
@@ -1011,6 +1065,16 @@ class Operations:
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/destroyAt", media_type=JSON))
     def set_destroy_at(self, instance_id: str, *, destroy_at: int, if_match: str | None = None) -> Call[None]:
         """Set when an instance is destroyed automatically; -1 is never. Permission: EditInstance."""
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/lifetime"))
+    def read_lifetime(self, instance_id: str) -> Call[types.LifetimeDocument]:
+        """Show how long an instance lives, and what will happen when. Permission: Read."""
+
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/extend", media_type=JSON))
+    def extend_instance(
+        self, instance_id: str, *, by_ms: int, if_match: str | None = None
+    ) -> Call[types.ExtendedDocument]:
+        """Let an instance live longer, within the rules. Permission: RunInstanceWorkflow for the workflow extend."""
 
     # Workflows
 
@@ -1859,7 +1923,7 @@ class Operations:
         """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
         ManageUsers for all users of the organization.
 
-        `events`: Any of status, job, signal, approval, notification, changeSet, rollout.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout and expiry.
         `secret`: Key of the signatures. Default: generated.
         `format_`: The form of requests: json, slack or teams.
         """
@@ -1882,7 +1946,7 @@ class Operations:
     ) -> Call[None]:
         """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization.
 
-        `events`: Any of status, job, signal, approval, notification, changeSet, rollout.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout and expiry.
         `secret`: New key of the signatures.
         `format_`: The form of requests: json, slack or teams.
         `enabled`: Whether the webhook sends events.

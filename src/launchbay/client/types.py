@@ -601,7 +601,8 @@ class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What would happen. With errors nothing would: they are the reasons for a refusal. `steps` are those of the
-    workflows, and `approvals` how many of them ask people. Steps inside a step aren't counted.
+    workflows, and `approvals` how many of them ask people. Steps inside a step aren't counted. Of a launch,
+    `destroyAfterMs` says how long the instance lives; null means without an end.
     """
 
     components: list[PreviewedComponent] = []
@@ -611,6 +612,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     steps: int = 0
     approvals: int = 0
     estimate: Estimate | None = None
+    destroy_after_ms: int | None = None
 
 
 class CauseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1251,6 +1253,42 @@ class ConcurrencyGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     started: int
     waiting: int
     jobs: list[ConcurrencyPlace]
+
+
+class LifetimeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Rules for how long instances live. Null means that there is no such rule."""
+
+    default_ms: int | None = None
+    greatest_ms: int | None = None
+    may_never: bool = True
+    extend_ms: int | None = None
+    extensions: int | None = None
+    mail: bool = False
+
+
+class ComingEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What will happen by itself: `warning` or `destroy`."""
+
+    kind: str
+    at: int
+    text: str
+
+
+class LifetimeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How long an instance lives, by the rules of its application and environment."""
+
+    created_at: int
+    destroy_at: int | None
+    latest_at: int | None
+    extensions: int
+    rules: LifetimeBody
+    coming: list[ComingEvent]
+
+
+class ExtendedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The new end."""
+
+    destroy_at: int
 
 
 class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

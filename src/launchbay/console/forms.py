@@ -10,8 +10,8 @@ from starlette.requests import Request
 from launchbay.console.rendering import redact
 from launchbay.errors import BadRequest, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
+from launchbay.model.lifetimes import NEVER
 from launchbay.urlencoded import MEDIA_TYPE, decode_fields
-from launchbay.usecases.instances import NEVER
 
 
 class Form:

@@ -41,7 +41,12 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
             return [f"A test of the webhook by {about['by']}. It works."]
         case _:
             error = (event.get("job") or {}).get("errorMessage")
-            return [f"Status of {instance}: {about}.", *([error] if error else [])]
+            sentence = f"Status of {instance}: {about}."
+            if kind == "expiry":
+                sentence = (
+                    f"The {instance} ends in {'an hour' if about['hours'] == 1 else str(about['hours']) + ' hours'}."
+                )
+            return [sentence, *([error] if error else [])]
 
 
 def _link(event: Mapping[str, Any]) -> str | None:

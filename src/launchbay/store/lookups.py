@@ -65,6 +65,13 @@ class LookupQuery(Generic[T]):
         return LookupRow(values[0], values[1], values[2], None if values[3] is None else kind(*values[3:]))
 
 
+class LaunchSettings(NamedTuple):
+    """Which settings the organization has that launches must read."""
+
+    may_be_limited: bool
+    has_lifetime_rules: bool
+
+
 class LaunchTarget(NamedTuple):
     """An application and an environment of its organization."""
 
@@ -82,6 +89,10 @@ class LaunchTarget(NamedTuple):
     properties: str
     environment_created_at: datetime
     may_be_limited: bool  # settings of the organization limit how many jobs run at a time
+    has_lifetime_rules: bool
+
+    def settings(self) -> LaunchSettings:
+        return LaunchSettings(self.may_be_limited, self.has_lifetime_rules)
 
     def application(self) -> Application:
         return Application(*self[:6])

@@ -31,6 +31,7 @@ from launchbay.errors import (
 from launchbay.ids import new_id
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
+from launchbay.model.lifetimes import NEVER
 from launchbay.model.redaction import masked_message
 from launchbay.planning import DESTROY, require_workflow
 from launchbay.store import applications
@@ -40,7 +41,7 @@ from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
-from launchbay.usecases.instances import NEVER, set_destroy_at
+from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration

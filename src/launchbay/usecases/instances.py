@@ -18,6 +18,7 @@ from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.job import JobStatus, read_plan
+from launchbay.model.lifetimes import NEVER
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import REDACTED
 from launchbay.planning import StartedJob, available_workflows, plan_deletion
@@ -25,6 +26,7 @@ from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
 from launchbay.usecases.context import Context, Work
+from launchbay.usecases.lifetimes import rules_of
 
 _BUSY = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING})
 _COMMIT_LOOKS = Backoff(0.002, 0.1)  # at a transaction that is about to commit
@@ -204,9 +206,6 @@ async def _complete_until(ctx: Context, organization_id: str, after: str) -> str
     return row.newest
 
 
-NEVER = -1
-
-
 async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> None:
     """Set when an instance is destroyed, in ms since the Unix epoch; NEVER lets it live on.
 
@@ -227,6 +226,7 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
         if locked.status == InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed already.", code="InstanceDestroyed")
         if destroy_at is None:
+            await _require_lifetime(work, record, None)
             await store.clear_expiry(work.connection, instance_id=record.id)
         elif locked.is_offered:
             raise BadRequest(
@@ -234,6 +234,7 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
                 code="InstanceOffered",
             )
         else:
+            await _require_lifetime(work, record, destroy_at)
             await store.set_expiry(
                 work.connection,
                 instance_id=record.id,
@@ -244,6 +245,10 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
         before = {"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)}
         after = {"destroyAt": None if destroy_at is None else destroy_at_ms}
         await work.audit("set_destroy_at", record, before, after)
+
+
+async def _require_lifetime(work: Work, record: InstanceRecord, destroy_at: datetime | None) -> None:
+    (await rules_of(work, record)).require(record.created_at, destroy_at)
 
 
 def _checked(destroy_at_ms: int, clock: Clock) -> datetime | None:

@@ -32,6 +32,7 @@ from launchbay.manifest.v1 import ACTIONS, RESULT
 from launchbay.model.concurrency_limits import JobScope, Place
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
+from launchbay.model.lifetimes import NEVER, LifetimeRules
 from launchbay.model.types import PinKind
 from launchbay.planning import (
     StartedJob,
@@ -50,6 +51,7 @@ from launchbay.store.environments import Environment, OfferedInstance, OfferedSe
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request, read_submodules, with_revision
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
+from launchbay.usecases.lifetimes import lifetime_at_launch
 
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root → sentences
@@ -65,6 +67,7 @@ class PlannedLaunch:
     root: LaunchNode
     view: EnvironmentView
     may_be_limited: bool  # settings of the organization limit how many jobs run at a time
+    destroy_after_ms: int | None  # None: it lives for good
 
 
 async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> StartedJob:
@@ -85,10 +88,9 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
     planned = await plan_launch_tree(work, application_id, body)
     application, request, root = planned.application, planned.request, planned.root
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
-    destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
     needed = await _places(work, planned)
     started = write_launch(
-        work, root, planned.environment, planned.view, destroy_after_ms, request.labels, is_limited=bool(needed)
+        work, root, planned.environment, planned.view, planned.destroy_after_ms, request.labels, is_limited=bool(needed)
     )
     if needed:
         organization_id, plan = application.organization_id, plan_launch({}, InstanceStatus.REQUESTED)
@@ -102,7 +104,7 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
             "version": root.version,
             "revisionId": request.revision_id,
             "environmentId": planned.environment.id,
-            "destroyInterval": request.destroy_interval_ms,
+            "destroyInterval": NEVER if planned.destroy_after_ms is None else planned.destroy_after_ms,
             "parameters": work.fingerprints(request.parameters),
             "submodules": work.fingerprints(request.submodules),
             "job": started.job_id,
@@ -132,7 +134,7 @@ async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:
 async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
     """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
     wanted = body.get("environmentId")
-    application, environment, may_be_limited = await work.lookup.launch_target(
+    application, environment, settings = await work.lookup.launch_target(
         application_id, wanted if isinstance(wanted, str) else None, Permission.CREATE_INSTANCE
     )
     given = read_launch_request(body)
@@ -151,7 +153,12 @@ async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, A
     unmet = await bind_services(work, environment, root)
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
-    return PlannedLaunch(application, environment, request, root, view, may_be_limited)
+    interval_ms = request.destroy_interval_ms
+    if settings.has_lifetime_rules:
+        after_ms = await lifetime_at_launch(work, application, environment, interval_ms)
+    else:
+        after_ms = LifetimeRules().at_launch(interval_ms)
+    return PlannedLaunch(application, environment, request, root, view, settings.may_be_limited, after_ms)
 
 
 def _root(

@@ -22,12 +22,15 @@ _SETTINGS = {"revisionId", "version", "environmentId", "destroyInterval", "insta
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """What to launch. `destroy_interval_ms` counts from the request; -1 is never."""
+    """What to launch. `destroy_interval_ms` counts from the request; -1 is never.
+
+    It is None if the request doesn't say how long the instance lives.
+    """
 
     revision_id: str | None = None
     version: int | None = None
     environment_id: str | None = None
-    destroy_interval_ms: int = limits.DESTROY_INTERVAL_DEFAULT_MS
+    destroy_interval_ms: int | None = None
     instance_name: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     submodules: Mapping[str, Any] = field(default_factory=dict)
@@ -92,10 +95,10 @@ def _whole_number(given: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _destroy_interval(given: Mapping[str, Any]) -> int:
+def _destroy_interval(given: Mapping[str, Any]) -> int | None:
     value = _whole_number(given, "destroyInterval")
     if value is None:
-        return limits.DESTROY_INTERVAL_DEFAULT_MS
+        return None
     if value != -1 and not 0 < value <= limits.INTERVAL_LONGEST_MS:
         raise BadRequest(
             f"destroyInterval is {value}; give milliseconds above 0, or -1 for never.", code="InvalidDestroyInterval"

@@ -87,6 +87,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What would happen. With errors nothing would: they are the reasons for a refusal.
 
     `steps` are those of the workflows, and `approvals` how many of them ask people. Steps inside a step aren't counted.
+    Of a launch, `destroyAfterMs` says how long the instance lives; null means without an end.
     """
 
     components: list[PreviewedComponent] = []
@@ -96,6 +97,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0
     approvals: int = 0
     estimate: Estimate | None = None
+    destroy_after_ms: int | None = msgspec.field(default=None, name="destroyAfterMs")
 
 
 async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> Preview:
@@ -106,7 +108,8 @@ async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, A
         except BadRequest as error:
             return Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root)
-        return msgspec.structs.replace(preview, estimate=await _estimate(work, application_id))
+        estimate = await _estimate(work, application_id)
+        return msgspec.structs.replace(preview, estimate=estimate, destroy_after_ms=planned.destroy_after_ms)
 
 
 async def estimate_launch(ctx: Context, application_id: str) -> Estimate | None:

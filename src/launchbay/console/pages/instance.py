@@ -44,6 +44,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.job import StepStatus
+from launchbay.model.lifetimes import NEVER
 from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
 from launchbay.store.audit import AuditRow
@@ -550,7 +551,7 @@ async def extend(request: PageRequest) -> Response:
         at = to_ms(record.destroy_at + timedelta(days=1))
     else:
         interval = forms.interval_ms(form.text("lifetime"), form.text("minutes"))
-        at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
+        at = NEVER if interval == NEVER else to_ms(request.now()) + interval
     await instances.set_destroy_at(request.ctx, request.path("id"), at)
     return request.redirect(safe_path(form.text("back", _path(request))), "Expiration saved.")
 

@@ -254,7 +254,7 @@ WITH changed AS (
 )
 INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
 VALUES (%(schedule_id)s, %(instance_id)s, 'expiry', 'destroy', %(owner_id)s, %(destroy_at)s)
-ON CONFLICT (instance_id) WHERE kind = 'expiry' DO UPDATE SET due_at = excluded.due_at, blocked = false;
+ON CONFLICT (instance_id) WHERE kind = 'expiry' DO UPDATE SET due_at = excluded.due_at, blocked = false, created_at = now();
 
 -- name: clear_expiry
 WITH changed AS (

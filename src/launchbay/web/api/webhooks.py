@@ -15,7 +15,8 @@ routes = Routes("Webhooks", extension=True)
 
 _PERMISSION = "ManageUsers for all users of the organization"
 _EVENTS = Annotated[
-    list[str], msgspec.Meta(description="Any of status, job, signal, approval, notification, changeSet, rollout.")
+    list[str],
+    msgspec.Meta(description="Any of status, job, signal, approval, notification, changeSet, rollout and expiry."),
 ]
 
 

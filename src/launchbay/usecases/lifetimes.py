@@ -1,0 +1,228 @@
+"""How long instances live: rules, extensions, and warnings before the end."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+import structlog
+
+from launchbay.auth.permissions import Permission
+from launchbay.clock import to_ms
+from launchbay.egress.mail import Email, MailServer
+from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
+from launchbay.ids import new_id
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, duration, merged
+from launchbay.store import instances
+from launchbay.store import lifetimes as store
+from launchbay.store.applications import Application
+from launchbay.store.environments import Environment
+from launchbay.store.instances import InstanceRecord
+from launchbay.store.lifetimes import DueMail
+from launchbay.usecases.context import AppContext, Context, Work
+
+log = structlog.get_logger(__name__)
+POLL_S = 10.0
+_WARNED = 500  # in one transaction
+_MAILS = 20
+_MAIL_PAUSE_S = 300
+Kind = Literal["application", "environment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long an instance lives.
+
+    `coming` is what will happen by itself, in order: kind, time and a sentence.
+    """
+
+    created_at: datetime
+    destroy_at: datetime | None
+    latest: datetime | None
+    rules: LifetimeRules
+    extensions: int
+    coming: list[tuple[str, datetime, str]]
+
+
+async def read_rules(ctx: Context, kind: Kind, owner_id: str) -> LifetimeRules:
+    """Return the rules that are set for an application or environment."""
+    async with ctx.read() as work:
+        found = await _owner(work, kind, owner_id, Permission.READ)
+        return (
+            await _rules(work, found.organization_id, owner_id, "")
+            if kind == "application"
+            else await _rules(work, found.organization_id, "", owner_id)
+        )
+
+
+async def replace_rules(ctx: Context, kind: Kind, owner_id: str, rules: LifetimeRules) -> None:
+    """Replace the rules of an application or environment.
+
+    Instances that live already keep their end until somebody changes it. Raises BadRequest for rules that contradict
+    each other.
+    """
+    rules.check()
+    may = Permission.EDIT_APPLICATION if kind == "application" else Permission.EDIT_ENVIRONMENT
+    async with ctx.begin() as work:
+        found = await _owner(work, kind, owner_id, may)
+        ids = (found.id, "") if kind == "application" else ("", found.id)
+        before = await _rules(work, found.organization_id, *ids)
+        if rules == LifetimeRules():
+            await store.remove_rules(work.connection, organization_id=found.organization_id, owner_id=found.id)
+        else:
+            write = store.set_application_rules if kind == "application" else store.set_environment_rules
+            text = msgspec.json.encode(rules).decode()
+            await write(work.connection, owner_id=found.id, organization_id=found.organization_id, rules=text)
+        await work.audit(f"replace_{kind}_lifetime", found, msgspec.to_builtins(before), msgspec.to_builtins(rules))
+
+
+async def _owner(work: Work, kind: Kind, owner_id: str, permission: Permission) -> Application | Environment:
+    if kind == "application":
+        return await work.lookup.application(owner_id, permission)
+    return await work.lookup.environment(owner_id, permission)
+
+
+async def _rules(work: Work, organization_id: str, application_id: str, environment_id: str) -> LifetimeRules:
+    found = await store.list_rules(
+        work.connection,
+        organization_id=organization_id,
+        application_id=application_id,
+        environment_id=environment_id,
+    )
+    return merged(map(_decode, found))
+
+
+async def rules_of(work: Work, record: InstanceRecord) -> LifetimeRules:
+    """Return the rules of an instance's application and environment together."""
+    return await _rules(work, record.organization_id, record.application_id, record.environment_id)
+
+
+async def lifetime_at_launch(
+    work: Work, application: Application, environment: Environment, wanted_ms: int | None
+) -> int | None:
+    """Return how long a new instance lives, in ms; None: without an end.
+
+    Raises BadRequest for what the rules forbid.
+    """
+    rules = await _rules(work, application.organization_id, application.id, environment.id)
+    return rules.at_launch(wanted_ms)
+
+
+async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
+    """Return how long an instance lives, and what will happen when."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        rules = await rules_of(work, record)
+        extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
+    now, destroy_at = ctx.app.clock.now(), record.destroy_at
+    coming = []
+    if destroy_at is not None and record.status is not InstanceStatus.DESTROYED:
+        by_mail = ", and its owner by email," if rules.mail else ""
+        for ahead_s in WARNINGS_S:
+            at = destroy_at - timedelta(seconds=ahead_s)
+            if at > now:
+                sentence = f"Launchbay notifies webhooks{by_mail} that it ends in {duration(ahead_s * 1000)}."
+                coming.append(("warning", at, sentence))
+        coming.append(("destroy", destroy_at, "The instance is destroyed."))
+    return Lifetime(record.created_at, destroy_at, rules.latest(record.created_at), rules, extensions, coming)
+
+
+async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
+    """Let an instance live longer and return its new end.
+
+    Whoever may run the workflow `extend` may do so, within the rules. Raises BadRequest for an instance without an end,
+    and for what the rules forbid.
+    """
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.RUN_INSTANCE_WORKFLOW, workflow="extend")
+        if record.parent_id is not None:
+            raise NotAllowed(
+                f"The instance belongs to a submodule of the instance {record.parent_id} and goes with that one.",
+                code="SubmoduleInstance",
+            )
+        locked = await instances.lock_expiry(work.connection, instance_id=record.id)
+        if locked is None:
+            raise NotFound(f"The instance {record.id} has just been deleted.")
+        if locked.status == InstanceStatus.DESTROYED:
+            raise BadRequest("The instance is destroyed already.", code="InstanceDestroyed")
+        if locked.destroy_at is None:
+            raise BadRequest("The instance has no end that could be extended.", code="LifetimeRule")
+        rules = await rules_of(work, record)
+        if by_ms <= 0 or (rules.extend_ms is not None and by_ms > rules.extend_ms):
+            most = "" if rules.extend_ms is None else f", {duration(rules.extend_ms)} at most"
+            raise BadRequest(f"byMs is {by_ms}; give milliseconds above 0{most}.", code="LifetimeRule")
+        extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
+        if rules.extensions is not None and extensions >= rules.extensions:
+            raise BadRequest(
+                f"The instance has been extended {extensions} times, which is all that the rules for lifetimes allow.",
+                code="LifetimeRule",
+            )
+        destroy_at = locked.destroy_at + timedelta(milliseconds=by_ms)
+        rules.require(record.created_at, destroy_at)
+        await instances.set_expiry(
+            work.connection,
+            instance_id=record.id,
+            destroy_at=destroy_at,
+            schedule_id=new_id(),
+            owner_id=ctx.actor.user_id,
+        )
+        await store.count_extension(work.connection, instance_id=record.id)
+        before, after = {"destroyAt": to_ms(locked.destroy_at)}, {"destroyAt": to_ms(destroy_at), "byMs": by_ms}
+        await work.audit("extend_instance", record, before, after)
+    return destroy_at
+
+
+class WarningRunner:
+    """Warns of instances that end soon; `advance` is one round."""
+
+    def __init__(self, app: AppContext, mail: MailServer | None) -> None:
+        self._app = app
+        self._mail = mail
+
+    async def advance(self) -> bool:
+        """Give due warnings and send emails. True: there may be more."""
+        async with self._app.database.connection() as connection:
+            warned = await store.warn(
+                connection,
+                ahead_s=list(WARNINGS_S),
+                longest_s=max(WARNINGS_S),
+                has_mail=self._mail is not None,
+                count=_WARNED,
+            )
+            mails: list[DueMail] = []
+            if self._mail is not None:
+                mails = await store.take_mails(connection, pause_s=_MAIL_PAUSE_S, count=_MAILS)
+        for mail in mails:
+            await self._send(mail)
+        return warned == _WARNED or len(mails) == _MAILS
+
+    async def _send(self, mail: DueMail) -> None:
+        assert self._mail is not None, "there is no email without a server"
+        try:
+            if mail.is_current:
+                await self._mail.send(_email(mail, self._mail.domain), self._app.clock)
+        except EgressFailed as error:
+            log.warning("lifetimes.mail_failed", instance=mail.instance_id, error=str(error))
+            if error.retryable:
+                return  # again after the pause
+        async with self._app.database.connection() as connection:
+            await store.mail_is_sent(
+                connection, instance_id=mail.instance_id, destroy_at=mail.destroy_at, ahead_s=mail.ahead_s
+            )
+
+
+def _email(mail: DueMail, domain: str) -> Email:
+    key = hashlib.sha256(f"{mail.instance_id} {mail.destroy_at.isoformat()} {mail.ahead_s}".encode()).hexdigest()[:32]
+    at = mail.destroy_at.strftime("%Y-%m-%d %H:%M UTC")
+    name = "".join(letter if letter.isprintable() else " " for letter in mail.instance)
+    return Email(
+        message_id=f"<{key}@{domain}>",
+        to=[mail.email],
+        subject=f"{name[:100]} ends in {duration(mail.ahead_s * 1000)}",
+        text=f"The instance {name!r} will be destroyed at {at}. Extend its life if you still need it.\n",
+    )
+
+
+_decode = msgspec.json.Decoder(LifetimeRules).decode

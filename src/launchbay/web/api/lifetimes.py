@@ -1,0 +1,157 @@
+"""How long instances live: rules, extensions."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.model.lifetimes import LifetimeRules
+from launchbay.usecases import lifetimes
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import optional_ms
+from launchbay.web.routing import Returns, Routes
+
+routes = Routes(extension=True)
+_EXAMPLE: dict[str, Any] = {"defaultMs": 86_400_000, "greatestMs": 604_800_000, "mayNever": False, "extensions": 3}
+
+
+class LifetimeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Rules for how long instances live. Null means that there is no such rule."""
+
+    defaultMs: Annotated[
+        int | None, msgspec.Meta(description="For launches that don't say how long; -1 means without an end.")
+    ] = None
+    greatestMs: Annotated[int | None, msgspec.Meta(description="The longest life, from the launch.")] = None
+    mayNever: Annotated[bool, msgspec.Meta(description="Whether an instance may live on without an end.")] = True
+    extendMs: Annotated[int | None, msgspec.Meta(description="The most that one extension adds.")] = None
+    extensions: Annotated[int | None, msgspec.Meta(description="How often an instance may be extended.")] = None
+    mail: Annotated[bool, msgspec.Meta(description="Whether owners are warned by email, too.")] = False
+
+
+class ComingEvent(msgspec.Struct, kw_only=True):
+    """What will happen by itself: `warning` or `destroy`."""
+
+    kind: str
+    at: int
+    text: str
+
+
+class LifetimeDocument(msgspec.Struct, kw_only=True):
+    """How long an instance lives, by the rules of its application and environment."""
+
+    createdAt: int
+    destroyAt: int | None
+    latestAt: Annotated[int | None, msgspec.Meta(description="The latest end that the rules allow.")]
+    extensions: int
+    rules: LifetimeBody
+    coming: Annotated[list[ComingEvent], msgspec.Meta(description="What will happen by itself, in order.")]
+
+
+class ExtendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How much longer the instance is to live."""
+
+    byMs: int
+
+
+class ExtendedDocument(msgspec.Struct, kw_only=True):
+    """The new end."""
+
+    destroyAt: int
+
+
+@routes.get(
+    "/applications/{appId}/lifetime",
+    tags=("Applications",),
+    permission="Read",
+    returns=Returns("The rules.", _EXAMPLE),
+)
+async def read_application_lifetime(request: Request[None, None]) -> LifetimeBody:
+    """Show how long instances of an application may live."""
+    return _rules(await lifetimes.read_rules(request.ctx, "application", request.path["appId"]))
+
+
+@routes.put(
+    "/applications/{appId}/lifetime",
+    tags=("Applications",),
+    permission="EditApplication",
+    body=JsonBody(example=_EXAMPLE),
+)
+async def replace_application_lifetime(request: Request[LifetimeBody, None]) -> None:
+    """Set how long instances of an application may live."""
+    await lifetimes.replace_rules(request.ctx, "application", request.path["appId"], _given(request.body))
+
+
+@routes.get(
+    "/environments/{envId}/lifetime",
+    tags=("Environments",),
+    permission="Read",
+    returns=Returns("The rules.", _EXAMPLE),
+)
+async def read_environment_lifetime(request: Request[None, None]) -> LifetimeBody:
+    """Show how long instances in an environment may live."""
+    return _rules(await lifetimes.read_rules(request.ctx, "environment", request.path["envId"]))
+
+
+@routes.put(
+    "/environments/{envId}/lifetime",
+    tags=("Environments",),
+    permission="EditEnvironment",
+    body=JsonBody(example=_EXAMPLE),
+)
+async def replace_environment_lifetime(request: Request[LifetimeBody, None]) -> None:
+    """Set how long instances in an environment may live."""
+    await lifetimes.replace_rules(request.ctx, "environment", request.path["envId"], _given(request.body))
+
+
+@routes.get(
+    "/instances/{id}/lifetime",
+    tags=("Instances",),
+    permission="Read",
+    returns=Returns("The lifetime."),
+)
+async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
+    """Show how long an instance lives, and what will happen when."""
+    found = await lifetimes.read_lifetime(request.ctx, request.path["id"])
+    return LifetimeDocument(
+        createdAt=to_ms(found.created_at),
+        destroyAt=optional_ms(found.destroy_at),
+        latestAt=optional_ms(found.latest),
+        extensions=found.extensions,
+        rules=_rules(found.rules),
+        coming=[ComingEvent(kind=kind, at=to_ms(at), text=text) for kind, at, text in found.coming],
+    )
+
+
+@routes.post(
+    "/instances/{id}/extend",
+    tags=("Instances",),
+    permission="RunInstanceWorkflow for the workflow extend",
+    body=JsonBody(example={"byMs": 86_400_000}),
+    returns=Returns("The new end.", {"destroyAt": 1_798_761_600_000}),
+)
+async def extend_instance(request: Request[ExtendBody, None]) -> ExtendedDocument:
+    """Let an instance live longer, within the rules."""
+    destroy_at = await lifetimes.extend(request.ctx, request.path["id"], request.body.byMs)
+    return ExtendedDocument(destroyAt=to_ms(destroy_at))
+
+
+def _given(body: LifetimeBody) -> LifetimeRules:
+    return LifetimeRules(
+        default_ms=body.defaultMs,
+        greatest_ms=body.greatestMs,
+        may_never=body.mayNever,
+        extend_ms=body.extendMs,
+        extensions=body.extensions,
+        mail=body.mail,
+    )
+
+
+def _rules(rules: LifetimeRules) -> LifetimeBody:
+    return LifetimeBody(
+        defaultMs=rules.default_ms,
+        greatestMs=rules.greatest_ms,
+        mayNever=rules.may_never,
+        extendMs=rules.extend_ms,
+        extensions=rules.extensions,
+        mail=rules.mail,
+    )
