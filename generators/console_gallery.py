@@ -262,13 +262,19 @@ GALLERY = (
         "environments",
         "/console/organizations/{id}/environments",
         "Environments",
-        "A launch that names no environment uses the default one.",
+        "Their instances, what each gives, and where they differ.",
     ),
     Shown(
         "environment",
         "/console/environments/{id}",
         "An environment",
         "Policies, markers, properties, services, and the instances that it offers as services.",
+    ),
+    Shown(
+        "environment-settings",
+        "/console/environments/{id}/settings",
+        "Settings of an environment",
+        "Rename, copy or delete it.",
     ),
     Shown(
         "delete-environment",
@@ -280,7 +286,7 @@ GALLERY = (
         "services",
         "/console/organizations/{id}/services",
         "Services",
-        "Create services of the installed types. Each type has its own fields.",
+        "The services, where they are offered and who uses them, and the pinned keys of hosts.",
     ),
     Shown("service", "/console/services/{id}", "A service", "Its parameters, with secrets masked, and its commands."),
     Shown(

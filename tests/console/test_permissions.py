@@ -96,6 +96,7 @@ _NO_OCCASION = {
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
     "/console/applications/{id}/manifest/impact",  # the editor asks it
+    "/console/organizations/{id}/hostKeys/forget",
     "/console/organizations/{id}/webhooks/{webhook}/retry",
     "/console/organizations/{id}/users/{user}/unblock",
 }

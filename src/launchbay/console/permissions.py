@@ -151,6 +151,10 @@ class UiPermissions:
             Permission.EDIT_ENVIRONMENT, permissions.environment(environment_id), permissions.service(service_id)
         )
 
+    def forget_host_keys(self) -> bool:
+        """See and forget the pinned keys of hosts, which count in every environment."""
+        return self._permitted.allows(Permission.EDIT_ENVIRONMENT, permissions.environment(new_id()))
+
     def create_service(self) -> bool:
         return self._permitted.allows(Permission.CREATE_SERVICE, permissions.service(new_id()))
 

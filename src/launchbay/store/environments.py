@@ -32,6 +32,18 @@ class EnvironmentRow(NamedTuple):
     is_default: bool
 
 
+class EnvironmentContents(NamedTuple):
+    """An environment with what it gives. Its contents are JSON."""
+
+    id: str
+    name: str
+    is_default: bool
+    policies: str
+    markers: str
+    properties: str
+    services: str
+
+
 class OfferedService(NamedTuple):
     """A service in a list."""
 
@@ -43,6 +55,7 @@ class OfferedService(NamedTuple):
 get_default_id = _sql.value("get_default_id", str)
 list_labels = _sql.rows("list_labels", LabelsRow)
 list_by_organization = _sql.rows("list_by_organization", EnvironmentRow)
+list_contents = _sql.rows("list_contents", EnvironmentContents)
 insert = _sql.change("insert")
 clone = _sql.value("clone", str)
 set_policies = _sql.change("set_policies")

@@ -74,6 +74,14 @@ class PoolResourceRow(NamedTuple):
     changed_at: datetime
 
 
+class UsersRow(NamedTuple):
+    """How many instances use a service."""
+
+    id: str
+    users: int
+
+
+count_users = _sql.rows("count_users", UsersRow)
 list_acquired = _sql.rows("list_acquired", PoolResourceRow)
 acquire_resource = _sql.change("acquire_resource")
 release_resource = _sql.value("release_resource", str)

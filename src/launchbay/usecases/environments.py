@@ -18,7 +18,13 @@ from launchbay.model.labels import read_selector
 from launchbay.store import environments as store
 from launchbay.store import instances, organizations
 from launchbay.store.database import unique_violation_as
-from launchbay.store.environments import Environment, EnvironmentRow, OfferedInstance, OfferedService
+from launchbay.store.environments import (
+    Environment,
+    EnvironmentContents,
+    EnvironmentRow,
+    OfferedInstance,
+    OfferedService,
+)
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 
@@ -45,6 +51,16 @@ async def list_environments(ctx: Context, organization_id: str, labels: str | No
             listed = await store.list_labels(work.connection, organization_id=organization.id)
             labels_by_id = {row.id: msgspec.json.decode(row.labels) for row in listed}
             rows = [row for row in rows if selector.fits(labels_by_id.get(row.id, {}))]
+    return [
+        row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.environment(row.id))
+    ]
+
+
+async def list_contents(ctx: Context, organization_id: str) -> list[EnvironmentContents]:
+    """Return the environments that the caller may read with what they give, by name."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.list_contents(work.connection, organization_id=organization.id)
     return [
         row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.environment(row.id))
     ]

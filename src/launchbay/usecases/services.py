@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +24,7 @@ from launchbay.service_types.contract import (
     changed_parameters,
     validate_arguments,
 )
+from launchbay.service_types.resource_pool import ResourcePool, resources_of
 from launchbay.service_types.secrets import (
     SECRET_NAME,
     VAULT,
@@ -128,6 +130,52 @@ async def list_services(ctx: Context, organization_id: str) -> list[OfferedServi
         organization = await work.lookup.organization(organization_id)
         rows = await store.list_by_organization(work.connection, organization_id=organization.id)
     return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.service(row.id))]
+
+
+async def count_users(ctx: Context, organization_id: str) -> dict[str, int]:
+    """Return how many instances use each service, by ID, where some do."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.count_users(work.connection, organization_id=organization.id)
+    return {row.id: row.users for row in rows}
+
+
+class PoolResource(NamedTuple):
+    """A resource of a pool, and who holds it since when.
+
+    `holder` is None for a free one, and the instance for a holder that isn't an instance. `is_known` is false for a
+    resource that the pool no longer has.
+    """
+
+    id: str
+    holder: str | None
+    instance_id: str | None
+    since: datetime | None
+    is_known: bool
+
+
+async def list_resources(ctx: Context, service_id: str) -> list[PoolResource] | None:
+    """Return the resources of a pool with their holders; None for another service."""
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        if service.type_id != ResourcePool.id:
+            return None
+        rows = await store.list_acquired(work.connection, service_id=service.id)
+        held = {row.resource_id: row for row in rows if row.holder is not None}
+        ids = [(row.holder or "").partition(":")[0] for row in held.values()]
+        named = await store.list_instance_names(work.connection, organization_id=service.organization_id, ids=ids)
+    names = {row.id: row.name for row in named}
+    known = resources_of(msgspec.json.decode(service.parameters))
+    found: list[PoolResource] = []
+    for resource_id in dict.fromkeys([*known, *held]):
+        row = held.get(resource_id)
+        if row is None or row.holder is None:
+            found.append(PoolResource(resource_id, None, None, None, is_known=True))
+            continue
+        owner = row.holder.partition(":")[0]
+        holder, instance_id = (names[owner], owner) if owner in names else (row.holder, None)
+        found.append(PoolResource(resource_id, holder, instance_id, row.changed_at, is_known=resource_id in known))
+    return found
 
 
 async def list_zones(ctx: Context, organization_id: str) -> list[NamedRow]:

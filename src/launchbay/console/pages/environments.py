@@ -2,19 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
 from launchbay.console.forms import SEEN, seen_tag
-from launchbay.console.rendering import compact, redact
+from launchbay.console.pages.overview import Health, health_of_groups
+from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import is_secret_name
-from launchbay.usecases import environments
+from launchbay.usecases import environments, fleet
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
 from launchbay.usecases.context import Context
 from launchbay.usecases.environments import list_offered_instances
@@ -22,23 +23,64 @@ from launchbay.usecases.services import list_services
 
 _BLANK_ROWS = 2
 _INSTANCES_SHOWN = 10
+_COMPARED, _DIFFERENCES = 4, 20
 TYPES = ("string", "int", "bool", "object", "list<string>", "map<string,string>")
 
 
 routes = Routes()
 
 
+class Row(NamedTuple):
+    """An environment with the state of its instances and what it gives."""
+
+    id: str
+    name: str
+    is_default: bool
+    health: Health
+    properties: Mapping[str, Any]
+    policies: Mapping[str, Any]
+    services: Sequence[str]
+
+
 @routes.get("/console/organizations/{id}/environments")
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the environments, and where the first of them differ."""
     organization_id = request.path("id")
+    groups = await fleet.read_groups(request.ctx, organization_id)
+    names = {row.id: row.name for row in await list_services(request.ctx, organization_id)}
+    rows = [
+        Row(
+            row.id,
+            row.name,
+            row.is_default,
+            health_of_groups(group for group in groups if group.environment_id == row.id),
+            {entry.name: entry.value for entry in msgspec.json.decode(row.properties, type=list[Property])},
+            msgspec.json.decode(row.policies, type=dict[str, Any]),
+            [names[each] for each in msgspec.json.decode(row.services, type=list[str]) if each in names],
+        )
+        for row in await environments.list_contents(request.ctx, organization_id)
+    ]
     return await request.page(
         "environments.html",
         section="environments",
         organization_id=organization_id,
         problem=problem,
-        rows=await environments.list_environments(request.ctx, organization_id),
+        rows=rows,
+        compared=rows[:_COMPARED],
+        differences=differences(rows[:_COMPARED]),
         name=request.form.text("name"),
     )
+
+
+def differences(rows: Sequence[Row]) -> list[tuple[str, list[str | None]]]:
+    """Return the values that differ, by name; None where one is missing."""
+    found: list[tuple[str, list[str | None]]] = []
+    for kind in ("properties", "policies"):
+        for name in dict.fromkeys(name for row in rows for name in getattr(row, kind)):
+            given = [getattr(row, kind).get(name) for row in rows]
+            if any(each != given[0] for each in given):
+                found.append((name, [None if each is None else redact_value(each, name) for each in given]))
+    return found[:_DIFFERENCES]
 
 
 @routes.post("/console/organizations/{id}/environments", again=list_all)
@@ -48,7 +90,8 @@ async def create(request: PageRequest) -> Response:
 
 
 @routes.get("/console/environments/{id}")
-async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+async def show(request: PageRequest, problem: LaunchbayError | None = None, tab: str = "") -> Response:
+    """Show what instances get in an environment, or its settings."""
     ctx, form = request.ctx, request.form
     environment = await read_environment(ctx, request.path("id"))
     listed = await environments.list_environments(ctx, environment.organization_id)
@@ -64,6 +107,12 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         organization_id=environment.organization_id,
         problem=problem,
         environment=environment,
+        tab=tab,
+        health=health_of_groups(
+            group
+            for group in await fleet.read_groups(ctx, environment.organization_id)
+            if group.environment_id == environment.id
+        ),
         is_default=any(row.id == environment.id and row.is_default for row in listed),
         policies=form.raw("policies", policies),
         markers=form.raw("markers", "\n".join(marker.name for marker in markers)),
@@ -113,13 +162,18 @@ async def _theirs(request: PageRequest) -> str:
     )
 
 
-@routes.post("/console/environments/{id}/name", again=show)
+@routes.get("/console/environments/{id}/settings")
+async def show_settings(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    return await show(request, problem, "settings")
+
+
+@routes.post("/console/environments/{id}/name", again=show_settings)
 async def rename(request: PageRequest) -> Response:
     await environments.rename_environment(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(_path(request), "Environment renamed.")
 
 
-@routes.post("/console/environments/{id}/clone", again=show)
+@routes.post("/console/environments/{id}/clone", again=show_settings)
 async def clone(request: PageRequest) -> Response:
     name = request.form.text("name") or None
     copy = await environments.clone_environment(request.ctx, request.path("id"), name)

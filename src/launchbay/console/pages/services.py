@@ -3,13 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from launchbay.console.fields import FIX_FIELDS, PARAMETER, Field, field_text, fill_fields, values, with_errors
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.service_types.contract import REDACTED, CommandArgument, ServiceCommand, ServiceParameter
+from launchbay.service_types.key_pairs import fingerprint
+from launchbay.store.machines import HostKeyRow
 from launchbay.usecases import services
+from launchbay.usecases.environments import list_contents
+from launchbay.usecases.organizations import forget_host_key, list_host_keys
 
 _ARGUMENT = "argument:"
 
@@ -33,12 +38,40 @@ async def list_all(
         organization_id=organization_id,
         problem=problem,
         rows=await services.list_services(request.ctx, organization_id),
+        users=await services.count_users(request.ctx, organization_id),
+        offered=await _offered(request, organization_id),
+        host_keys=await _host_keys(request, organization_id),
         types=types,
         type_names={kind.id: kind.name for kind in types},
         chosen=chosen,
         fields=fields,
         name=request.form.text("name"),
     )
+
+
+async def _offered(request: PageRequest, organization_id: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the environments that offer each service, by its ID."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in await list_contents(request.ctx, organization_id):
+        for service_id in msgspec.json.decode(row.services, type=list[str]):
+            found.setdefault(service_id, []).append((row.id, row.name))
+    return found
+
+
+async def _host_keys(request: PageRequest, organization_id: str) -> list[tuple[HostKeyRow, str]]:
+    """Return the pinned keys with their fingerprints, for who may forget them."""
+    if not (await request.permissions(organization_id)).forget_host_keys():
+        return []
+    return [(row, fingerprint(row.public_key)) for row in await list_host_keys(request.ctx, organization_id)]
+
+
+@routes.post("/console/organizations/{id}/hostKeys/forget", again=list_all)
+async def forget_key(request: PageRequest) -> Response:
+    """Forget the key of a host, so that the next one that it shows is pinned."""
+    host = request.form.text("host")
+    await forget_host_key(request.ctx, request.path("id"), host)
+    target = f"{HOME}/organizations/{request.path('id')}/services#host-keys"
+    return request.redirect(target, f"The key of {host} is forgotten.")
 
 
 @routes.post("/console/organizations/{id}/services")
@@ -89,6 +122,9 @@ async def show(
         organization_id=view.record.organization_id,
         problem=problem,
         view=view,
+        users=(await services.count_users(request.ctx, view.record.organization_id)).get(view.record.id, 0),
+        offered=(await _offered(request, view.record.organization_id)).get(view.record.id, []),
+        resources=await services.list_resources(request.ctx, view.record.id),
         name=request.form.text("name", view.name),
         fields=_fields({} if kind is None else kind.parameters, view.parameters) if fields is None else fields,
         commands=commands,

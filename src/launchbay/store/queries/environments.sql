@@ -5,6 +5,13 @@ SELECT id FROM environments WHERE organization_id = %(organization_id)s AND is_d
 -- The environments of an organization, by name.
 SELECT id, name, is_default FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
+-- name: list_contents
+-- The environments of an organization with what they give, by name. `services` are the IDs of the services that they offer.
+SELECT id, name, is_default, policies, markers, properties, coalesce((
+    SELECT json_agg(service_id ORDER BY service_id) FROM environment_services WHERE environment_id = environments.id
+), '[]')::text AS services
+FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
+
 -- name: list_labels
 -- The labels of the environments of an organization that have some.
 SELECT id, labels::text AS labels FROM environments WHERE organization_id = %(organization_id)s AND labels <> '{}';

@@ -102,6 +102,12 @@ SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s AND ticket <
 -- name: count_waiting
 SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s;
 
+-- name: count_users
+-- How many instances use each service of an organization.
+SELECT services.id, count(DISTINCT instance_links.instance_id)::integer AS users
+FROM services JOIN instance_links ON instance_links.target_id = services.id
+WHERE services.organization_id = %(organization_id)s GROUP BY services.id;
+
 -- name: list_instance_names
 -- Names of instances that hold resources.
 SELECT id, name FROM instances WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);

@@ -178,7 +178,7 @@ async def list_deliveries(request: Request[None, Paging]) -> Response:
 async def read_delivery(request: Request[None, None]) -> SentDelivery:
     """Show a delivery with what is sent, secrets masked."""
     found = await webhooks.read_delivery(request.ctx, request.path["webhookId"], request.path["deliveryId"])
-    return SentDelivery(*_fields(found.row), found.body)
+    return SentDelivery(**_fields(found.row), body=found.body)
 
 
 @routes.post(
@@ -217,19 +217,19 @@ def _webhook(row: WebhookRow) -> Webhook:
 
 
 def _delivery(row: DeliveryRow) -> Delivery:
-    return Delivery(*_fields(row))
+    return Delivery(**_fields(row))
 
 
-def _fields(row: DeliveryRow | DeliveryDetail) -> tuple[Any, ...]:
-    """Return the fields of a delivery, in their order."""
-    return (
-        row.id,
-        row.event,
-        row.status,
-        row.attempts,
-        to_ms(row.created_at),
-        optional_ms(row.next_at),
-        optional_ms(row.finished_at),
-        row.last_status,
-        row.last_error,
-    )
+def _fields(row: DeliveryRow | DeliveryDetail) -> dict[str, Any]:
+    """Return the fields of a delivery by name."""
+    return {
+        "id": row.id,
+        "event": row.event,
+        "status": row.status,
+        "attempts": row.attempts,
+        "createdAt": to_ms(row.created_at),
+        "nextAt": optional_ms(row.next_at),
+        "finishedAt": optional_ms(row.finished_at),
+        "lastStatus": row.last_status,
+        "lastError": row.last_error,
+    }
