@@ -67,7 +67,7 @@ async def _host_keys(request: PageRequest, organization_id: str) -> list[tuple[H
 
 @routes.post("/console/organizations/{id}/hostKeys/forget", again=list_all)
 async def forget_key(request: PageRequest) -> Response:
-    """Forget the key of a host, so that the next one that it shows is pinned."""
+    """Forget the key of a host: the next one that it shows is pinned."""
     host = request.form.text("host")
     await forget_host_key(request.ctx, request.path("id"), host)
     target = f"{HOME}/organizations/{request.path('id')}/services#host-keys"
