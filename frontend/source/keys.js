@@ -38,9 +38,18 @@ function moveTab(step) {
   if (next && tabs.length) location.assign(next.href);
 }
 
+// What somebody types is one more term of the filter.
+function focusFilter() {
+  const filter = document.querySelector("main [data-filter], main input[type=search]");
+  if (!filter) return;
+  if (filter.value && !filter.value.endsWith(" ")) filter.value += " ";
+  filter.focus();
+  filter.setSelectionRange(filter.value.length, filter.value.length);
+}
+
 // Other scripts add theirs; an element with [data-key] is clicked by its key.
 export const ACTS = {
-  "/": () => document.querySelector("main [data-filter], main input[type=search]")?.focus(),
+  "/": focusFilter,
   "?": () => document.getElementById("keys")?.showModal(),
   t: switchTheme,
   d: () => keep("density", root.dataset.density === "compact" ? "comfortable" : "compact"),
