@@ -139,7 +139,7 @@ def test_a_refresh_token_is_made_on_its_page_listed_and_revoked(stranger: Page, 
     assert httpx.post(exchange, json={"refreshToken": token}, trust_env=False).status_code == 200
     sign_in(stranger)
     stranger.goto("/console/account")
-    row = stranger.locator("tr", has_text=label)
+    row = stranger.locator("#tokens li", has_text=label)
     expect(row).not_to_contain_text(token)
     row.get_by_role("button", name="Revoke").click()
     expect(stranger.get_by_role("status")).to_contain_text("Token revoked")

@@ -65,7 +65,7 @@ def set_up(page: Page) -> None:
 def sign_out(page: Page) -> None:
     page.goto("/console/account")
     page.locator("#account-menu summary").click()
-    page.get_by_role("button", name="Sign out", exact=True).click()
+    page.locator("#account-menu").get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_role("heading", name="Sign in to Launchbay")).to_be_visible()
 
 

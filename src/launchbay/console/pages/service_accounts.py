@@ -19,6 +19,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=await service_accounts.list_service_accounts(request.ctx, organization_id),
+        tokens=await access_tokens.list_access_tokens(request.ctx, organization_id),
+        opened=problem is not None or request.query("do") == "create",
         roles=await roles.list_roles(request.ctx, organization_id),
         name=request.form.text("name"),
         description=request.form.text("description"),
