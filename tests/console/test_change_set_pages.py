@@ -192,3 +192,39 @@ async def test_a_refused_change_is_not_saved_and_keeps_its_comment(api: Api, vis
     assert "field-error" in page.answer.text
     assert "Ten times the room" in page.text
     assert accepted(await api.get(f"organizations/{api.organization}/change-sets")) == before
+
+
+async def test_many_instances_are_saved_as_one_change_set(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(SHOP)
+    instances = [await api.launch(application) for _ in range(2)]
+    for instance in instances:
+        await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", SHOP.replace("input.size: 1", "input.size: 4")))
+    home = f"/console/organizations/{api.organization}"
+    form = await get(visitor, f"{home}/bulk/new?act=reconfigure&id={instances[0]}&id={instances[1]}")
+    fields = {"act": "reconfigure", "id": instances, "do": "save change set"}
+    without = Page(await sent(visitor, f"{home}/bulk", form, **fields, parameters='{"input.size": 3}'))
+    assert without.status == 400
+    assert "needs the version" in without.text
+    answer = await sent(visitor, f"{home}/bulk", form, **fields, version="3")
+    page = await get(visitor, answer.headers["location"])
+    text = " ".join(page.text.split())
+    assert "Change the version of 2 instances" in text
+    assert text.count("version 2 → 3") == 2
+    assert "2 change, 2 stay" in text
+
+
+async def test_the_policy_of_an_environment_is_set_where_change_sets_are_listed(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await api.offer()
+    path = f"/console/organizations/{api.organization}/changes"
+    page = await get(visitor, path)
+    fields = {"organization": api.organization, "role": ""}
+    target = f"/console/environments/{environment}/changePolicy"
+    wrong = Page(await sent(visitor, target, page, **fields, approvals="many"))
+    assert wrong.status == 400
+    assert "expected a number from 0 to 20" in wrong.text
+    assert (await sent(visitor, target, page, **fields, approvals="2")).headers["location"] == path
+    assert accepted(await api.get(f"environments/{environment}/changePolicy")) == {"approvals": 2, "roleId": None}
+    assert "2 people, never the author" in " ".join((await get(visitor, path)).text.split())

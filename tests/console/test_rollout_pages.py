@@ -121,6 +121,19 @@ async def test_a_roll_out_goes_wave_by_wave_and_is_stopped_continued_and_taken_b
     assert "so you can't continue it" in Page(again).text
 
 
+async def test_a_page_is_read_again_while_its_roll_out_waits(api: Api, visitor: httpx.AsyncClient) -> None:
+    application, _ = await _tides(api, 0, 0)
+    home = f"/console/applications/{application}/rollouts"
+    form = await get(visitor, f"{home}/new")
+    fields = {"version": "3", "q": "", "waves": "1", "pause": "wait"}
+    path = (await _sent(visitor, home, form, **fields, do="begin")).headers["location"]
+    page = await _until(visitor, path, "Waits before wave 2")
+    assert 'hx-trigger="every 3s"' in page.answer.text
+    assert "Continue with wave 2" in page.text
+    await _sent(visitor, path, page, do="stop")
+    assert 'hx-trigger="every 3s"' not in (await get(visitor, path)).answer.text
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

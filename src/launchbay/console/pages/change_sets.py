@@ -17,9 +17,10 @@ from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance
 from launchbay.usecases import change_sets
 from launchbay.usecases.applications import list_applications
-from launchbay.usecases.change_sets import ChangeAct, ChangeSetRequest, Promise, read_promise
+from launchbay.usecases.change_sets import ChangeAct, ChangePolicy, ChangeSetRequest, Promise, read_promise
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.roles import list_roles
 
 routes = Routes()
 
@@ -46,6 +47,8 @@ _VERBS = {"launch": "Launch", "reconfigure": "Change", "version": "Change the ve
 _COMPARED_AT_ONCE = 10  # instances that the page plans again without being asked
 _TITLE_CHARS = 120
 _SHOWN = 50  # instances of a page
+_POLICIES = 50  # environments of a page
+_MOST_APPROVALS = 20
 _read_sentences = msgspec.json.Decoder(list[str]).decode
 
 
@@ -79,9 +82,12 @@ class Total(NamedTuple):
 
 
 @routes.get("/console/organizations/{id}/changes")
-async def list_all(request: PageRequest) -> Response:
-    """Show the change sets of an organization, the newest first."""
-    organization_id = request.path("id")
+async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the change sets of an organization, and who approves them.
+
+    The form of a policy names the organization.
+    """
+    organization_id = request.form.text("organization", request.path("id"))
     rows = await change_sets.list_change_sets(
         request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
     )
@@ -91,11 +97,37 @@ async def list_all(request: PageRequest) -> Response:
         "change_sets.html",
         section="approvals",
         organization_id=organization_id,
+        problem=problem,
         rows=[(row, title_of(row), STATUSES[row.status]) for row in shown],
+        policies=[
+            (row, await change_sets.read_change_policy(request.ctx, row.id))
+            for row in (await list_environments(request.ctx, organization_id))[:_POLICIES]
+        ],
+        roles=await _roles(request, organization_id),
         asking=asking,
         people=await user_names(request, organization_id),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
+
+
+@routes.post("/console/environments/{id}/changePolicy", again=list_all)
+async def set_policy(request: PageRequest) -> Response:
+    """Set how many approve the change sets of an environment, and with which role."""
+    form = request.form
+    approvals = parse_number(form.text("approvals"), 2)
+    if approvals is None or approvals > _MOST_APPROVALS:
+        raise BadRequest(f"Approvals: expected a number from 0 to {_MOST_APPROVALS}.", code="InvalidField")
+    policy = ChangePolicy(approvals=approvals, role_id=form.text("role") or None)
+    await change_sets.set_change_policy(request.ctx, request.path("id"), policy)
+    return request.redirect(f"{HOME}/organizations/{form.text('organization')}/changes", "Policy saved.")
+
+
+async def _roles(request: PageRequest, organization_id: str) -> dict[str, str]:
+    """Return the names of roles by ID; empty for who may not read them."""
+    try:
+        return {row.id: row.name for row in await list_roles(request.ctx, organization_id)}
+    except NotAllowed:
+        return {}
 
 
 @routes.get("/console/organizations/{id}/changes/{change}")
