@@ -1,0 +1,179 @@
+"""The provider of Terraform, with the real `terraform`, by the example of its page (docs/howto/terraform.md)."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchbay.client import ApiError, Basic, Client
+from tests.support.servers import Bay
+from tests.support.service import EMAIL, PASSWORD, fresh_name
+
+ROOT = Path(__file__).parents[2]
+PROVIDER = ROOT / "integrations" / "terraform"
+PYTHON = ROOT / ".venv" / "terraform" / "bin" / "python"
+TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
+
+pytestmark = [
+    pytest.mark.slow,  # each command of Terraform starts the provider several times
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(TERRAFORM is None, reason="neither terraform nor tofu is installed"),
+    pytest.mark.skipif(not PYTHON.exists(), reason="requirements/terraform could not install the framework"),
+]
+
+
+@dataclass
+class Workspace:
+    """A directory with a configuration, and the program run in it."""
+
+    directory: Path
+    environ: Mapping[str, str]
+
+    def run(self, *arguments: str, expected: int | None = 0) -> str:
+        """Run a command, and return what it prints."""
+        assert TERRAFORM is not None
+        command = [TERRAFORM, *arguments, "-no-color"]
+        ran = subprocess.run(command, cwd=self.directory, env=self.environ, check=False, capture_output=True, text=True)
+        assert expected is None or ran.returncode == expected, ran.stdout + ran.stderr
+        return ran.stdout + ran.stderr
+
+    def apply(self, *more: str, expected: int = 0) -> str:
+        return self.run("apply", "-auto-approve", "-input=false", *more, expected=expected)
+
+    def write(self, name: str, change: tuple[str, str]) -> None:
+        """Replace a text of a file, which must have it."""
+        path = self.directory / name
+        text = path.read_text("utf-8")
+        assert change[0] in text
+        path.write_text(text.replace(*change), "utf-8")
+
+    def value(self, resource: str) -> dict[str, Any]:
+        """Return the attributes of a resource in the state."""
+        shown = json.loads(self.run("show", "-json"))
+        resources = shown["values"]["root_module"]["resources"]
+        [found] = [each["values"] for each in resources if each["address"] == resource]
+        return dict(found)
+
+
+@pytest.fixture(scope="module")
+def client(bay: Bay) -> Client:
+    return Client(bay.url, Basic(EMAIL, PASSWORD))
+
+
+@pytest.fixture
+def organization(client: Client) -> str:
+    return client.create_organization(name=fresh_name("ours")).id
+
+
+@pytest.fixture
+def workspace(bay: Bay, client: Client, organization: str, tmp_path: Path) -> Workspace:
+    """The example of the page, with the provider installed as the page says."""
+    for path in (PROVIDER / "examples").iterdir():
+        shutil.copy(path, tmp_path)
+    plugins = tmp_path / "plugins"
+    program = [str(PYTHON), "-m", "launchbay_terraform.provider", "install", str(plugins)]
+    subprocess.run(program, check=True, env={**os.environ, "PYTHONPATH": f"{PROVIDER}:{ROOT / 'src'}"})
+    config = tmp_path / "terraform.rc"
+    config.write_text(f'provider_installation {{\n  filesystem_mirror {{\n    path = "{plugins}"\n  }}\n}}\n', "utf-8")
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "TF_CLI_CONFIG_FILE": str(config),
+        "CHECKPOINT_DISABLE": "1",
+        "LAUNCHBAY_URL": bay.url,
+        "LAUNCHBAY_TOKEN": client.create_access_token(organization, name="terraform", days=1).token,
+        "TF_VAR_organization": client.read_organization(organization).name,
+    }
+    workspace = Workspace(tmp_path, environ)
+    workspace.run("init", "-input=false")
+    return workspace
+
+
+def test_an_application_is_launched_changed_and_destroyed(workspace: Workspace, client: Client) -> None:
+    assert "5 to add" in workspace.run("plan", "-input=false")
+    assert "Launching 'greeter-staging'" in workspace.apply()
+    instance = workspace.value("launchbay_instance.greeter")
+    shown = client.read_instance(instance["id"])
+    assert (shown.status, shown.parameters, shown.labels) == ("Running", {"input.size": 2}, {"team": "web"})
+    assert json.loads(workspace.run("output", "-json", "greeting")) == shown.return_values
+    assert workspace.run("plan", "-input=false", "-detailed-exitcode")
+
+    again = workspace.run("plan", "-input=false", "-var=size=5")
+    assert "Reconfiguring 'greeter-staging'" in again, "the plan says what the preview says"
+    assert "input.size: 2 → 5" in again
+    workspace.apply("-var=size=5")
+    assert client.read_instance(instance["id"]).parameters == {"input.size": 5}
+
+    workspace.write("greeter.yaml", ("Hello from", "Good day from"))
+    workspace.apply("-var=size=5")
+    version = workspace.value("launchbay_application.greeter")["version"]
+    assert client.read_instance(instance["id"]).version == version == instance["version"] + 1
+
+    workspace.run("destroy", "-auto-approve", "-input=false")
+    with pytest.raises(ApiError):
+        client.read_instance(instance["id"])
+
+
+def test_what_changed_outside_is_shown_and_put_right(workspace: Workspace, client: Client) -> None:
+    workspace.apply()
+    instance = workspace.value("launchbay_instance.greeter")["id"]
+    role = workspace.value("launchbay_role.deployer")["id"]
+    environment = workspace.value("launchbay_environment.staging")["id"]
+    client.reconfigure_instance(instance, parameters={"input.size": 9})
+    client.wait(instance)
+    client.update_role(role, name="Renamed", permissions="- Read: [/*]\n")
+    client.replace_policies(environment, "policies:\n  provisionVms.hardwareId: m1.small\n")
+    planned = workspace.run("plan", "-input=false")
+    assert "0 to add, 3 to change, 0 to destroy" in planned
+    assert "input.size: 9 → 2" in planned
+    workspace.apply()
+    assert client.read_instance(instance).parameters == {"input.size": 2}
+    assert client.read_role(role).name == "Deployer"
+    assert "m1.small" not in client.read_policies(environment)
+
+    client.run(instance, "destroy").wait()
+    client.delete_instance(instance)
+    assert "launchbay_instance.greeter will be created" in workspace.run("plan", "-input=false")
+    workspace.run("destroy", "-auto-approve", "-input=false")
+
+
+def test_what_exists_is_imported(workspace: Workspace, organization: str) -> None:
+    workspace.apply()
+    for name in ("environment.staging", "role.deployer", "schedule.nightly", "application.greeter", "instance.greeter"):
+        resource = f"launchbay_{name}"
+        id_ = workspace.value(resource)["id"]
+        in_organization = resource.startswith(("launchbay_environment", "launchbay_role", "launchbay_schedule"))
+        workspace.run("state", "rm", resource)
+        workspace.run("import", "-input=false", resource, f"{organization}/{id_}" if in_organization else id_)
+    assert workspace.run("plan", "-input=false", "-detailed-exitcode")
+    refused = workspace.run("import", "-input=false", "launchbay_role.other", f"{organization}/nothing", expected=1)
+    assert "launchbay_role.other" in refused
+    workspace.run("destroy", "-auto-approve", "-input=false")
+
+
+def test_errors_say_what_to_change_and_nothing_is_lost(workspace: Workspace, client: Client) -> None:
+    workspace.write("greeter.yaml", ("type: workflow.Instance", "typo: workflow.Instance"))
+    refused = workspace.apply(expected=1)
+    assert "Line " in refused
+    assert "Code InvalidManifest, request" in refused
+    workspace.write("greeter.yaml", ("typo: workflow.Instance", "type: workflow.Instance"))
+    workspace.apply()
+
+    assert "input.size" in workspace.run("plan", "-input=false", "-var=size=1.5", expected=1)
+    workspace.write(
+        "greeter.yaml",
+        ("- prepare: {action: wait, parameters: {delay: 0}}", "- prepare: {action: serialize, parameters: {}}"),
+    )
+    failed = workspace.apply("-replace=launchbay_instance.greeter", expected=1)
+    instance = workspace.value("launchbay_instance.greeter")["id"]
+    assert instance in failed
+    assert client.read_instance(instance).status == "Failed"
+    assert "must be replaced" in workspace.run("plan", "-input=false"), "it is tainted, not forgotten"
+    workspace.run("destroy", "-auto-approve", "-input=false")
+    assert [each.id for each in client.list_applications(client.list_organizations()[-1].id)] == []
