@@ -227,6 +227,16 @@ def test_a_program_matters_only_if_actions_may_start_it(
     assert found.level is Level.OK
 
 
+def test_an_account_without_a_name_can_not_run_the_embedded_postgresql(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 4_000_000)
+    [found] = services(settings(directory), "postgresql")
+    assert found.level is Level.PROBLEM
+    assert "4000000 has none" in found.found
+    assert machine(settings(directory), "programs"), "the other checks go on"
+
+
 def test_an_empty_database_is_upgraded_at_the_start(empty_database_url: str, directory: Path) -> None:
     [found] = services(settings(directory, database_url=empty_database_url), "postgresql")
     assert found.level is Level.NOTE

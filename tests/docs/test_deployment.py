@@ -50,6 +50,8 @@ def test_the_composition_runs_commands_that_exist() -> None:
     assert set(services) == {"database", "server", "worker"}
     for name in ("server", "worker"):
         check(services[name]["command"])
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
 
 
 def test_the_image_copies_files_that_exist() -> None:

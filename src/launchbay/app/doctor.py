@@ -260,7 +260,7 @@ def _check_data(settings: Settings, root: Path) -> Iterator[Finding]:
     wanted = settings.data_dir.expanduser().absolute()
     there = next(path for path in (wanted, *wanted.parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        user = pwd.getpwuid(os.geteuid()).pw_name
+        user = _account()
         yield Finding(
             "disk",
             Level.PROBLEM,
@@ -418,7 +418,7 @@ def _check_programs(settings: Settings) -> Iterator[Finding]:
             fix = f"To let actions start it, add {program.setting} to LAUNCHBAY_SERVER_PROGRAMS."
             yield Finding("programs", Level.NOTE, path, f"Not allowed. It is for {program.purpose}.", fix)
         elif name == "sudo" and is_local and os.geteuid() != 0 and not _succeeds(path, "-n", "true"):
-            user = pwd.getpwuid(os.geteuid()).pw_name
+            user = _account()
             fix = f"For such commands, add to /etc/sudoers.d/launchbay: {user} ALL=(ALL) NOPASSWD: ALL"
             yield Finding("programs", Level.WARNING, path, f"{user} can't use it without a password.", fix)
         else:
@@ -459,6 +459,10 @@ def _check_embedded(settings: Settings) -> list[Finding]:
     if not _succeeds(str(programs / "postgres"), "--version"):
         fix = "Use a machine with glibc, such as Debian's or Ubuntu's, or set LAUNCHBAY_DATABASE_URL."
         return [Finding("postgresql", Level.PROBLEM, str(programs), "The embedded PostgreSQL doesn't run here.", fix)]
+    if _account().isdecimal():
+        fix = "Start it as an account of /etc/passwd, or set LAUNCHBAY_DATABASE_URL."
+        text = f"PostgreSQL needs an account with a name, and {_account()} has none."
+        return [Finding("postgresql", Level.PROBLEM, str(directory), text, fix)]
     version = directory / "PG_VERSION"
     if version.exists() and (found := version.read_text("ascii").strip()) != str(cluster.MAJOR):
         fix = "Back it up with the version that wrote it, then restore it into an empty data directory."
@@ -572,6 +576,14 @@ async def _check_reachable(check: str, setting: str, host: str, port: int) -> li
         fix = f"Check {setting}, firewalls, and that the server runs."
         return [Finding(check, Level.WARNING, f"{host}:{port}", f"No answer: {error or 'it took too long'}.", fix)]
     return [Finding(check, Level.OK, f"{host}:{port}", "The server takes connections.")]
+
+
+def _account() -> str:
+    """Return the name of this account, or its number if it has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _text(path: Path) -> str:
