@@ -224,7 +224,7 @@ class Lookup:
         return found
 
     async def git_source(self, source_id: str, permission: Permission) -> GitSource:
-        """Return a source in Git; the permission is for the service account on whose behalf it acts."""
+        """Return a source in Git; the permission is for its service account."""
         found, stamp = await self._find(lookups.git_source, source_id)
         grants = await self._grants_in(found.organization_id, stamp)
         self._check(grants, permission, (permissions.user(found.account_id),))

@@ -1,4 +1,4 @@
-"""`launchbay edit`: read something into an editor, and send it back if nobody else was faster."""
+"""`launchbay edit`: change something in an editor, unless it has changed meanwhile."""
 
 import difflib
 import os
@@ -24,7 +24,7 @@ Write = Callable[[str, Any, Any], Call[Any]]  # ID, what was read, what the edit
 
 @dataclass(frozen=True)
 class Kind:
-    """Something that can be edited: how it is read, shown in the editor, and sent back.
+    """How something is read, shown in the editor, and sent back.
 
     `shown` is what the editor gets of an answer: a text, or a value that is written as YAML.
     """

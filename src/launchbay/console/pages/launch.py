@@ -1,4 +1,4 @@
-"""The launch form of an application: its fields, what the environment gives, and what would start."""
+"""The launch form: fields, what the environment gives, and what would start."""
 
 import shlex
 from collections.abc import Mapping, Sequence
