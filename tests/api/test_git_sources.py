@@ -1,6 +1,8 @@
 """Sources in Git over HTTP: the real engine follows repositories of a real `git http-backend` (docs/howto/git.md)."""
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
+from tests.support.documentation import DOCS
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, ssh_server, symbolic_link
 from tests.support.machines import needs_sshd
 from tests.support.service import EMAIL, Api, accepted, fresh_name, refused, running_api
@@ -401,3 +404,22 @@ async def test_a_source_whose_process_died_is_taken_up_by_another_one(databases:
             assert (await again.outcome(source))["status"] == "Applied"
             assert len(accepted(await api.get(f"git-sources/{source}/syncs"))) == 1
     databases.drop(url)
+
+
+@pytest.mark.slow
+async def test_the_how_to_makes_a_source_as_it_says(follower: Follower, repository: Repository) -> None:
+    api, page = follower.api, (DOCS / "howto" / "git.md").read_text("utf-8")
+    commit = repository.commit({"deploy/environments/how to.yaml": "markers: [blue]\n"})
+    [written] = re.findall(r"-d '(\{.*\})'$", page, flags=re.MULTILINE)
+    body = json.loads(written.replace("'$ACCOUNT'", follower.account))
+    # The page's repository is nowhere; everything else is as written.
+    body["url"] = follower.server.url(name_of(repository))
+    source = accepted(await api.post(f"organizations/{api.organization}/git-sources", body))["id"]
+    assert (await follower.outcome(source))["commit"] == commit
+    found = await follower.read(source)
+    assert (found["status"], found["intervalMs"], found["path"]) == ("Current", 300_000, "deploy")
+    named = set(re.findall(r"^\| `(\w+)`(?:, `(\w+)`)?(?:, `(\w+)`)? \|", page, flags=re.MULTILINE))
+    fields = {name for row in named for name in row if name and name[0].islower()}
+    assert fields <= set(found), fields - set(found)
+    for status in ("Applied", "Planned", "Refused", "Failed"):
+        assert f"| `{status}` |" in page
