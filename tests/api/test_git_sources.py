@@ -294,7 +294,8 @@ async def test_hostile_repositories_are_refused(follower: Follower, repository: 
         ({"environments/a.yaml": "{}\n"}, symbolic_link("environments/b.yaml", "/etc/passwd"), "is a symbolic link"),
         ({"/".join(["deep"] * 40) + "/a.yaml": "{}\n"}, "", "levels deep"),
         ({"environments/big.yaml": b"#" * (2 * 1024 * 1024 + 1)}, "", "more than 2 MiB"),
-        ({f"environments/{number}.yaml": "{}\n" for number in range(5_001)}, "", "more than 5000 files"),
+        ({f"folder {number // 500}/{number}.yaml": "" for number in range(5_001)}, "", "more than 5000 files"),
+        ({f"folder {number // 500}/{number}.yaml": "" for number in range(100_000)}, "", "more than 5000 files"),
         ({"environments/a.yaml": "{}\n"}, f"M 160000 {'1' * 40} module\n", "is a submodule"),
         ({"environments/a.yaml": "a: &a [x, x]\nb: &b [*a, *a]\nmarkers: *b\n"}, "", "environments/a.yaml"),
     )
