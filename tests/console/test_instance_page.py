@@ -55,7 +55,7 @@ async def test_the_form_of_a_command_marks_what_is_required(
     path = f"/console/instances/{instance}"
     page = await get(visitor, f"{path}/run")
     labels = re.findall(r'<label for="argument:actions.grow:(\w+)">(.*?)</label>', page.answer.text)
-    assert [(name, "Required" in label) for name, label in labels] == [("by", True), ("size", False)]
+    assert [(name, ", required" in label) for name, label in labels] == [("by", True), ("size", False)]
     answer = await post(
         visitor, f"{path}/run", workflow="actions.grow", do="run", **{"argument:actions.grow:size": "2"}
     )
