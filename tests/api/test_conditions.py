@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay.store import lookups
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.api import instances
 from launchbay.web.conditions import Conditions, has_tag
@@ -163,6 +164,31 @@ async def test_of_simultaneous_changes_for_the_same_tag_one_is_made(api: Api) ->
     shown = await api.get(path)
     assert shown.json() == {"markers": [{"name": f"m{made}"}]}
     assert {answer.headers["etag"] for answer in answers if answer.status_code == 412} == {shown.headers["etag"]}
+
+
+async def test_of_simultaneous_changes_of_a_git_source_one_is_made(api: Api) -> None:
+    account = accepted(
+        await api.post(
+            f"organizations/{api.organization}/serviceAccounts", {"name": fresh_name("account"), "roles": []}
+        )
+    )["id"]
+    body = {"name": fresh_name("source"), "accountId": account, "url": "https://git.example.org/a.git", "paused": True}
+    source = accepted(await api.post(f"organizations/{api.organization}/git-sources", body))["id"]
+    path = f"git-sources/{source}"
+    tag = (await api.get(path)).headers["etag"]
+
+    async def write(number: int) -> httpx.Response:
+        return await api.client.put(path, json={**body, "branch": f"b{number}"}, headers={"If-Match": tag})
+
+    answers = await asyncio.gather(*(write(number) for number in range(10)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 9
+    [made] = [number for number, answer in enumerate(answers) if answer.status_code == 200]
+    assert accepted(await api.get(path))["branch"] == f"b{made}"
+
+
+def test_every_conditional_change_locks_what_its_path_begins_with() -> None:
+    roots = {row.path.split("/")[3] for row in ENDPOINTS if row.method != "GET" and CONDITIONS.shown_by(row)}
+    assert roots - {"tokens"} <= lookups.lock_of.keys(), "tokens are locked as those of their user"
 
 
 async def test_an_answer_that_the_client_has_is_304_without_a_body(api: Api) -> None:

@@ -146,4 +146,5 @@ lock_of = {
     "recurring-schedules": _sql.value("lock_recurring_schedule", str),
     "change-sets": _sql.value("lock_change_set", str),
     "rollouts": _sql.value("lock_rollout", str),
+    "git-sources": _sql.value("lock_git_source", str),
 }

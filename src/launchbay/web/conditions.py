@@ -173,9 +173,7 @@ async def _lock(connection: Connection, call: Request[Any, Any]) -> None:
     _, _, _, root, object_id, *_ = (*call.target.partition("?")[0].split("/"), "", "")
     if root in {"users", "tokens"}:
         root, object_id = "users", call.actor.user_id  # only paths of the caller's own account begin with these
-    lock = lookups.lock_of.get(root)
-    if lock is not None:
-        await lock(connection, id=object_id)
+    await lookups.lock_of[root](connection, id=object_id)
 
 
 async def _present_tag(call: Request[Any, Any], change: Endpoint, shown_by: Endpoint) -> str:

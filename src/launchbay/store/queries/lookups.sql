@@ -284,3 +284,6 @@ SELECT id FROM change_sets WHERE id = %(id)s FOR UPDATE;
 
 -- name: lock_rollout
 SELECT id FROM rollouts WHERE id = %(id)s FOR UPDATE;
+
+-- name: lock_git_source
+SELECT id FROM git_sources WHERE id = %(id)s FOR UPDATE;
