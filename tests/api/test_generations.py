@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import psycopg
+
 from tests.support.applications import BAD_SIZE, SIZED_CHILD, child_of, parent, picky
 from tests.support.service import Api, accepted, fresh_name, refused
 
@@ -109,6 +111,25 @@ async def test_with_the_policy_a_failed_reconfiguration_rolls_back_by_itself(api
     document = await api.document(instance)
     assert (document["status"], document["parameters"]) == ("Running", {"input.size": 0})
     assert [each["number"] for each in await kept(api, instance)] == [1]
+
+
+async def test_due_rollbacks_of_deleted_accounts_hold_up_no_others(api: Api) -> None:
+    application = await api.application(picky())
+    instance = (await api.settled(await api.launch(application)))["id"]
+    accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
+    async with await psycopg.AsyncConnection.connect(api.settings.database_url, autocommit=True) as connection:
+        await connection.execute(
+            "INSERT INTO rollbacks_due (job_id, instance_id, owner_id, not_before)"
+            " SELECT 'job ' || n, %s, 'deleted', now() - interval '1 hour' FROM generate_series(1, 50) AS n",
+            (instance,),
+        )
+        accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
+        async with asyncio.timeout(30):
+            while (document := await api.document(instance))["parameters"] != {"input.size": 1}:
+                await asyncio.sleep(0.05)
+        assert len(document["workflowHistory"]) == 3
+        row = await (await connection.execute("SELECT count(*) FROM rollbacks_due")).fetchone()
+        assert row == (0,)
 
 
 async def test_there_is_no_way_back_from_the_first_configuration_and_none_while_a_job_runs(api: Api) -> None:

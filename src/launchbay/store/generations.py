@@ -32,8 +32,8 @@ class DueRollback(NamedTuple):
     job_id: str
     instance_id: str
     owner_id: str
-    email: str
-    name: str
+    email: str | None
+    name: str | None
 
 
 list_by_instance = _sql.rows("list_by_instance", Generation)

@@ -12,7 +12,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth.permissions import Actor, Method, Permission
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound, Unavailable
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, NotFound, Unavailable
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, LinkKind
 from launchbay.model.job import Cause
@@ -209,9 +209,9 @@ class RollbackRunner:
                 turn = await store.take_due(connection, job_id=job_id)
                 if turn is None:
                     return
-                actor = Actor(turn.owner_id, turn.email, turn.name, "", Method.ENGINE)
+                ctx = Context(self._app, _owner(turn))
                 with self._app.database.joined(connection):
-                    await rollback(Context(self._app, actor), turn.instance_id, None)
+                    await rollback(ctx, turn.instance_id, None)
                 await store.delete_due(connection, job_id=job_id)
                 return
         except (Unavailable, DatabaseError):
@@ -236,3 +236,10 @@ class RollbackRunner:
                     instance_id=turn.instance_id,
                     text=f"The instance isn't rolled back: {error}",
                 )
+
+
+def _owner(turn: DueRollback) -> Actor:
+    """Return who asked for the reconfiguration. Raises NotAllowed if the account was deleted."""
+    if turn.email is None or turn.name is None:
+        raise NotAllowed("The account that asked for the reconfiguration was deleted.")
+    return Actor(turn.owner_id, turn.email, turn.name, "", Method.ENGINE)

@@ -27,9 +27,9 @@ UPDATE applications SET on_failure = %(on_failure)s WHERE id = %(application_id)
 SELECT job_id FROM rollbacks_due WHERE not_before <= now() ORDER BY not_before, job_id LIMIT %(count)s;
 
 -- name: take_due
--- Locked for one transaction. No row: another process has it.
-SELECT rollbacks_due.job_id, rollbacks_due.instance_id, users.id AS owner_id, users.email, users.name
-FROM rollbacks_due JOIN users ON users.id = rollbacks_due.owner_id
+-- Locked for one transaction. No row: another process has it. An account that was deleted has no email and name.
+SELECT rollbacks_due.job_id, rollbacks_due.instance_id, rollbacks_due.owner_id, users.email, users.name
+FROM rollbacks_due LEFT JOIN users ON users.id = rollbacks_due.owner_id
 WHERE rollbacks_due.job_id = %(job_id)s FOR UPDATE OF rollbacks_due SKIP LOCKED;
 
 -- name: delete_due
