@@ -76,7 +76,7 @@ async def update_service_account(
 ) -> None:
     """Change what is given. Disabling ends the account's tokens. Raises BadRequest, NotFound, NotAllowed."""
     async with ctx.begin() as work:
-        row = await _found(work, organization_id, account_id, Permission.MANAGE_USERS)
+        row = await _locked(work, organization_id, account_id)
         changed_name = row.name if name is None else validate_name(name)
         changed_text = row.description if description is None else _validate_description(description)
         await store.update_service_account(
@@ -95,11 +95,21 @@ async def update_service_account(
 async def delete_service_account(ctx: Context, organization_id: str, account_id: str) -> None:
     """Delete a service account with its tokens. Raises NotFound, NotAllowed."""
     async with ctx.begin() as work:
-        row = await _found(work, organization_id, account_id, Permission.MANAGE_USERS)
+        row = await _locked(work, organization_id, account_id)
         await users.leave_organization(work.connection, organization_id=organization_id, user_id=row.id)
         await users.delete(work.connection, user_id=row.id)
         before = {"name": row.name, "description": row.description, "roles": row.roles}
         await work.audit("delete_service_account", organization_id, before, at=permissions.user(row.id))
+
+
+async def _locked(work: Work, organization_id: str, account_id: str) -> ServiceAccountRow:
+    """Return an account that the caller may manage, as it stays until the commit.
+
+    What a change leaves out is written as it was read, so that a new name must not enable a disabled account.
+    """
+    await work.lookup.member(organization_id, account_id, Permission.MANAGE_USERS)
+    await organizations.lock(work.connection, organization_id=organization_id)
+    return await _found(work, organization_id, account_id, Permission.MANAGE_USERS)
 
 
 async def _found(work: Work, organization_id: str, account_id: str, permission: Permission) -> ServiceAccountRow:
