@@ -118,6 +118,29 @@ async def test_a_full_group_that_refuses_answers_409_and_changes_nothing(api: Ap
     await cancelled(api, second, await begun(api, second))
 
 
+async def test_a_bulk_run_tries_again_when_a_full_group_refuses(api: Api) -> None:
+    first, second = await several(api, holding("{limit: 1, when: refuse}"), 2)
+    held = await begun(api, first)
+    body = {"act": "run", "workflow": "quick", "ids": [second]}
+    bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
+
+    async def outcome(*statuses: str) -> Any:
+        async with asyncio.timeout(30):
+            while True:
+                [row] = accepted(await api.get(f"bulk/{bulk}/instances"))
+                if row["message"] is not None or row["status"] in statuses:
+                    return row
+                await asyncio.sleep(0.05)
+
+    refusal = await outcome("Refused")
+    assert (refusal["status"], refusal["message"][:13]) == ("Waiting", "At most 1 job")
+    await cancelled(api, first, held)
+    async with asyncio.timeout(30):
+        while (row := await outcome("Succeeded"))["status"] == "Waiting":
+            await asyncio.sleep(0.05)
+    assert row["status"] in {"Running", "Succeeded"}
+
+
 async def test_a_launch_beyond_a_limit_is_refused_whole(api: Api) -> None:
     (first,) = await several(api, holding("{limit: 1, when: refuse}"), 1)
     application = (await api.document(first))["applicationId"]

@@ -52,7 +52,8 @@ POLL_S = 0.5
 _PAGE = 1_000
 _SLICE_S = 0.01
 _VERSIONS_READ = 50
-_PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded"}  # codes of what another attempt may not meet
+# Codes of refusals that another attempt may not meet.
+PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit"}
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
 ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
 
@@ -506,7 +507,7 @@ class BulkRunner:
         So does one that others use which the run destroys too.
         """
         async with self._app.database.transaction() as connection:
-            passes = error.code in _PASSING or (
+            passes = error.code in PASSING or (
                 error.code == "InstanceInUse"
                 and await store.has_users_left(connection, bulk_id=bulk_id, instance_id=turn.instance_id)
             )

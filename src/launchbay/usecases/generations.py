@@ -12,7 +12,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth.permissions import Actor, Method, Permission
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, NotFound, Unavailable
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound, Unavailable
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, LinkKind
 from launchbay.model.job import Cause
@@ -21,6 +21,7 @@ from launchbay.store import generations as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.generations import DueRollback, Generation
 from launchbay.store.instances import InstanceRecord, LinkedRow
+from launchbay.usecases.bulk import PASSING
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.preview import Preview, preview_tree
@@ -30,7 +31,6 @@ from launchbay.usecases.submodule_shapes import submodules_inside
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
 _DUE = 20  # rollbacks of one round
-_PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded"}  # codes of what another attempt may not meet
 FailurePolicy = Literal["keep", "rollback"]
 
 
@@ -224,7 +224,7 @@ class RollbackRunner:
             log.exception("rollback.failed", job=job_id)
             error = defect
         async with self._app.database.transaction() as connection:
-            if isinstance(error, LaunchbayError) and error.code in _PASSING:
+            if isinstance(error, LaunchbayError) and error.code in PASSING:
                 await store.postpone_due(connection, job_id=job_id, pause_s=limits.BULK_BUSY_PAUSE_S)
                 return
             log.warning("rollback.refused", job=job_id, reason=str(error))

@@ -19,7 +19,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import to_ms
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, Unavailable
+from launchbay.errors import BadRequest, LaunchbayError, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
@@ -28,7 +28,7 @@ from launchbay.planning import plan_run
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
-from launchbay.usecases.bulk import Act, BulkRequest, actor_of, create_bulk, require_control
+from launchbay.usecases.bulk import PASSING, Act, BulkRequest, actor_of, create_bulk, require_control
 from launchbay.usecases.context import AppContext, Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.launch import launch, plan_launch_tree
@@ -39,7 +39,6 @@ POLL_S = 0.5
 _ROUND = 100  # fired before the others of the process get their turn
 _BUSY_PAUSE_S = 2.0
 _SHOWN = 5  # next times, of a document
-_BUSY = {Conflict.code, "InstanceBusy", "QuotaExceeded"}
 Kind = Literal["run", "launch", "bulk"]
 WhenBusy = Literal["skip", "queue"]
 
@@ -434,7 +433,7 @@ class RecurringRunner:
     async def _refused(self, row: DueRow, error: LaunchbayError) -> None:
         """Note why it couldn't be done; of a busy instance, wait or skip the time."""
         now = self._app.clock.now()
-        is_busy = error.code in _BUSY
+        is_busy = error.code in PASSING
         has_nothing = error.code == "NothingChosen"
         async with self._app.database.transaction() as connection:
             again = await store.take(connection, schedule_id=row.id, now=now)

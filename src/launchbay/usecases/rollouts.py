@@ -25,7 +25,7 @@ from launchbay.store.applications import Application
 from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import FirstRow, NextRow, Rollout, RolloutInstanceRow, TakenRow
-from launchbay.usecases.bulk import actor_of, choose_instances, require_control
+from launchbay.usecases.bulk import PASSING, actor_of, choose_instances, require_control
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import rollback
@@ -36,7 +36,6 @@ from launchbay.usecases.workflows import run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
-_PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded"}  # codes of what another attempt may not meet
 RUNNING, WAITING, STOPPED, FINISHED = "Running", "Waiting", "Stopped", "Finished"
 RETURNING, RETURNED = "Returning", "Returned"
 _CONTROLS = {
@@ -403,7 +402,7 @@ class RolloutRunner:
     async def _put_off(self, rollout_id: str, turn: NextRow, error: LaunchbayError, *, is_back: bool) -> None:
         """Note a refusal. An instance that is busy gets another turn."""
         async with self._app.database.transaction() as connection:
-            if error.code in _PASSING:
+            if error.code in PASSING:
                 await store.postpone_instance(
                     connection,
                     rollout_id=rollout_id,
