@@ -1,10 +1,14 @@
 """Change sets: kept as shown, approved, applied exactly so or refused as stale, and compared with the result."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from tests.support.applications import BAD_SIZE, picky
-from tests.support.service import Api, Caller, accepted, fresh_name, refused
+from tests.support.databases import Databases
+from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
 
 SECRET = "hunter2-and-more"
 
@@ -122,6 +126,29 @@ async def test_a_destroy_is_shown_and_applied(api: Api) -> None:
     accepted(await api.post(f"change-sets/{shown['id']}/apply"))
     assert (await ended(api, shown["id"]))["status"] == "Succeeded"
     assert (await api.document(instance))["status"] == "Destroyed"
+
+
+async def test_a_manifest_that_a_new_version_of_the_program_refuses_holds_up_no_end(
+    databases: Databases, tmp_path: Path
+) -> None:
+    url = databases.create()
+    async with running_api(url, data_dir=tmp_path) as api:
+        application, instances = await pickies(api, 1)
+        shown = await made(api, act="version", ids=instances, version=3)
+        accepted(await api.post(f"change-sets/{shown['id']}/apply"))
+        assert (await ended(api, shown["id"]))["plan"][0]["differences"] == []
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        # As if the process had died before it noted the end, and the next program were another one.
+        await connection.execute("UPDATE change_set_instances SET status = 'Running', differences = NULL")
+        await connection.execute("UPDATE change_sets SET status = 'Applying', finished_at = NULL")
+        await connection.execute(
+            "UPDATE manifests SET content = 'launch: 5' WHERE application_id = %s AND version = 3", (application,)
+        )
+    async with running_api(url, data_dir=tmp_path) as api:
+        document = await ended(api, shown["id"])
+    assert document["status"] == "Succeeded"
+    assert "refuses the manifest" in document["plan"][0]["differences"][0]
+    databases.drop(url)
 
 
 async def test_with_its_policy_a_change_set_whose_job_fails_goes_back(api: Api) -> None:

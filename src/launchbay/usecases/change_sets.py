@@ -14,7 +14,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.errors import BadRequest, Conflict, NotAllowed, TooManyRequests
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, TooManyRequests
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import Change
 from launchbay.manifest.graph import COMPUTE, CompiledManifest
@@ -796,7 +796,11 @@ class ChangeSetRunner:
             if facts.get(name) != now.get(name)
         ]
         parts = _read_parts(row.state)
-        manifest = await self._app.manifests.get(connection, row.application_id, row.version)
+        try:
+            manifest = await self._app.manifests.get(connection, row.application_id, row.version)
+        except InvalidManifest:
+            # Another version of this program accepted it. The change set ends all the same, and so do later ones.
+            return [*found, "This version of Launchbay refuses the manifest, so the components aren't compared."]
         found += [
             f"The component {component.path} isn't launched."
             for component in promise.components
