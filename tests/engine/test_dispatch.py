@@ -184,7 +184,9 @@ async def test_the_announcement_after_a_commit_reaches_another_worker_before_its
         await put(database, "busy")
         await busy.next()
         async with working(database, free):
-            await until(database, LISTENING.replace("> 0", "= 2"))
+            await until(database, "SELECT count(*) = 2 FROM workers")
+            [now] = await ask(database, "SELECT clock_timestamp()")
+            await until(database, f"SELECT bool_and(beat_at > '{now}') FROM workers")  # who beats listens
             for number in range(3):
                 async with database.transaction() as connection:
                     await accept(accepting, connection, "acme", number)
