@@ -59,6 +59,29 @@ async def test_the_list_is_filtered_by_what_was_done_and_since_when(api: Api, vi
     assert "give an id, or a path" in wrong.text
 
 
+async def test_disabling_a_service_account_is_a_change_of_access(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("robot")
+    accounts = f"organizations/{api.organization}/serviceAccounts"
+    account = accepted(await api.post(accounts, {"name": name, "roles": []}))["id"]
+    accepted(await api.put(f"{accounts}/{account}", {"enabled": False}))
+    path = f"/console/organizations/{api.organization}/audit?object={account}"
+    assert len(sentences(await get(visitor, f"{path}&did=access"))) == 2
+    accepted(await api.delete(f"{accounts}/{account}"))
+    assert len(sentences(await get(visitor, f"{path}&did=delete"))) == 1
+
+
+async def test_entries_lead_to_change_sets_and_recurring_schedules(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(MANIFEST)
+    below = f"organizations/{api.organization}"
+    change_set = {"act": "launch", "applicationId": application, "launch": {}}
+    schedule = {"name": fresh_name("nightly"), "applicationId": application, "launch": {}, "cron": "0 3 * * *"}
+    for path, body in (("change-sets", change_set), ("recurring-schedules", schedule)):
+        made = accepted(await api.post(f"{below}/{path}", body))["id"]
+        page = await get(visitor, f"/console/{below}/audit?object={made}")
+        [link] = re.findall(rf'href="(/console/{below}/\w+/{made})"', page.answer.text)
+        assert (await get(visitor, link)).status == 200
+
+
 async def test_the_page_of_an_entry_shows_what_was_before_and_after(api: Api, visitor: httpx.AsyncClient) -> None:
     old, new = fresh_name("Old"), fresh_name("New")
     application = await api.application(MANIFEST, old)

@@ -80,7 +80,7 @@ _TOLD = {
 # What the choice of an action selects: words and operations.
 _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
     "launch": ("Launched", ["launch_application"]),
-    "change": ("Changed configuration", ["reconfigure_instance", "rollback_instance"]),
+    "change": ("Changed configuration", ["reconfigure_instance"]),
     "run": ("Ran workflows", ["run_workflow", "cancel_job", "resume_job", "schedule_workflow", "reschedule_workflow"]),
     "manifest": ("Saved versions", ["replace_manifest", "set_manifest_source", "refresh_manifest"]),
     "environment": (
@@ -108,20 +108,44 @@ _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
             "update_role",
             "delete_role",
             "replace_group_roles",
+            "accept_membership",
+            "leave_organization",
             "create_service_account",
+            "update_service_account",
+            "delete_service_account",
             "create_access_token",
             "revoke_access_token",
+            "reset_second_factors",
+            "lift_sign_in_block",
+            "write_sign_in_policy",
+            "set_change_policy",
         ],
     ),
     "delete": (
         "Deleted",
-        ["delete_instance", "delete_application", "delete_environment", "delete_service", "delete_role"],
+        [
+            "delete_instance",
+            "delete_application",
+            "delete_revision",
+            "delete_environment",
+            "delete_service",
+            "delete_role",
+            "delete_service_account",
+            "delete_webhook",
+            "delete_recurring_schedule",
+            "delete_git_source",
+            "delete_change_set",
+        ],
     ),
 }
 _PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
-# Objects with a page of their own; those of the second group are pages below the organization.
+# Objects with a page of their own, and the segment of those whose pages are below the organization.
 _PAGES = ("instances", "applications", "environments", "services", "roles")
-_BELOW = ("users", "webhooks", "serviceAccounts", "bulk")
+_BELOW = {
+    **{kind: kind for kind in ("users", "webhooks", "serviceAccounts", "bulk", "git-sources")},
+    "changeSets": "changes",
+    "recurring-schedules": "recurring",
+}
 
 
 class Told(NamedTuple):
@@ -254,7 +278,7 @@ def _href(organization_id: str, parts: Sequence[str]) -> str:
         if kind in _PAGES:
             return f"{HOME}/{kind}/{object_id}"
         if kind in _BELOW:
-            return f"{HOME}/organizations/{organization_id}/{kind}/{object_id}"
+            return f"{HOME}/organizations/{organization_id}/{_BELOW[kind]}/{object_id}"
     return ""
 
 
