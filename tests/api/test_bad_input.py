@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from launchbay import limits
@@ -370,7 +371,8 @@ async def test_every_endpoint_with_a_body_refuses_what_it_cannot_read(api: Api, 
     media_type = row.body.media_type
     await refuses(b"{}", "text/plain", 400, "WrongContentType")
     await refuses(b" " * (row.body.bytes_max + 1), media_type, 413, "TooLarge")
-    if isinstance(row.body, JsonBody):
+    # What a signature covers is read after the signature was checked.
+    if isinstance(row.body, JsonBody) and row.body.type is not msgspec.Raw:
         for broken in (b'{"name": "x"', b'{"name": "\xff"}', b'{"a": 1, "a": 2}', b"[" * 100):
             await refuses(broken, media_type, 400, "MalformedBody")
         await refuses(b"5", media_type, 400, "WrongField")
