@@ -47,6 +47,21 @@ async def test_an_entry_is_told_with_its_object_and_leads_to_the_run(api: Api, v
     assert (await get(visitor, run)).status == 200
 
 
+async def test_entries_name_schedules_and_tell_labels(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(MANIFEST)
+    instance = await api.launch(application, instanceName=(name := fresh_name("Pilot")))
+    await api.settled(instance)
+    accepted(await api.put(f"instances/{instance}/labels", {"team": "quay"}))
+    body = {"name": (night := fresh_name("night")), "cron": "30 2 * * *", "instanceId": instance, "workflow": "sail"}
+    made = accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))["id"]
+    page = await get(visitor, f"/console/organizations/{api.organization}/audit")
+    told = sentences(page)
+    assert f"created recurring schedule {night}" in told[0]
+    assert f"changed the labels of {name}" in told[1]
+    entry = await get(visitor, next(link for link in page.links if "/audit/0" in link))
+    assert f"/console/organizations/{api.organization}/recurring/{made}" in entry.links
+
+
 async def test_the_list_is_filtered_by_what_was_done_and_since_when(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(MANIFEST)
     await api.settled(await api.launch(application))

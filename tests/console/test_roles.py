@@ -123,3 +123,12 @@ async def test_users_are_filtered_by_name_role_and_second_factor(api: Api, visit
         (f"nobody {someone.email}", False),
     ):
         assert (someone.email in (await get(visitor, f"{page}?q={query}")).text) is is_found, query
+
+
+async def test_a_role_leads_to_who_changed_it(api: Api, visitor: httpx.AsyncClient) -> None:
+    role = {"name": fresh_name("Pilots"), "permissions": "- Read: [/*]"}
+    made = accepted(await api.post(f"organizations/{api.organization}/roles", role))["id"]
+    page = await get(visitor, f"/console/roles/{made}")
+    activity = f"/console/organizations/{api.organization}/audit?object=/roles/{made}"
+    assert activity in page.links
+    assert f"created role {role['name']}" in " ".join((await get(visitor, activity)).text.split())

@@ -74,6 +74,12 @@ _TOLD = {
     "open_session": "signed in as",
     "replace_instance_environments": "changed where others find",
     "replace_environment_services": "changed the services of",
+    "put_instance_labels": "changed the labels of",
+    "set_change_policy": "changed who approves in",
+    "create_service_account": "created service account",
+    "create_git_source": "created git source",
+    "create_rollout": "started the roll-out",
+    "create_bulk": "started the bulk run",
     "write_sign_in_policy": "changed the rules of sign-in of",
     "take_back_rollout": "took back the roll-out",
 }

@@ -96,6 +96,10 @@ SELECT id, name FROM services WHERE organization_id = %(organization_id)s AND id
 UNION ALL
 SELECT id, url FROM webhooks WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
 UNION ALL
+SELECT id, name FROM recurring_schedules WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+UNION ALL
+SELECT id, name FROM git_sources WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+UNION ALL
 SELECT users.id, users.name FROM memberships JOIN users ON users.id = memberships.user_id
 WHERE memberships.organization_id = %(organization_id)s AND users.id = ANY (%(ids)s::text[]);
 
