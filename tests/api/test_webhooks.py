@@ -310,6 +310,7 @@ async def test_addresses_that_the_rules_forbid_are_never_called(api: Api) -> Non
     error = await until(refused_by_rules)
     assert "refused" in error
     assert "path-secret" not in error
+    assert " The receiver" not in error, error
     accepted(await api.delete(f"webhooks/{webhook}"))
 
 

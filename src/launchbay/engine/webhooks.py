@@ -160,7 +160,8 @@ class WebhookSender:
                 max_bytes=limits.WEBHOOK_RESPONSE_BYTES,
             )
         except EgressFailed as error:
-            return None, str(error).replace(shown, "The receiver")  # its path may be a secret
+            problem = str(error).replace(shown, "the receiver")  # its path may be a secret
+            return None, problem[:1].upper() + problem[1:]
         if answer.url != shown:
             return answer.status, "The receiver redirects. Set the webhook's URL to the redirect target."
         if not 200 <= answer.status < 300:
