@@ -1,11 +1,16 @@
 """Roll-outs in the console, and what a version would change on live instances."""
 
 import asyncio
-from typing import Any
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
 
+from launchbay.console.pages.rollouts import shown_wave
+from launchbay.store.rollouts import Rollout
+from launchbay.usecases.rollouts import RUNNING, STOPPED, Wave
 from tests.support.pages import ORIGIN, Page, get
 from tests.support.service import Api, accepted
 
@@ -154,3 +159,11 @@ async def test_a_wrong_field_begins_no_roll_out(
     assert page.status == 400
     assert message in page.text
     assert "No roll-outs yet" in (await get(visitor, home)).text
+
+
+def test_a_stopped_wave_with_instances_that_wait_for_their_check_waits_for_somebody() -> None:
+    wave = Wave(2, Counter({"Failed": 1, "Unchecked": 1}))
+    stopped = cast("Rollout", SimpleNamespace(status=STOPPED))
+    running = cast("Rollout", SimpleNamespace(status=RUNNING))
+    assert shown_wave(stopped, wave, is_next=True).words == "Waits for you"
+    assert shown_wave(running, wave, is_next=False).words == "In progress"

@@ -28,7 +28,7 @@ routes = Routes()
 STATUSES: dict[str, tuple[Glyph, str]] = {
     "Waiting": (Glyph.QUEUED, "Not begun"),
     "Running": (Glyph.BUSY, "In progress"),
-    "Unchecked": (Glyph.BUSY, "Waits for its check"),
+    "Unchecked": (Glyph.QUEUED, "Waits for its check"),
     "Checking": (Glyph.BUSY, "Being checked"),
     "Succeeded": (Glyph.OK, "Succeeded"),
     "Failed": (Glyph.FAIL, "Failed"),
@@ -170,7 +170,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     permissions = await request.permissions(application.organization_id)
     counts = counts_of(found)
     waves = await rollouts.read_waves(ctx, found.id, _NAMED)
-    next_wave = next((wave.number for wave in waves if wave.counts["Waiting"]), None)
+    # A stopped wave whose instances wait for their check isn't done: it continues.
+    left = ("Waiting", "Unchecked") if found.status == rollouts.STOPPED else ("Waiting",)
+    next_wave = next((wave.number for wave in waves if any(wave.counts[each] for each in left)), None)
     return await request.page(
         "rollout.html",
         section="applications",
@@ -179,7 +181,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         application=application,
         found=found,
         state=_state(found),
-        waves=[_shown_wave(found, wave, is_next=wave.number == next_wave) for wave in waves],
+        waves=[shown_wave(found, wave, is_next=wave.number == next_wave) for wave in waves],
         next_wave=next_wave,
         meter_of=_meter,
         counts=counts,
@@ -309,17 +311,19 @@ def _meter(counts: Counter[str]) -> list[tuple[str, int]]:
     ]
 
 
-def _shown_wave(found: Rollout, wave: Wave, *, is_next: bool) -> ShownWave:
+def shown_wave(found: Rollout, wave: Wave, *, is_next: bool) -> ShownWave:
+    """Return a wave with what it says; where a roll-out is stopped, nothing that waits for its check is in progress."""
     counts, size = wave.counts, wave.counts.total()
+    is_stopped = found.status == rollouts.STOPPED
     bad = counts["Failed"] + counts["Lost"]
     is_current = False
-    if any(counts[each] for each in _BUSY):
+    if any(counts[each] for each in _BUSY if not (is_stopped and each == "Unchecked")):
         is_current, kind, words = True, Glyph.BUSY, "In progress"
     elif counts["Returned"]:
         kind, words = Glyph.SKIPPED, "Taken back"
     elif counts["Skipped"]:
         kind, words = Glyph.SKIPPED, "Left out"
-    elif counts["Waiting"]:
+    elif counts["Waiting"] or counts["Unchecked"]:
         waits = is_next and found.status in {rollouts.WAITING, rollouts.STOPPED}
         is_current = is_next
         kind, words = (Glyph.WAIT, "Waits for you") if waits else (Glyph.QUEUED, "Next" if is_next else "Later")
