@@ -127,6 +127,19 @@ async def test_a_commit_with_one_refused_change_changes_nothing(follower: Follow
 
 
 @pytest.mark.slow
+async def test_an_approval_outlasts_a_look_that_fails(follower: Follower, repository: Repository) -> None:
+    name = name_of(repository)
+    commit = repository.commit({f"environments/{name}.yaml": "markers: [blue]\n"})
+    source = await follower.make(name, applies="after-approval")
+    assert (await follower.outcome(source))["status"] == "Planned"
+    away = repository.directory.rename(repository.directory.with_suffix(".away"))
+    accepted(await follower.api.post(f"git-sources/{source}/apply", {"commit": commit}))
+    assert (await follower.outcome(source, 2))["status"] == "Failed"
+    away.rename(repository.directory)
+    assert (await follower.sync(source))["status"] == "Applied"
+
+
+@pytest.mark.slow
 async def test_the_manifest_of_an_application_follows_a_file(follower: Follower, repository: Repository) -> None:
     api = follower.api
     application = await api.application()

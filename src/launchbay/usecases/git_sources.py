@@ -618,6 +618,7 @@ class GitRunner:
                 problem=None,
                 failures=0,
                 planned=planned,
+                is_repeated=False,
                 taken_due_at=row.due_at,
                 pause_ms=settings.interval_ms,
             )
@@ -654,6 +655,7 @@ class GitRunner:
                 problem=message,
                 failures=failures,
                 planned=row.planned if status == "Failed" else None,
+                is_repeated=status == "Failed",
                 taken_due_at=row.due_at,
                 pause_ms=pause_ms,
             )

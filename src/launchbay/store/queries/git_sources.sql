@@ -56,11 +56,11 @@ WHERE id = %(source_id)s AND fence = %(fence)s;
 SELECT id FROM git_sources WHERE id = %(source_id)s AND fence = %(fence)s FOR UPDATE;
 
 -- name: finish
--- Ends a look at the branch. A request that came meanwhile stays due.
+-- Ends a look at the branch. A request that came meanwhile stays due; what was asked for stays so if the look is repeated.
 UPDATE git_sources
 SET lease_until = NULL, looked_at = now(), seen = coalesce(%(seen)s, seen), problem = %(problem)s, failures = %(failures)s,
-    planned = %(planned)s, approved = NULL,
-    is_forced = is_forced AND due_at > %(taken_due_at)s,
+    planned = %(planned)s, approved = CASE WHEN %(is_repeated)s THEN approved END,
+    is_forced = is_forced AND (%(is_repeated)s OR due_at > %(taken_due_at)s),
     due_at = CASE WHEN due_at > %(taken_due_at)s THEN due_at
                   WHEN %(pause_ms)s::bigint IS NOT NULL THEN now() + %(pause_ms)s::bigint * interval '1 millisecond' END
 WHERE id = %(source_id)s AND fence = %(fence)s;
