@@ -162,6 +162,19 @@ async def test_calls_that_double_at_each_level_end_with_a_sentence() -> None:
     assert "the job has run 500 steps" in error
 
 
+async def test_loops_in_loops_begin_no_more_items_than_a_job_has_steps() -> None:
+    live = instance("""
+        launch: {steps: [{outer: {action: .many, each: "{$= range(20) }", parallel: 20}}]}
+        .many: {steps: [{inner: {action: .none, each: "{$= range(20) }", parallel: 20}}]}
+        .none: {steps: []}
+    """)
+    error = await live.launch(steps=100)
+    assert error is not None
+    assert "the job has run 100 steps" in error
+    others = 1 + 21  # the launch of the component, and the items of each loop as they were when it began
+    assert len(live.disk.steps) <= 100 + others
+
+
 VARIABLES = """
     application:
       interfaces:

@@ -68,9 +68,12 @@ class StepFailed(LaunchbayError):
         self.ignored = ignored
 
 
-async def run_step(workflow: WorkflowContext, step: Step) -> Mapping[str, Any]:
-    """Run a step with its retries and return its outputs. Raises StepFailed if the last attempt fails."""
-    return await _Execution(workflow, step).run()
+async def run_step(workflow: WorkflowContext, step: Step, *, is_counted: bool = False) -> Mapping[str, Any]:
+    """Run a step with its retries and return its outputs. Raises StepFailed if the last attempt fails.
+
+    `is_counted` says that the budget of the job has it already.
+    """
+    return await _Execution(workflow, step).run(is_counted=is_counted)
 
 
 class _Execution:
@@ -92,13 +95,14 @@ class _Execution:
             self.job.deps.clock.now() if self.earlier is None else self.earlier.started_at,
         )
 
-    async def run(self) -> Mapping[str, Any]:
+    async def run(self, *, is_counted: bool) -> Mapping[str, Any]:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
             return self._replayed(earlier.outputs) if earlier.attempt else {}  # none: it was skipped
         ignored = False
         try:
-            self.job.budget.take()
+            if not is_counted:
+                self.job.budget.take()
             if self.control.when is not None and earlier is None:
                 scope = self.workflow.scope.values
                 if not _condition("when", self.control.when.evaluate(scope)[0]):
@@ -221,6 +225,7 @@ class _Execution:
         records = [self.job.journal.find(step_path(item.path, body.name)) for item in items]
         begun = {number for number, record in enumerate(records) if record is not None}
         failed_before = {n for n, record in enumerate(records) if record and record.status is StepStatus.FAILED}
+        succeeded_before = {n for n, record in enumerate(records) if record and record.status is StepStatus.SUCCEEDED}
         results: list[Mapping[str, Any]] = [{} for _ in items]
         failures: dict[int, str] = {}
         waiting, running = list(range(len(items))), dict[asyncio.Task[Mapping[str, Any]], int]()
@@ -230,6 +235,13 @@ class _Execution:
                 for number in list(waiting):
                     if number in begun or (starts_new and len(running) < parallel):
                         waiting.remove(number)
+                        try:
+                            # Before the item has a task: loops in loops would have more of them than a job has steps.
+                            if number not in succeeded_before:
+                                self.job.budget.take()
+                        except WorkflowFailed as failure:
+                            failures[number] = str(failure)
+                            break
                         running[asyncio.create_task(_run_item(items[number], body))] = number
                 if not running:
                     break
@@ -381,7 +393,8 @@ class _Execution:
 
 async def _run_item(item: WorkflowContext, body: Step) -> Mapping[str, Any]:
     report_percent.set(lambda _: None)  # in this task only: the loop counts its items
-    return await run_step(item, body)
+    await paced(item.job.deps.pace)
+    return await run_step(item, body, is_counted=True)
 
 
 def _condition(key: str, value: Any) -> bool:
