@@ -161,6 +161,7 @@ OPENS = re.compile(
 WAYS = {
     "egress/transport.py": "dials the addresses that it has judged",
     "egress/mail.py": "the operator's mail server",
+    "app/doctor.py": "servers that the settings of the operator name",
     "machines/ssh.py": "addresses that `Parts.reach` has judged",
     "machines/clouds/ec2.py": "addresses that `Parts.reach` has judged",
     "machines/containers/engine_api.py": "the socket that the operator named",
