@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from functools import partial
 from types import MethodType
@@ -145,6 +145,16 @@ async def test_a_change_without_a_tag_to_compare_refuses_the_condition(api: Api)
     answer = await api.client.post(path, json=body, headers={"If-Match": '"x"'})
     refused(answer, 400, "ConditionNotSupported")
     assert body["name"] not in (await api.get(path)).text
+
+
+@pytest.mark.parametrize("spoil", [lambda tag: tag[1:-1], lambda tag: f"W/{tag}", lambda _: "", lambda tag: f"{tag} x"])
+async def test_what_is_no_strong_tag_is_refused_as_that(api: Api, spoil: Callable[[str], str]) -> None:
+    path = f"environments/{api.environment}/markers"
+    shown = await api.get(path)
+    given = spoil(shown.headers["etag"])
+    answer = await api.client.put(path, json={"markers": [{"name": "new"}]}, headers={"If-Match": given})
+    assert "with its quotes" in refused(answer, 400, "InvalidCondition")
+    assert (await api.get(path)).json() == shown.json()
 
 
 async def test_of_simultaneous_changes_for_the_same_tag_one_is_made(api: Api) -> None:

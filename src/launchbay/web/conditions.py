@@ -30,6 +30,7 @@ from launchbay.web.routing import Endpoint
 IF_MATCH = "if-match"
 ITEM_TAGS = "etags"
 _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+_STRONG_TAGS = re.compile(r'\s*"[\x21\x23-\x7e\x80-\xff]*"(?:\s*,\s*"[\x21\x23-\x7e\x80-\xff]*")*\s*')
 _TAG_BYTES = 16
 _VERSION = f"launchbay {__version__}".encode()  # another version may show the same rows otherwise
 
@@ -143,6 +144,13 @@ class Conditions:
                 code="ConditionNotSupported",
             )
         condition = call.headers[IF_MATCH]
+        if condition.strip() != "*" and not _STRONG_TAGS.fullmatch(condition):
+            raise BadRequest(
+                f"If-Match is {condition[:80]!r}, which is no tag to compare.",
+                'Send the ETag of the answer that you read as it is, with its quotes: If-Match: "…". '
+                "Tags with W/ don't match.",
+                code="InvalidCondition",
+            )
         # Before the lock too: who may not read an object must not lock it.
         for is_locked in (False, True):
             if is_locked:
