@@ -1,9 +1,10 @@
-"""What a version would do to the live instances of an application."""
+"""What a version, a revision, an environment or a service would do to live instances."""
 
 from typing import Any
 
-from tests.support.applications import picky
-from tests.support.service import YAML, Api, accepted, refused
+from tests.support.applications import NEEDY, SPEAKER, environment, launched, offer, picky
+from tests.support.service import YAML, Api, accepted, fresh_name, refused
+from tests.support.services import POOLED, service
 
 
 async def test_instances_are_grouped_by_what_a_version_does_to_them(api: Api) -> None:
@@ -51,3 +52,146 @@ async def test_only_instances_that_the_caller_may_read_count(api: Api) -> None:
     all_reader = await api.member("Read: [/*]")
     assert accepted(await all_reader.get(f"applications/{application}/impact"))["keeps"] == 1
     refused(await (await api.member()).get(f"applications/{application}/impact"), 403)
+
+
+PLACED = """
+application:
+  bindings: [[main, needs]]
+  components:
+    needs:
+      type: reference.Service
+      interfaces: {gpu: {gpu: publish-signal(unit)}, properties: {region: publish-signal(string)}}
+    main:
+      type: workflow.Instance
+      required: [gpu, properties]
+      interfaces: {gpu: {gpu: consume-signal(unit)}, properties: {region: consume-signal(string)}}
+      configuration: {configuration.workflows: {launch: {steps: [{look: {action: wait, parameters: {delay: "0"}}}]}}}
+"""
+REGION = {"name": "region", "value": "north", "type": "string"}
+
+
+def counts(found: Any) -> tuple[int, int, int, int]:
+    return found["present"], found["keeps"], found["changes"], found["fails"]
+
+
+async def test_a_revision_shows_the_instances_that_have_it_and_what_it_would_give_them(api: Api) -> None:
+    application = await api.application(picky())
+    body = {"name": "small", "version": 2, "parameters": {"input.size": 0}}
+    revision = accepted(await api.post(f"applications/{application}/revisions", body))["id"]
+    other = await api.launch(application)
+    plain = await api.launch(application, revisionId=revision)
+    own = await api.launch(application, revisionId=revision, parameters={"input.size": 3})
+    for instance in (other, plain, own):
+        await api.settled(instance)
+    path = f"revisions/{revision}"
+    assert counts(accepted(await api.get(f"{path}/impact"))) == (2, 0, 0, 0)
+    change = {"parameters": {"input.size": 7}}
+    shown = accepted(await api.post(f"{path}/impact", change))
+    assert counts(shown) == (1, 0, 1, 0)
+    [group] = shown["groups"]
+    assert (group["components"][0]["parameters"], group["workflows"]) == (["input.size"], ["worker#resize"])
+    assert [each["id"] for each in group["instances"]] == [plain]
+    assert accepted(await api.get(path))["parameters"] == {"input.size": 0}
+    accepted(await api.put(path, change))
+    assert accepted(await api.get(f"{path}/impact"))["groups"] == shown["groups"]
+    # It does what the impact says.
+    given = {"revisionId": revision, "parameters": {}}
+    preview = accepted(await api.post(f"instances/{plain}/configuration/preview", given))
+    assert preview["workflows"] == group["workflows"]
+    refused(await api.post(f"{path}/impact", {"parameters": {"input.size": "many"}}), 400, "InvalidParameters")
+    text = picky().replace("input.size", "input.amount").replace("{size:", "{amount:").replace("$.size", "$.amount")
+    accepted(await api.put_yaml(f"applications/{application}/manifest", text))
+    newer = accepted(await api.post(f"{path}/impact", {"version": 3, "parameters": {}}))
+    assert counts(newer) == (0, 0, 1, 1)
+    assert [[each["id"] for each in group["instances"]] for group in newer["groups"]] == [[own], [plain]]
+    assert "Unknown parameter 'input.size'" in newer["groups"][0]["errors"][0]
+
+
+async def test_an_environment_shows_what_its_next_settings_take_from_whom(api: Api) -> None:
+    where = await environment(api)
+    path = f"environments/{where}"
+    accepted(await api.put(f"{path}/markers", {"markers": [{"name": "gpu"}]}))
+    accepted(await api.put(f"{path}/properties", {"properties": [REGION]}))
+    needing = (await launched(api, PLACED, where))["id"]
+    simple = (await launched(api, picky(), where))["id"]
+    assert counts(accepted(await api.get(f"{path}/impact"))) == (2, 0, 0, 0)
+    without = accepted(await api.post(f"{path}/impact", {"markers": []}))
+    assert counts(without) == (0, 1, 0, 1)
+    fails, keeps = without["groups"]
+    assert fails["errors"] == ["Component 'needs' needs marker 'gpu'. Add it to the environment."]
+    assert ([each["id"] for each in fails["instances"]], [each["id"] for each in keeps["instances"]]) == (
+        [needing],
+        [simple],
+    )
+    change: Any = {"properties": [REGION | {"value": "south"}], "policies": "policies: {wait.delay: 1, execrun.x: 1}"}
+    moved = accepted(await api.post(f"{path}/impact", change))
+    assert counts(moved) == (0, 0, 2, 0)
+    settings = {group["instances"][0]["id"]: group["settings"] for group in moved["groups"]}
+    policy = {"kind": "policy", "name": "wait.delay", "component": None}
+    assert settings == {
+        needing: [policy, {"kind": "property", "name": "region", "component": "needs"}],
+        simple: [policy],
+    }
+    refused(await api.post(f"{path}/impact", {"policies": "policies: {nodots: 1}"}), 400, "InvalidPolicies")
+    # What is saved reaches an instance with its next reconfiguration, and is shown until then.
+    accepted(await api.put_yaml(path, change["policies"]))
+    assert counts(accepted(await api.get(f"{path}/impact"))) == (0, 0, 2, 0)
+    accepted(await api.put(f"instances/{simple}/configuration", {"parameters": {}}))
+    await api.settled(simple)
+    assert counts(accepted(await api.get(f"{path}/impact"))) == (1, 0, 1, 0)
+
+
+async def test_services_that_an_environment_loses_or_gains_are_shown_with_who_uses_them(api: Api) -> None:
+    where = await environment(api)
+    pool = await service(api, "builtin:static_resource_pool", {"configuration.resources": ["a"]}, where=where)
+    speaker = await api.running(SPEAKER)
+    await offer(api, speaker, where)
+    user = (await launched(api, POOLED, where))["id"]
+    listener = (await launched(api, NEEDY, where))["id"]
+    path = f"environments/{where}/impact"
+    assert counts(accepted(await api.get(path))) == (2, 0, 0, 0)
+    lost = accepted(await api.post(path, {"services": []}))
+    assert counts(lost) == (1, 0, 0, 1)
+    assert [each["id"] for each in lost["groups"][0]["instances"]] == [user]
+    assert "needs a service" in lost["groups"][0]["errors"][0]
+    body = {"name": fresh_name("pool"), "typeId": "builtin:static_resource_pool", "parameters": {}}
+    body["parameters"] = {"configuration.resources": ["b"]}
+    second = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
+    assert counts(accepted(await api.post(path, {"services": [pool, second]}))) == (2, 0, 0, 0)
+    swapped = accepted(await api.post(path, {"services": [second]}))
+    assert counts(swapped) == (1, 0, 1, 0)
+    [group] = swapped["groups"]
+    assert [(each["path"], each["change"]) for each in group["components"]] == [("pool", "stops"), ("pool", "starts")]
+    assert [each["name"] for each in group["settings"]] == [pool, second]
+    refused(await api.post(path, {"services": ["5f" * 12]}), 400, "UnknownId")
+    await offer(api, speaker)
+    gone = accepted(await api.get(path))
+    assert [[each["id"] for each in group["instances"]] for group in gone["groups"]] == [[listener]]
+    assert gone["fails"] == 1
+
+
+async def test_parameters_of_a_service_show_the_instances_that_keep_others(api: Api) -> None:
+    where = await environment(api)
+    pool = await service(api, "builtin:static_resource_pool", {"configuration.resources": ["a"]}, where=where)
+    user = (await launched(api, POOLED, where))["id"]
+    path = f"services/{pool}/parameters/impact"
+    assert counts(accepted(await api.get(path))) == (1, 0, 0, 0)
+    parameters = {"configuration.resources": ["a", "b"]}
+    found = accepted(await api.post(path, {"parameters": parameters}))
+    assert counts(found) == (0, 0, 1, 0)
+    [group] = found["groups"]
+    assert group["settings"] == [{"kind": "parameter", "name": "configuration.resources", "component": "pool"}]
+    assert [each["id"] for each in group["instances"]] == [user]
+    told = await api.post(path, {"parameters": {"configuration.nothing": 1}})
+    assert told.status_code == 400
+    assert "configuration.nothing" in told.json()
+    accepted(await api.put(f"services/{pool}", {"parameters": parameters}))
+    assert accepted(await api.get(path))["groups"] == found["groups"]
+    accepted(await api.put(f"instances/{user}/configuration", {"parameters": {}}))
+    await api.settled(user)
+    assert counts(accepted(await api.get(path))) == (1, 0, 0, 0)
+    stranger = await api.member()
+    assert (await stranger.get(path)).status_code == 403
+    reader = await api.member(f"Read: [/services/{pool}]")
+    assert counts(accepted(await reader.get(path))) == (0, 0, 0, 0)
+    assert (await reader.post(path, {"parameters": parameters})).status_code == 403

@@ -215,3 +215,26 @@ async def test_what_requires_the_credentials_service_launches_and_hears_which_ke
     document = await api.run(document["id"], "actions.fetch")
     assert "no key pair 'web'" in document["errorMessage"]
     assert "needs a service" in await refusal(api, KEYS, await environment(api))
+
+
+async def test_secrets_and_signals_that_a_service_would_change_are_named_and_not_shown(api: Api) -> None:
+    where = await environment(api)
+    beacon = await service(api, "test:beacon", {"place": "north", "code": "hush-hush"}, where=where)
+    user = (await launched(api, LIT, where))["id"]
+    path = f"services/{beacon}/parameters/impact"
+    assert accepted(await api.get(path))["present"] == 1
+    answer = await api.post(path, {"parameters": {"place": "south", "code": "psst-psst"}})
+    [group] = accepted(answer)["groups"]
+    assert [(each["kind"], each["name"]) for each in group["settings"]] == [
+        ("parameter", "place"),
+        ("secret", "code"),
+        ("signal", "beacon.place"),
+    ]
+    assert "hush" not in answer.text
+    assert "psst" not in answer.text
+    same = accepted(await api.post(path, {"parameters": {"code": "hush-hush"}}))
+    assert (same["present"], same["groups"]) == (1, [])
+    broken = accepted(await api.post(path, {"parameters": {"place": "nowhere"}}))
+    assert broken["fails"] == 1
+    assert "no such place" in broken["groups"][0]["errors"][0]
+    assert [each["id"] for each in broken["groups"][0]["instances"]] == [user]

@@ -506,6 +506,52 @@ class Operations:
     def preview_impact(self, application_id: str, text: str) -> Call[types.ImpactDocument]:
         """Show what a manifest that isn't saved would do. Permission: EditApplication; Read."""
 
+    @operation(OperationSpec("GET", "/api/1/revisions/{revId}/impact"))
+    def read_revision_impact(self, revision_id: str) -> Call[types.ImpactDocument]:
+        """Show what a revision would do to its instances. Permission: Read on its application."""
+
+    @operation(OperationSpec("POST", "/api/1/revisions/{revId}/impact", media_type=JSON))
+    def preview_revision_impact(
+        self,
+        revision_id: str,
+        *,
+        name: str | None = None,
+        instance_id: str | None = None,
+        version: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        environment_id: str | UnsetType | None = UNSET,
+        submodules: Mapping[str, Any] | None = None,
+    ) -> Call[types.ImpactDocument]:
+        """Show what a change of a revision would do. Permission: EditApplication and Read on its application; Read
+        on the instance or environment named.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/environments/{id}/impact"))
+    def read_environment_impact(self, environment_id: str) -> Call[types.ImpactDocument]:
+        """Show what the next reconfigurations take from an environment. Permission: Read."""
+
+    @operation(OperationSpec("POST", "/api/1/environments/{id}/impact", media_type=JSON))
+    def preview_environment_impact(
+        self,
+        environment_id: str,
+        *,
+        policies: str | None = None,
+        markers: Sequence[types.Marker] | None = None,
+        properties: Sequence[types.Property] | None = None,
+        services: Sequence[str] | None = None,
+    ) -> Call[types.ImpactDocument]:
+        """Show what other settings of an environment would do. Permission: EditEnvironment and Read; EditEnvironment
+        on each service added or removed.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/services/{id}/parameters/impact"))
+    def read_service_impact(self, service_id: str) -> Call[types.ImpactDocument]:
+        """Show what the next reconfigurations take from a service. Permission: Read."""
+
+    @operation(OperationSpec("POST", "/api/1/services/{id}/parameters/impact", media_type=JSON))
+    def preview_service_impact(self, service_id: str, *, parameters: Mapping[str, Any]) -> Call[types.ImpactDocument]:
+        """Show what other parameters of a service would do. Permission: EditService and Read."""
+
     # Manifests
 
     @operation(

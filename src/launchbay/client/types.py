@@ -1401,14 +1401,24 @@ class ImpactInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
 
 
+class ImpactSetting(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Something that would change, with the component that uses it."""
+
+    kind: str
+    name: str
+    component: str | None
+
+
 class ImpactItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Instances with the same outcome: how many, and the first 20."""
 
     outcome: str
+    application_id: str
     from_version: int
     count: int
     components: list[ImpactComponent]
     workflows: list[str]
+    settings: list[ImpactSetting]
     errors: list[str]
     instances: list[ImpactInstance]
 

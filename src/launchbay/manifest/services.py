@@ -47,6 +47,15 @@ def service_shape(component: Component) -> dict[str, dict[str, PinKind]]:
     return shape
 
 
+def service_shapes(manifest: CompiledManifest) -> dict[str, Shape]:
+    """Return what each component that stands for a service needs of it."""
+    return {
+        path: shape
+        for path, component in manifest.components.items()
+        if component.type == SERVICE and (shape := service_shape(component))
+    }
+
+
 def required_providers(manifest: CompiledManifest) -> set[str]:
     """Return the components that others require.
 
@@ -157,6 +166,27 @@ def choose(component: str, shape: Shape, matches: list[ServiceMatch], former_id:
     titles = ", ".join(fit.offer.title for fit in pool[:_NAMES_SHOWN])
     more = f" and {len(pool) - _NAMES_SHOWN} more" if len(pool) > _NAMES_SHOWN else ""
     return f"{needs}, and several match: {titles}{more}. Offer only one of them in the environment."
+
+
+def choose_all(
+    manifest: CompiledManifest, offers: ServiceOffers, former_ids: Mapping[str, str]
+) -> tuple[dict[str, ServiceMatch], list[str]]:
+    """Return the service of each component, and a message for each conflict.
+
+    Conflicts are needs of required interfaces that nothing meets, and choices that nothing decides. `former_ids` are
+    the present services of components.
+    """
+    required = required_providers(manifest)
+    chosen: dict[str, ServiceMatch] = {}
+    conflicts: list[str] = []
+    for path, shape in service_shapes(manifest).items():
+        fits = offers.matching(shape)
+        match = choose(path, shape, fits, former_ids.get(path))
+        if isinstance(match, ServiceMatch):
+            chosen[path] = match
+        elif path in required or any(fit.offer.unusable is None for fit in fits):
+            conflicts.append(match)
+    return chosen, conflicts
 
 
 def _match(offer: ServiceOffer, shape: Shape, matches: Mapping[str, list[str]]) -> ServiceMatch:

@@ -302,16 +302,32 @@ def document_purpose(document_id: str) -> str:
 
 
 class ImpactRow(NamedTuple):
-    """A live instance, with what decides how another version would change it."""
+    """A live instance and what decides how a change reaches it.
+
+    `links` is a JSON text.
+    """
 
     id: str
     name: str
+    application_id: str
     version: int
     parameters: str
+    parameter_origins: str
     state: str
     environment_id: str
     environment_view: str
-    parent_id: str | None
+    links: str
+
+
+class FoundationRow(NamedTuple):
+    """An offered instance, and something that it stands on, such as itself."""
+
+    offered_id: str
+    id: str
 
 
 list_for_impact = _sql.rows("list_for_impact", ImpactRow)
+list_for_impact_of_environment = _sql.rows("list_for_impact_of_environment", ImpactRow)
+list_for_impact_of_revision = _sql.rows("list_for_impact_of_revision", ImpactRow)
+list_for_impact_of_service = _sql.rows("list_for_impact_of_service", ImpactRow)
+list_foundations = _sql.rows("list_foundations", FoundationRow)

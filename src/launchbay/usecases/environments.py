@@ -11,12 +11,12 @@ from launchbay.auth.permissions import Permission
 from launchbay.egress.addresses import ALLOW_POLICY, policy_problem
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import new_id
-from launchbay.manifest.policies import read_policies, write_policies
+from launchbay.manifest.policies import PolicyValue, read_policies, write_policies
 from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.labels import read_selector
 from launchbay.store import environments as store
-from launchbay.store import instances, organizations
+from launchbay.store import instances, organizations, services
 from launchbay.store.database import unique_violation_as
 from launchbay.store.environments import (
     Environment,
@@ -175,14 +175,23 @@ async def read_policies_document(ctx: Context, environment_id: str) -> str:
     return write_policies(msgspec.json.decode(environment.policies))
 
 
+def validate_policies(document: str) -> dict[str, PolicyValue]:
+    """Return the policies of a YAML document.
+
+    Raises BadRequest with line and column of what is wrong.
+    """
+    policies = read_policies(document)
+    problem = policy_problem(str(policies.get(ALLOW_POLICY, "")))
+    if problem is not None:
+        raise BadRequest(f"The policy {ALLOW_POLICY!r}: {problem}", code="InvalidPolicies")
+    return policies
+
+
 async def replace_policies(ctx: Context, environment_id: str, document: str) -> None:
     """Replace all policies by those of a YAML document. Raises BadRequest with line and column of what is wrong."""
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
-        policies = read_policies(document)
-        problem = policy_problem(str(policies.get(ALLOW_POLICY, "")))
-        if problem is not None:
-            raise BadRequest(f"The policy {ALLOW_POLICY!r}: {problem}", code="InvalidPolicies")
+        policies = validate_policies(document)
         text = msgspec.json.encode(policies).decode()
         await store.set_policies(work.connection, environment_id=environment.id, policies=text)
         before = {"policies": work.fingerprints(msgspec.json.decode(environment.policies))}
@@ -234,6 +243,32 @@ async def read_services(ctx: Context, environment_id: str) -> list[OfferedServic
         return await store.list_services(work.connection, environment_id=environment.id)
 
 
+async def plan_services(work: Work, environment: Environment, service_ids: Sequence[str]) -> list[OfferedService]:
+    """Return what `replace_services` would make an environment offer, with the same errors."""
+    wanted = set(service_ids)
+    if len(wanted) > limits.ENVIRONMENT_ENTRIES:
+        raise _too_many_services()
+    rows = await services.list_by_organization(work.connection, organization_id=environment.organization_id)
+    _refuse_unknown("service", wanted.difference(row.id for row in rows))
+    offered = {row.id for row in await store.list_services(work.connection, environment_id=environment.id)}
+    _require_services(work, environment, wanted ^ offered)
+    return [row for row in rows if row.id in wanted]
+
+
+def _too_many_services() -> BadRequest:
+    return BadRequest(f"An environment offers at most {limits.ENVIRONMENT_ENTRIES} services.", code="TooMany")
+
+
+def _require_services(work: Work, environment: Environment, changed: set[str]) -> None:
+    for service_id in sorted(changed):
+        work.lookup.require(
+            environment.organization_id,
+            Permission.EDIT_ENVIRONMENT,
+            permissions.environment(environment.id),
+            permissions.service(service_id),
+        )
+
+
 async def replace_services(ctx: Context, environment_id: str, service_ids: Sequence[str]) -> None:
     """Make an environment offer exactly these services of its organization.
 
@@ -244,20 +279,14 @@ async def replace_services(ctx: Context, environment_id: str, service_ids: Seque
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         wanted = set(service_ids)
         if len(wanted) > limits.ENVIRONMENT_ENTRIES:
-            raise BadRequest(f"An environment offers at most {limits.ENVIRONMENT_ENTRIES} services.", code="TooMany")
+            raise _too_many_services()
         await store.lock_services(work.connection, environment_id=environment.id)
         known = await store.list_known_services(
             work.connection, organization_id=environment.organization_id, service_ids=list(wanted)
         )
         _refuse_unknown("service", wanted.difference(known))
         offered = {row.id for row in await store.list_services(work.connection, environment_id=environment.id)}
-        for service_id in sorted(wanted ^ offered):
-            work.lookup.require(
-                environment.organization_id,
-                Permission.EDIT_ENVIRONMENT,
-                permissions.environment(environment.id),
-                permissions.service(service_id),
-            )
+        _require_services(work, environment, wanted ^ offered)
         await store.remove_services(
             work.connection, environment_id=environment.id, service_ids=sorted(offered - wanted)
         )

@@ -3,7 +3,8 @@
 Services are chosen when a launch or a reconfiguration is accepted. The choice holds until the next reconfiguration.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +16,14 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.bindings import provided_needs, unbound_requirements
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import SERVICE, CompiledManifest
+from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import component_at
 from launchbay.manifest.services import (
     OfferedPin,
-    ServiceMatch,
     ServiceOffer,
     ServiceOffers,
-    Shape,
-    choose,
-    required_providers,
-    service_shape,
+    choose_all,
+    service_shapes,
     unmet_needs,
 )
 from launchbay.manifest.v1 import ACTIONS, RESULT
@@ -44,6 +42,7 @@ from launchbay.planning import (
 )
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import PublishesSignals, ServiceType
+from launchbay.service_types.registry import ServiceTypes
 from launchbay.store import applications, environments, instances
 from launchbay.store.applications import Application
 from launchbay.store.database import foreign_key_violation_as
@@ -277,22 +276,20 @@ async def bind_services(work: Work, environment: Environment, root: LaunchNode) 
     Returns the conflicts: needs of required interfaces that nothing meets, and choices that nothing decides.
     """
     unmet = _unbound(root, frozenset())
-    needing = [(node, shapes) for node in root.walk() if (shapes := _shapes(node.manifest))]
+    needing = [node for node in root.walk() if service_shapes(node.manifest)]
     if not needing:
         return unmet
     offered = await _offers(work, environment, root)
-    for node, shapes in needing:
-        required = required_providers(node.manifest)
-        for path, shape in shapes.items():
-            former = None if node.former is None else node.former.link(path)
-            fits = offered.matching(shape)
-            chosen = choose(path, shape, fits, None if former is None else former.instance_id)
-            if isinstance(chosen, ServiceMatch):
-                node.links[path] = Link(chosen.offer.id, chosen.offer.kind, Binding(dict(chosen.pins)))
-            elif path in required or any(fit.offer.unusable is None for fit in fits):
-                unmet.setdefault(node.path, []).append(chosen)
+    for node in needing:
+        former = {} if node.former is None else node.former.links
+        former_ids = {path: row.target_id for path, row in former.items()}
+        chosen, conflicts = choose_all(node.manifest, offered, former_ids)
+        for path, match in chosen.items():
+            node.links[path] = Link(match.offer.id, match.offer.kind, Binding(dict(match.pins)))
+        if conflicts:
+            unmet.setdefault(node.path, []).extend(conflicts)
     if not unmet:
-        await _lock_services(work, [node for node, _ in needing])
+        await _lock_services(work, needing)
     return unmet
 
 
@@ -313,26 +310,37 @@ def _unbound(node: LaunchNode, provided: Collection[str]) -> UnmetServices:
     return unmet
 
 
-def _shapes(manifest: CompiledManifest) -> dict[str, Shape]:
-    """Return what each component that stands for a service needs of it."""
-    return {
-        path: shape
-        for path, component in manifest.components.items()
-        if component.type == SERVICE and (shape := service_shape(component))
-    }
-
-
 async def _offers(work: Work, environment: Environment, root: LaunchNode) -> ServiceOffers:
     services = await environments.list_services(work.connection, environment_id=environment.id)
-    found = [offer for row in services if (offer := _service_offer(row, work.app.service_types.find(row.type_id)))]
     instances = await environments.list_offered_instances(work.connection, environment_id=environment.id)
     existing = await _dependent_instances(work, environment, root) if instances else frozenset()
+    manifests = await offered_manifests(work, instances)
+    return service_offers(work.app.service_types, services, instances, manifests, existing)
+
+
+async def offered_manifests(work: Work, instances: Sequence[OfferedInstance]) -> dict[str, CompiledManifest]:
+    """Return the manifest of each offered instance, by its ID, that this server accepts."""
+    found: dict[str, CompiledManifest] = {}
     for row in instances:
-        try:
-            manifest = await work.manifest(row.application_id, row.version)
-        except InvalidManifest:
-            continue  # a package is gone; the instance's own next job says so to its owner
-        found.append(_instance_offer(row, manifest, existing))
+        # If a package is gone, the instance's own next job says so to its owner.
+        with suppress(InvalidManifest):
+            found[row.id] = await work.manifest(row.application_id, row.version)
+    return found
+
+
+def service_offers(
+    types: ServiceTypes,
+    services: Sequence[OfferedService],
+    instances: Sequence[OfferedInstance],
+    manifests: Mapping[str, CompiledManifest],
+    existing: Collection[str],
+) -> ServiceOffers:
+    """Return what an environment offers.
+
+    `existing` instances depend on the one that asks, which can't use them.
+    """
+    found = [offer for row in services if (offer := _service_offer(row, types.find(row.type_id)))]
+    found += [_instance_offer(row, manifests[row.id], existing) for row in instances if row.id in manifests]
     return ServiceOffers(found)
 
 
@@ -402,13 +410,13 @@ async def _lock_existing(work: Work, service_ids: list[str]) -> Mapping[str, Bou
             type_id=row.type_id,
             parameters=(parameters := msgspec.json.decode(row.parameters)),
             secrets=secrets.get(row.id, {}),
-            signals=_signals(row.name, work.app.service_types.find(row.type_id), parameters),
+            signals=published_signals(row.name, work.app.service_types.find(row.type_id), parameters),
         )
         for row in await environments.list_bound_services(work.connection, service_ids=service_ids)
     }
 
 
-def _signals(name: str, kind: ServiceType | None, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def published_signals(name: str, kind: ServiceType | None, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a service publishes. Raises BadRequest where its type, which may be a package's, breaks."""
     if not isinstance(kind, PublishesSignals):
         return {}

@@ -84,6 +84,16 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
         await work.audit("change_revision", application, before, after)
 
 
+async def plan_revision(work: Work, revision: Revision, request: RevisionRequest) -> Revision:
+    """Return the revision as `change_revision` would store it, with the same errors."""
+    _refuse_unnamed(revision)
+    application = await work.lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
+    content = await _content(work, application, request, revision)
+    if request.submodules:
+        await _check_revisions(work, application, request.submodules)
+    return replace(revision, **content)
+
+
 async def delete_revision(ctx: Context, revision_id: str) -> None:
     """Delete a revision. Instances that were launched from it stay as they are."""
     async with ctx.begin() as work:

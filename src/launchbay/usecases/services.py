@@ -278,6 +278,13 @@ async def update_service(
         return await _view(work, service, new_name, new.open, list(new.secret))
 
 
+async def plan_parameters(work: Work, service: Service, given: Mapping[str, Any]) -> ServiceParameters:
+    """Return the parameters that `update_service` would store, with the same errors."""
+    secret = await open_stored(work.app.secret_key, work.connection, service.id)
+    old = ServiceParameters(msgspec.json.decode(service.parameters), secret)
+    return await _changed(work, service, old, given) if given else old
+
+
 async def delete_service(ctx: Context, service_id: str) -> None:
     """Delete a service; the environments that offered it offer it no longer.
 

@@ -1,12 +1,13 @@
-"""What a manifest version would do to the live instances of its application."""
+"""What versions, revisions, environments and services would do to live instances."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from launchbay.usecases import impact
-from launchbay.usecases.impact import Impact, ImpactGroup
-from launchbay.web.requests import Request, YamlBody
+from launchbay.usecases.impact import EnvironmentChange, Impact, ImpactGroup
+from launchbay.usecases.launch_request import RevisionRequest
+from launchbay.web.requests import JsonBody, Request, YamlBody
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Applications", extension=True)
@@ -33,14 +34,32 @@ class ImpactInstance(msgspec.Struct):
     name: str
 
 
+class ImpactSetting(msgspec.Struct):
+    """Something that would change, with the component that uses it."""
+
+    kind: Annotated[
+        str,
+        msgspec.Meta(
+            description="`policy`, `marker`, `property` or `service` of an environment; `parameter`, `secret` or"
+            " `signal` of a service."
+        ),
+    ]
+    name: Annotated[str, msgspec.Meta(description="Of a service: its ID.")]
+    component: str | None
+
+
 class ImpactItem(msgspec.Struct, kw_only=True):
     """Instances with the same outcome: how many, and the first 20."""
 
-    outcome: Annotated[str, msgspec.Meta(description="`fails`, `changes`, or `keeps` if only the version changes.")]
+    outcome: Annotated[
+        str, msgspec.Meta(description="`fails`, `changes`, or `keeps` if they use nothing of what changes.")
+    ]
+    applicationId: str
     fromVersion: int
     count: int
     components: list[ImpactComponent]
     workflows: list[str]
+    settings: list[ImpactSetting]
     errors: list[str]
     instances: list[ImpactInstance]
 
@@ -48,8 +67,8 @@ class ImpactItem(msgspec.Struct, kw_only=True):
 class ImpactDocument(msgspec.Struct, kw_only=True):
     """How many instances would fail, change or keep what they have."""
 
-    version: Annotated[int | None, msgspec.Meta(description="Null for a manifest that isn't saved.")]
-    present: Annotated[int, msgspec.Meta(description="How many have the version already.")]
+    version: Annotated[int | None, msgspec.Meta(description="Null if it isn't that of a saved version.")]
+    present: Annotated[int, msgspec.Meta(description="How many have the change already.")]
     fails: int
     changes: int
     keeps: int
@@ -77,6 +96,73 @@ async def preview_impact(request: Request[str, None]) -> ImpactDocument:
     return _document(await impact.impact_of_manifest(request.ctx, request.path["appId"], request.body))
 
 
+class ServiceParametersBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Parameters of a service. Omitted ones stay unchanged; null removes one."""
+
+    parameters: dict[str, Any]
+
+
+@routes.get("/revisions/{revId}/impact", permission="Read on its application", returns=_SHOWN, computes=True)
+async def read_revision_impact(request: Request[None, None]) -> ImpactDocument:
+    """Show what a revision would do to its instances."""
+    return _document(await impact.impact_of_revision(request.ctx, request.path["revId"]))
+
+
+@routes.post(
+    "/revisions/{revId}/impact",
+    permission="EditApplication and Read on its application; Read on the instance or environment named",
+    body=JsonBody(required=True, example={"version": 2}),
+    returns=_SHOWN,
+    computes=True,
+)
+async def preview_revision_impact(request: Request[RevisionRequest, None]) -> ImpactDocument:
+    """Show what a change of a revision would do."""
+    return _document(await impact.impact_of_revision(request.ctx, request.path["revId"], request.body))
+
+
+@routes.get("/environments/{id}/impact", permission="Read", returns=_SHOWN, computes=True)
+async def read_environment_impact(request: Request[None, None]) -> ImpactDocument:
+    """Show what the next reconfigurations take from an environment."""
+    return _document(await impact.impact_of_environment(request.ctx, request.path["id"]))
+
+
+@routes.post(
+    "/environments/{id}/impact",
+    permission="EditEnvironment and Read; EditEnvironment on each service added or removed",
+    body=JsonBody(
+        required=True,
+        example={
+            "policies": "policies:\n  execrun.ignoreFail: true\n",
+            "markers": [{"name": "has-internet-access"}],
+        },
+    ),
+    returns=_SHOWN,
+    computes=True,
+)
+async def preview_environment_impact(request: Request[EnvironmentChange, None]) -> ImpactDocument:
+    """Show what other settings of an environment would do."""
+    return _document(await impact.impact_of_environment(request.ctx, request.path["id"], request.body))
+
+
+@routes.get("/services/{id}/parameters/impact", permission="Read", returns=_SHOWN, computes=True)
+async def read_service_impact(request: Request[None, None]) -> ImpactDocument:
+    """Show what the next reconfigurations take from a service."""
+    return _document(await impact.impact_of_service(request.ctx, request.path["id"]))
+
+
+@routes.post(
+    "/services/{id}/parameters/impact",
+    permission="EditService and Read",
+    body=JsonBody(required=True, example={"parameters": {"configuration.resources": ["blue"]}}),
+    returns=_SHOWN,
+    field_errors=True,
+    computes=True,
+)
+async def preview_service_impact(request: Request[ServiceParametersBody, None]) -> ImpactDocument:
+    """Show what other parameters of a service would do."""
+    return _document(await impact.impact_of_service(request.ctx, request.path["id"], request.body.parameters))
+
+
 def _document(found: Impact) -> ImpactDocument:
     order = {"fails": 0, "changes": 1, "keeps": 2}
     groups = sorted(found.groups.values(), key=lambda group: (order[group.outcome.kind], -group.count))
@@ -94,10 +180,12 @@ def _item(group: ImpactGroup) -> ImpactItem:
     outcome = group.outcome
     return ImpactItem(
         outcome=outcome.kind,
+        applicationId=outcome.application_id,
         fromVersion=outcome.former_version,
         count=group.count,
         components=[ImpactComponent(path, change, list(pins)) for path, change, pins in outcome.components],
         workflows=list(outcome.workflows),
+        settings=[ImpactSetting(each.kind, each.name, each.component) for each in outcome.settings],
         errors=list(outcome.errors),
         instances=[ImpactInstance(instance_id, name) for instance_id, name in group.first],
     )
