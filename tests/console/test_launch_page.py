@@ -73,7 +73,7 @@ async def test_the_form_says_what_is_missing_and_previews_what_would_start(
     path = f"/console/applications/{application}/launch"
     page = await get(visitor, path)
     assert "1 required, 2 optional" in page.text
-    assert "Fill in The title." in page.text
+    assert "Missing: The title." in page.text
     assert "field-error" not in page.answer.text, "nobody has sent anything yet"
 
     filled = await shown(visitor, path, **FORM, do="preview", **{"parameter:input.title": "Quay"})
