@@ -1,4 +1,4 @@
-"""The impact of a version on 10,000 instances, and how long other requests wait meanwhile; a roll-out to 1,000."""
+"""The impact of changes on 10,000 instances, and how long other requests wait; a roll-out to 1,000."""
 
 import asyncio
 import os
@@ -87,6 +87,16 @@ async def impact(make: Client, application: str) -> tuple[float, float]:
     return took, max(waits)
 
 
+async def environment_impact(client: Client, instance: str) -> float:
+    """Return how many seconds the impact of a policy takes that isn't saved."""
+    environment = (await client.json("GET", f"/api/1/instances/{instance}"))["environmentId"]
+    body = {"policies": "policies: {getInstanceContext.retryCount: 1}"}
+    began = time.perf_counter()
+    found = await client.json("POST", f"/api/1/environments/{environment}/impact", body)
+    assert found["changes"] == INSTANCES, found
+    return time.perf_counter() - began
+
+
 async def roll_out(client: Client, application: str) -> float:
     """Return how many seconds a roll-out to some of the instances takes."""
     organization = (await client.json("GET", "/api/1/organizations"))[0]["id"]
@@ -120,6 +130,8 @@ def main() -> None:
                 f"impact on {INSTANCES}: {took:.2f} s, others waited {waited * 1000:.0f} ms, load {load:.1f}",
                 flush=True,
             )
+        took = asyncio.run(environment_impact(server.bearer(), instance))
+        print(f"impact of an environment on {INSTANCES}: {took:.2f} s, load {os.getloadavg()[0]:.1f}", flush=True)
         took = asyncio.run(roll_out(server.bearer(), application))
         print(f"roll-out to {ROLLED_OUT}: {took:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
 
