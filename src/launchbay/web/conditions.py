@@ -146,7 +146,7 @@ class Conditions:
         condition = call.headers[IF_MATCH]
         if condition.strip() != "*" and not _STRONG_TAGS.fullmatch(condition):
             raise BadRequest(
-                f"If-Match is {condition[:80]!r}, which is no tag to compare.",
+                f"If-Match has {condition[:80]!r}, which isn't a strong tag.",
                 'Send the ETag of the answer that you read as it is, with its quotes: If-Match: "…". '
                 "Tags with W/ don't match.",
                 code="InvalidCondition",
