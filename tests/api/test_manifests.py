@@ -71,7 +71,7 @@ async def test_versions_are_listed_with_their_authors_the_newest_first(api: Api)
     accepted(await editor.put_yaml(f"applications/{application}/manifest", FIRST))
     rows = accepted(await api.get(f"applications/{application}/manifests"))
     assert [row["version"] for row in rows] == [2, 1]
-    assert all(set(row) == {"version", "createdAt", "authorId"} for row in rows)
+    assert all(set(row) == {"version", "createdAt", "authorId", "message"} for row in rows)
     assert rows[0]["createdAt"] >= rows[1]["createdAt"]
     assert rows[0]["authorId"] != rows[1]["authorId"]
 

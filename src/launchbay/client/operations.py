@@ -1638,10 +1638,17 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/git-sources"))
     def list_git_sources(
-        self, organization_id: str, *, application: str | None = None
+        self,
+        organization_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        application: str | None = None,
     ) -> Call[list[types.GitSourceDocument]]:
         """List sources in Git. Permission: Read on each account.
 
+        `limit`: Maximum number of items. Default: all.
+        `after`: Only items after the one with this ID.
         `application`: Only those of this application.
         """
 

@@ -19,7 +19,7 @@ from launchbay.usecases.git_sources import (
     status_of,
 )
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
+from launchbay.web.responses import JSONResponse, Paging, Response, list_response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Git sources", extension=True)
@@ -231,8 +231,8 @@ class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
     commit: str
 
 
-class GitSourceQuery(msgspec.Struct, frozen=True):
-    """Filters of sources in Git."""
+class GitSourceQuery(Paging, frozen=True):
+    """Paging and filters of sources in Git."""
 
     application: Annotated[str | None, msgspec.Meta(description="Only those of this application.")] = None
 
@@ -267,15 +267,15 @@ async def create_git_source(request: Request[GitSourceBody, None]) -> Response:
 @routes.get(
     "/organizations/{orgId}/git-sources",
     permission="Read on each account",
-    returns=Returns("The sources."),
+    returns=Returns("The sources.", type=list[GitSourceDocument]),
     statuses=(403,),
 )
-async def list_git_sources(request: Request[None, GitSourceQuery]) -> list[GitSourceDocument]:
+async def list_git_sources(request: Request[None, GitSourceQuery]) -> JSONResponse:
     """List sources in Git."""
     rows = await git_sources.list_git_sources(
         request.ctx, request.path["orgId"], application_id=request.query.application
     )
-    return [_document(row) for row in rows]
+    return list_response(request, [_document(row) for row in rows])
 
 
 @routes.get("/git-sources/{sourceId}", permission=_READ, returns=Returns("The source."))
