@@ -103,6 +103,24 @@ async def test_the_page_to_destroy_names_the_users_and_asks_for_force(api: Api, 
     assert (await api.settled(service))["status"] == "Destroyed"
 
 
+async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application("launch: {steps: []}")
+    accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": 7_200_000}))
+    instance = await api.launch(application)
+    await api.until(instance, "Running")
+    path = f"/console/instances/{instance}"
+    assert "It waits for 2 hours first" in (await get(visitor, f"{path}/end")).text
+    assert isinstance(await post(visitor, f"{path}/end", do="destroy"), httpx.Response)
+    assert "Until then, you can take this back." in (await get(visitor, path)).text
+    assert isinstance(await post(visitor, f"{path}/undo-destroy"), httpx.Response)
+    page = await get(visitor, path)
+    assert "take this back" not in page.text
+    assert "The instance is destroyed." in page.text, "its end by its lifetime, in the section on it"
+    again = await post(visitor, f"{path}/undo-destroy")
+    assert isinstance(again, Page)
+    assert again.status == 409
+
+
 async def test_every_tab_is_a_page_with_the_same_head(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
     path = f"/console/instances/{instance}"
     overview = await get(visitor, path)

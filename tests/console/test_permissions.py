@@ -94,6 +94,7 @@ _PERSONAL = re.compile(r"/console/(account|tokens|sessions|invitations|manifests
 _NO_OCCASION = {
     "/console/services/{id}/secrets",
     "/console/instances/{id}/secrets",
+    "/console/instances/{id}/undo-destroy",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
     "/console/applications/{id}/manifest/impact",  # the editor asks it

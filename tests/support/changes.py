@@ -688,6 +688,14 @@ async def extend_instance(stage: Stage) -> Call:
     return partial(stage.api.post, f"instances/{await stage.settled()}/extend", {"byMs": 60_000})
 
 
+async def undo_destroy(stage: Stage) -> Call:
+    instance = await stage.settled()
+    application = (await stage.api.document(instance))["applicationId"]
+    accepted(await stage.api.put(f"applications/{application}/lifetime", {"graceMs": 3_600_000}))
+    accepted(await stage.api.post(f"instances/{instance}/destroy"))
+    return partial(stage.api.post, f"instances/{instance}/lifetime/undo-destroy")
+
+
 async def replace_instance_environments(stage: Stage) -> Call:
     body = {"environments": [await stage.environment()]}
     return partial(stage.api.put, f"instances/{await stage.settled()}/environments", body)
@@ -787,7 +795,7 @@ SCENARIOS: dict[str, Scenario] = {
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
         replace_application_concurrency, replace_environment_concurrency,
-        replace_application_lifetime, replace_environment_lifetime, extend_instance,
+        replace_application_lifetime, replace_environment_lifetime, extend_instance, undo_destroy,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
         delete_recurring_schedule,

@@ -33,6 +33,7 @@ from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import ClientError, ConnectionFailed, NotFound, Operations
 from launchbay.client.core import Call
 from launchbay.client.operation import Operation
+from launchbay.clock import from_ms
 from launchbay.ids import is_id
 from launchbay.model.instance import InstanceStatus
 
@@ -217,7 +218,11 @@ def _print_warnings(document: Mapping[str, Any]) -> None:
 def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     """Make a call that begins a job on an instance; with `wait`, follow the job."""
     document, job = _started(connection, call)
-    if options["wait"]:
+    if document and "destroyAt" in document:
+        at = from_ms(document["destroyAt"]).isoformat(timespec="seconds")
+        advice = f"Take it back: launchbay instance undo-destroy {call.path[0]}"
+        click.echo(f"The instance is destroyed at {at}. {advice}", err=True)
+    if options["wait"] and job:
         follow(connection, call.path[0], job, options["timeout"])
     else:
         _show_started(connection, document, job)

@@ -60,6 +60,7 @@ _NAMES = {
     "read_environment_lifetime": "environment lifetime",
     "replace_environment_lifetime": "environment set-lifetime",
     "read_lifetime": "instance lifetime",
+    "undo_destroy": "instance undo-destroy",
     "read_change_policy": "environment change-policy",
     "set_change_policy": "environment set-change-policy",
     "take_back_rollout": "rollout take-back",

@@ -482,6 +482,7 @@ class Operations:
         may_never: bool | None = None,
         extend_ms: int | None = None,
         extensions: int | None = None,
+        grace_ms: int | None = None,
         mail: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
@@ -492,6 +493,7 @@ class Operations:
         `may_never`: Whether an instance may live on without an end.
         `extend_ms`: The most that one extension adds.
         `extensions`: How often an instance may be extended.
+        `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `mail`: Whether owners are warned by email, too.
         """
 
@@ -776,6 +778,7 @@ class Operations:
         may_never: bool | None = None,
         extend_ms: int | None = None,
         extensions: int | None = None,
+        grace_ms: int | None = None,
         mail: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
@@ -786,6 +789,7 @@ class Operations:
         `may_never`: Whether an instance may live on without an end.
         `extend_ms`: The most that one extension adds.
         `extensions`: How often an instance may be extended.
+        `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `mail`: Whether owners are warned by email, too.
         """
 
@@ -1122,6 +1126,10 @@ class Operations:
     ) -> Call[types.ExtendedDocument]:
         """Let an instance live longer, within the rules. Permission: RunInstanceWorkflow for the workflow extend."""
 
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/lifetime/undo-destroy"))
+    def undo_destroy(self, instance_id: str, *, if_match: str | None = None) -> Call[types.UndoneDocument]:
+        """Take back a destroy within its grace time. Permission: EditInstance."""
+
     # Workflows
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}", media_type=JSON, keyed=True, query=("force",)))
@@ -1134,7 +1142,7 @@ class Operations:
         force: int | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[types.Created]:
+    ) -> Call[types.RunAnswer]:
         """Run a workflow on an instance. Permission: RunInstanceWorkflow; EditInstance for destroy.
 
         `force`: For `destroy`: destroy the instance although others use it.

@@ -741,6 +741,13 @@ class OfferedIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     environments: list[str]
 
 
+class RunAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The ID of the instance. A destroy with a grace time is due at `destroyAt`, and can be taken back until then."""
+
+    id: str
+    destroy_at: int | None = None
+
+
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The ID of the schedule, omitted if it no longer exists."""
 
@@ -1263,6 +1270,7 @@ class LifetimeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     may_never: bool = True
     extend_ms: int | None = None
     extensions: int | None = None
+    grace_ms: int | None = None
     mail: bool = False
 
 
@@ -1274,6 +1282,15 @@ class ComingEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     text: str
 
 
+class WaitingDestroyDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A destroy within its grace time."""
+
+    at: int
+    requested_at: int
+    requested_by: str
+    is_stopped: bool
+
+
 class LifetimeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long an instance lives, by the rules of its application and environment."""
 
@@ -1282,6 +1299,7 @@ class LifetimeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     latest_at: int | None
     extensions: int
     rules: LifetimeBody
+    waiting_destroy: WaitingDestroyDocument | None
     coming: list[ComingEvent]
 
 
@@ -1289,6 +1307,12 @@ class ExtendedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """The new end."""
 
     destroy_at: int
+
+
+class UndoneDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The schedule that starts the instance again, as soon as no job runs. Null if it wasn't stopped."""
+
+    schedule_id: str | None
 
 
 class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

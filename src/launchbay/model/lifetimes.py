@@ -17,8 +17,8 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Rules for the instances of an application or environment.
 
     `default_ms` is for launches that don't say how long; NEVER means without an end. `greatest_ms` counts from the
-    launch. One extension adds `extend_ms` at most, and there are `extensions` of them. With `mail`, owners get warnings
-    by email.
+    launch. One extension adds `extend_ms` at most, and there are `extensions` of them. A destroy can be taken back for
+    `grace_ms`. With `mail`, owners get warnings by email.
     """
 
     default_ms: int | None = None
@@ -26,6 +26,7 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     may_never: bool = True
     extend_ms: int | None = None
     extensions: int | None = None
+    grace_ms: int | None = None
     mail: bool = False
 
     def check(self) -> None:
@@ -36,6 +37,8 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
                 raise _wrong(f"{name} is {value}; give milliseconds above 0.")
         if self.extend_ms is not None and not 0 < self.extend_ms <= INTERVAL_LONGEST_MS:
             raise _wrong(f"extendMs is {self.extend_ms}; give milliseconds above 0.")
+        if self.grace_ms is not None and not 0 < self.grace_ms <= INTERVAL_LONGEST_MS:
+            raise _wrong(f"graceMs is {self.grace_ms}; give milliseconds above 0.")
         if self.extensions is not None and self.extensions < 0:
             raise _wrong(f"extensions is {self.extensions}; give 0 or more.")
         if self.default_ms == NEVER and not self.allows_never:
@@ -89,7 +92,10 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def merged(rules: Iterable[LifetimeRules]) -> LifetimeRules:
-    """Return rules that fulfill all of these; the first default counts."""
+    """Return rules that fulfill all of these.
+
+    The first default and the longest grace time count.
+    """
     found = LifetimeRules()
     for each in rules:
         found = LifetimeRules(
@@ -98,6 +104,7 @@ def merged(rules: Iterable[LifetimeRules]) -> LifetimeRules:
             may_never=found.may_never and each.may_never,
             extend_ms=_least(found.extend_ms, each.extend_ms),
             extensions=_least(found.extensions, each.extensions),
+            grace_ms=max(found.grace_ms or 0, each.grace_ms or 0) or None,
             mail=found.mail or each.mail,
         )
     return found

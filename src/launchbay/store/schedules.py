@@ -84,6 +84,18 @@ class FleetScheduleRow(NamedTuple):
     environment_id: str
 
 
+class WaitingDestroy(NamedTuple):
+    """A destroy within its grace time.
+
+    Taking it back runs `undo_workflow`, if that isn't empty.
+    """
+
+    due_at: datetime
+    created_at: datetime
+    owner_id: str
+    undo_workflow: str
+
+
 take_due = _sql.rows("take_due", DueRow)
 get_next_turn = _sql.row("get_next_turn", DueRow)
 lock_target = _sql.row("lock_target", TargetRow)
@@ -94,6 +106,9 @@ unblock = _sql.change("unblock")
 unblock_forgotten = _sql.change("unblock_forgotten")
 delete = _sql.change("delete")
 insert = _sql.change("insert")
+insert_waiting_destroy = _sql.value("insert_waiting_destroy", datetime)
+get_waiting_destroy = _sql.row("get_waiting_destroy", WaitingDestroy)
+take_back_destroy = _sql.value("take_back_destroy", str)
 list_by_organization = _sql.rows("list_by_organization", FleetScheduleRow, is_prepared=False)
 list_by_instance = _sql.rows("list_by_instance", ScheduleRow)
 reschedule = _sql.value("reschedule", str)

@@ -45,7 +45,7 @@ from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.workflows import run_workflow
+from launchbay.usecases.workflows import destroy, run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -475,7 +475,7 @@ class BulkRunner:
         if act.act == "run":
             return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
         if act.act == "destroy":
-            return (await run_workflow(ctx, instance_id, DESTROY, {})).job_id
+            return (await destroy(ctx, instance_id, {})).job_id
         if act.act == "resume":
             return await self._resume(ctx, instance_id, act.parameters)
         if act.act == "reconfigure":

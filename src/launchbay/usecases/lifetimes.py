@@ -15,12 +15,13 @@ from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, duration, merged
-from launchbay.store import instances
+from launchbay.store import instances, schedules
 from launchbay.store import lifetimes as store
 from launchbay.store.applications import Application
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.lifetimes import DueMail
+from launchbay.store.schedules import WaitingDestroy
 from launchbay.usecases.context import AppContext, Context, Work
 
 log = structlog.get_logger(__name__)
@@ -28,6 +29,7 @@ POLL_S = 10.0
 _WARNED = 500  # in one transaction
 _MAILS = 20
 _MAIL_PAUSE_S = 300
+_LAUNCHING = timedelta(minutes=1)  # an end counts from the request, a little later or earlier than the instance
 Kind = Literal["application", "environment"]
 
 
@@ -35,7 +37,8 @@ Kind = Literal["application", "environment"]
 class Lifetime:
     """How long an instance lives.
 
-    `coming` is what will happen by itself, in order: kind, time and a sentence.
+    `coming` is what will happen by itself, in order: kind, time and a sentence. `ends_soon` means that the last warning
+    was due; what lives no longer than that has none.
     """
 
     created_at: datetime
@@ -44,6 +47,8 @@ class Lifetime:
     rules: LifetimeRules
     extensions: int
     coming: list[tuple[str, datetime, str]]
+    waiting_destroy: WaitingDestroy | None = None
+    ends_soon: bool = False
 
 
 async def read_rules(ctx: Context, kind: Kind, owner_id: str) -> LifetimeRules:
@@ -116,6 +121,7 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rules = await rules_of(work, record)
         extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
+        waiting = await schedules.get_waiting_destroy(work.connection, instance_id=record.id)
     now, destroy_at = ctx.app.clock.now(), record.destroy_at
     coming = []
     if destroy_at is not None and record.status is not InstanceStatus.DESTROYED:
@@ -126,7 +132,21 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
                 sentence = f"Launchbay notifies webhooks{by_mail} that it ends in {duration(ahead_s * 1000)}."
                 coming.append(("warning", at, sentence))
         coming.append(("destroy", destroy_at, "The instance is destroyed."))
-    return Lifetime(record.created_at, destroy_at, rules.latest(record.created_at), rules, extensions, coming)
+    if waiting is not None:
+        coming = [event for event in coming if event[1] < waiting.due_at]
+        if destroy_at is None or waiting.due_at <= destroy_at:
+            coming.append(("destroy", waiting.due_at, "The instance is destroyed, unless somebody takes it back."))
+    last = timedelta(seconds=min(WARNINGS_S))
+    return Lifetime(
+        record.created_at,
+        destroy_at,
+        rules.latest(record.created_at),
+        rules,
+        extensions,
+        coming,
+        waiting,
+        ends_soon=destroy_at is not None and record.created_at + last + _LAUNCHING < destroy_at <= now + last,
+    )
 
 
 async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,7 +15,7 @@ from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
-from launchbay.manifest.v1 import inner_name
+from launchbay.manifest.v1 import ACTIONS, inner_name
 from launchbay.model.findings import shorten_names
 from launchbay.model.instance import InstanceStatus, read_link
 from launchbay.model.types import Type
@@ -36,9 +37,23 @@ from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.context import Context, Work
+from launchbay.usecases.lifetimes import rules_of
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _CANCEL_ATTEMPTS = 3
+# The commands that a destroy with a grace time runs now, and when it is taken back.
+_STOPS = (("stop", "start"), (f"{ACTIONS}.stop", f"{ACTIONS}.start"))
+
+
+class DestroyAt(NamedTuple):
+    """When a destroy with a grace time is due.
+
+    The job stops the instance now, if its manifest has a way.
+    """
+
+    instance_id: str
+    at: datetime
+    job_id: str | None
 
 
 async def run_workflow(
@@ -51,12 +66,110 @@ async def run_workflow(
     """
     async with ctx.begin() as work:
         record = await for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
-        parameters = _with_force(workflow, parameters, force=force)
-        _refuse_launch_parameters(workflow, parameters)
-        job_id = await _run(work, record, workflow, parameters)
-        after = {**_given(work, parameters), "job": job_id}
-        await work.audit("run_workflow", record, after=after, at=_at(record, workflow))
+        return await _run_now(work, record, workflow, _with_force(workflow, parameters, force=force))
+
+
+async def _run_now(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
+    _refuse_launch_parameters(workflow, parameters)
+    job_id = await _run(work, record, workflow, parameters)
+    after = {**_given(work, parameters), "job": job_id}
+    await work.audit("run_workflow", record, after=after, at=_at(record, workflow))
     return StartedJob(record.id, job_id)
+
+
+async def destroy(
+    ctx: Context, instance_id: str, parameters: Mapping[str, Any], *, force: bool = False
+) -> StartedJob | DestroyAt:
+    """Destroy an instance, after the grace time that its rules for lifetimes give.
+
+    A forced one doesn't wait. Raises what `run_workflow` raises, and Conflict if a destroy waits already.
+    """
+    parameters = _with_force(DESTROY, parameters, force=force)
+    async with ctx.begin() as work:
+        record = await for_running(work, instance_id, DESTROY, Permission.EDIT_INSTANCE)
+        grace_ms = None if is_forced(parameters) else (await rules_of(work, record)).grace_ms
+        if grace_ms is None:
+            return await _run_now(work, record, DESTROY, parameters)
+        return await _destroy_later(work, record, grace_ms)
+
+
+async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> DestroyAt:
+    """Schedule the destroy, and stop the instance if its manifest can."""
+    locked = await instances.lock(work.connection, instance_id=record.id)
+    if locked is None or locked.status == InstanceStatus.DESTROYED:
+        raise _gone(record)
+    waiting = await store.get_waiting_destroy(work.connection, instance_id=record.id)
+    if waiting is not None:
+        raise Conflict(
+            f"The instance waits for its destruction at {waiting.due_at:%Y-%m-%d %H:%M:%S} UTC. "
+            "Take it back, or force the destroy.",
+            code="DestroyWaits",
+        )
+    if locked.job_id is not None or record.job_id is not None:
+        raise _busy()
+    await _check_users(work, record, DESTROY, {})
+    manifest = await work.manifest(record.application_id, record.version)
+    stop, start = await _stop_and_start(work, record, manifest)
+    at = await store.insert_waiting_destroy(
+        work.connection,
+        schedule_id=new_id(),
+        instance_id=record.id,
+        organization_id=record.organization_id,
+        owner_id=work.actor.user_id,
+        grace_ms=grace_ms,
+        undo_workflow=start,
+    )
+    assert at is not None, "the statement returns its row"
+    job_id = None
+    if stop:
+        job_id = await work.accept(record, plan_run(manifest, stop, {}, record.status), manifest, record.version)
+        if job_id is None:
+            raise _busy()
+    after = {"destroyAt": to_ms(at), **({} if job_id is None else {"job": job_id})}
+    await work.audit("run_workflow", record, after=after, at=_at(record, DESTROY))
+    return DestroyAt(record.id, at, job_id)
+
+
+async def _stop_and_start(work: Work, record: InstanceRecord, manifest: CompiledManifest) -> tuple[str, str]:
+    """Return the commands that stop and start a running instance.
+
+    Both names are empty unless both run without arguments.
+    """
+    if record.status is not InstanceStatus.RUNNING:
+        return "", ""
+    for stop, start in _STOPS:
+        if {stop, start} <= manifest.commands.keys():
+            needed = [await required_by_command(work, record, manifest, command) for command in (stop, start)]
+            return ("", "") if any(needed) else (stop, start)
+    return "", ""
+
+
+async def undo_destroy(ctx: Context, instance_id: str) -> str | None:
+    """Take back a destroy within its grace time.
+
+    Returns the schedule that starts the instance again, which waits for a `stop` that still runs; None if it wasn't
+    stopped. Raises Conflict if no destroy waits.
+    """
+    async with ctx.begin() as work:
+        record = await for_running(work, instance_id, DESTROY, Permission.EDIT_INSTANCE)
+        workflow = await store.take_back_destroy(work.connection, instance_id=record.id)
+        if workflow is None:
+            raise Conflict("No destroy of the instance waits; perhaps it has just begun.", code="NoDestroyWaits")
+        schedule_id = None
+        if workflow:
+            schedule_id = new_id()
+            await store.insert(
+                work.connection,
+                schedule_id=schedule_id,
+                instance_id=record.id,
+                organization_id=record.organization_id,
+                workflow=workflow,
+                parameters="{}",
+                owner_id=ctx.actor.user_id,
+                interval_ms=0,
+            )
+        await work.audit("undo_destroy", record, after={"schedule": schedule_id})
+    return schedule_id
 
 
 async def schedule_workflow(

@@ -82,6 +82,7 @@ _TOLD = {
     "create_bulk": "started the bulk run",
     "write_sign_in_policy": "changed the rules of sign-in of",
     "take_back_rollout": "took back the roll-out",
+    "undo_destroy": "took back the destruction of",
 }
 # What the choice of an action selects: words and operations.
 _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {

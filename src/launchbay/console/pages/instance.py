@@ -44,7 +44,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.job import StepStatus
-from launchbay.model.lifetimes import NEVER
+from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
 from launchbay.store.audit import AuditRow
@@ -62,6 +62,7 @@ from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.history import FieldChange, list_timeline
 from launchbay.usecases.jobs import read_job
+from launchbay.usecases.lifetimes import read_lifetime
 from launchbay.usecases.organizations import Change, list_changes
 from launchbay.usecases.recurring import list_recurring_schedules
 from launchbay.usecases.sign_in import authenticate_session
@@ -177,6 +178,7 @@ async def tab_values(
             Tab("settings", "Settings"),
         ],
         "base": f"{HOME}/instances/{record.id}",
+        "life": await read_lifetime(ctx, record.id),
         "runnable": [each for each in view.workflows if each != DESTROY and permissions.run(record, each)],
         "summary": components.summary(),
         **live_values(view, components),
@@ -325,6 +327,8 @@ _VERBS: Mapping[str, str] = {
     "put_user_data": "changed its notes",
     "put_instance_labels": "changed its labels",
     "set_destroy_at": "changed its expiry",
+    "extend_instance": "extended its life",
+    "undo_destroy": "took back its destruction",
     "delete_instance": "deleted it",
     "replace_instance_environments": "changed where it is offered",
 }
@@ -511,9 +515,11 @@ async def destroy_page(request: PageRequest, problem: LaunchbayError | None = No
     """Show the forms to destroy or delete the instance."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
     users = await workflows.list_dependents(request.ctx, record.id)
+    grace_ms = (await read_lifetime(request.ctx, record.id)).rules.grace_ms
     return await request.page(
         "instance_end.html",
         users=users,
+        grace=None if grace_ms is None else duration(grace_ms),
         save_comment=request.form.text("changeComment"),
         section="instances",
         organization_id=record.organization_id,
@@ -536,8 +542,16 @@ async def destroy(request: PageRequest) -> Response:
         record, _ = await read_instance_record(request.ctx, request.path("id"))
         act = ChangeAct(act="destroy", force=form.has("force") or None)
         return await save(request, record.organization_id, act, ids=[record.id])
-    await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {}, force=form.has("force"))
-    return request.redirect(_path(request), "Destruction started.")
+    destroyed = await workflows.destroy(request.ctx, request.path("id"), {}, force=form.has("force"))
+    waits = isinstance(destroyed, workflows.DestroyAt)
+    return request.redirect(_path(request), "Destruction scheduled." if waits else "Destruction started.")
+
+
+@routes.post("/console/instances/{id}/undo-destroy", again=show, refusals=(BadRequest, Conflict))
+async def undo_destroy(request: PageRequest) -> Response:
+    """Take back a destroy within its grace time."""
+    schedule_id = await workflows.undo_destroy(request.ctx, request.path("id"))
+    return request.redirect(_path(request), "Destruction taken back." + (" Starting." if schedule_id else ""))
 
 
 @routes.post("/console/instances/{id}/lifetime", again=show_settings)

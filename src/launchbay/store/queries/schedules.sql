@@ -58,6 +58,21 @@ INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, paramet
 VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', %(workflow)s, %(parameters)s, %(owner_id)s,
         now() + %(interval_ms)s * interval '1 millisecond');
 
+-- name: insert_waiting_destroy
+-- A destroy that people can take back until it is due.
+INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, owner_id, due_at, undo_workflow)
+VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', 'destroy', %(owner_id)s,
+        now() + %(grace_ms)s::bigint * interval '1 millisecond', %(undo_workflow)s)
+RETURNING due_at;
+
+-- name: get_waiting_destroy
+SELECT due_at, created_at, owner_id, undo_workflow FROM schedules
+WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL ORDER BY due_at LIMIT 1;
+
+-- name: take_back_destroy
+-- Deletes it unless it fires right now; who fires it holds the row.
+DELETE FROM schedules WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL RETURNING undo_workflow;
+
 -- name: list_by_instance
 SELECT id, workflow, coalesce(was_due_at, due_at) AS due_at, CASE WHEN kind = 'cron' THEN component ELSE '' END AS component,
        cancelled_at, cancelled_by

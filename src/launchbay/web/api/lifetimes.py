@@ -6,10 +6,10 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.model.lifetimes import LifetimeRules
-from launchbay.usecases import lifetimes
+from launchbay.usecases import lifetimes, workflows
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import optional_ms
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes(extension=True)
 _EXAMPLE: dict[str, Any] = {"defaultMs": 86_400_000, "greatestMs": 604_800_000, "mayNever": False, "extensions": 3}
@@ -25,6 +25,9 @@ class LifetimeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     mayNever: Annotated[bool, msgspec.Meta(description="Whether an instance may live on without an end.")] = True
     extendMs: Annotated[int | None, msgspec.Meta(description="The most that one extension adds.")] = None
     extensions: Annotated[int | None, msgspec.Meta(description="How often an instance may be extended.")] = None
+    graceMs: Annotated[
+        int | None, msgspec.Meta(description="How long a destroy waits and can be taken back. Forced ones don't wait.")
+    ] = None
     mail: Annotated[bool, msgspec.Meta(description="Whether owners are warned by email, too.")] = False
 
 
@@ -36,6 +39,15 @@ class ComingEvent(msgspec.Struct, kw_only=True):
     text: str
 
 
+class WaitingDestroyDocument(msgspec.Struct, kw_only=True):
+    """A destroy within its grace time."""
+
+    at: Annotated[int, msgspec.Meta(description="When the instance is destroyed.")]
+    requestedAt: int
+    requestedBy: str
+    isStopped: Annotated[bool, msgspec.Meta(description="Whether `stop` was run, and taking it back runs `start`.")]
+
+
 class LifetimeDocument(msgspec.Struct, kw_only=True):
     """How long an instance lives, by the rules of its application and environment."""
 
@@ -44,6 +56,9 @@ class LifetimeDocument(msgspec.Struct, kw_only=True):
     latestAt: Annotated[int | None, msgspec.Meta(description="The latest end that the rules allow.")]
     extensions: int
     rules: LifetimeBody
+    waitingDestroy: Annotated[
+        WaitingDestroyDocument | None, msgspec.Meta(description="A destroy that can be taken back.")
+    ]
     coming: Annotated[list[ComingEvent], msgspec.Meta(description="What will happen by itself, in order.")]
 
 
@@ -57,6 +72,15 @@ class ExtendedDocument(msgspec.Struct, kw_only=True):
     """The new end."""
 
     destroyAt: int
+
+
+class UndoneDocument(msgspec.Struct, kw_only=True):
+    """The schedule that starts the instance again, as soon as no job runs.
+
+    Null if it wasn't stopped.
+    """
+
+    scheduleId: str | None
 
 
 @routes.get(
@@ -112,12 +136,21 @@ async def replace_environment_lifetime(request: Request[LifetimeBody, None]) -> 
 async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
     """Show how long an instance lives, and what will happen when."""
     found = await lifetimes.read_lifetime(request.ctx, request.path["id"])
+    waiting = found.waiting_destroy
     return LifetimeDocument(
         createdAt=to_ms(found.created_at),
         destroyAt=optional_ms(found.destroy_at),
         latestAt=optional_ms(found.latest),
         extensions=found.extensions,
         rules=_rules(found.rules),
+        waitingDestroy=None
+        if waiting is None
+        else WaitingDestroyDocument(
+            at=to_ms(waiting.due_at),
+            requestedAt=to_ms(waiting.created_at),
+            requestedBy=waiting.owner_id,
+            isStopped=waiting.undo_workflow != "",
+        ),
         coming=[ComingEvent(kind=kind, at=to_ms(at), text=text) for kind, at, text in found.coming],
     )
 
@@ -135,6 +168,18 @@ async def extend_instance(request: Request[ExtendBody, None]) -> ExtendedDocumen
     return ExtendedDocument(destroyAt=to_ms(destroy_at))
 
 
+@routes.post(
+    "/instances/{id}/lifetime/undo-destroy",
+    tags=("Instances",),
+    permission="EditInstance",
+    returns=Returns("What starts the instance again.", {"scheduleId": EXAMPLE_ID}),
+    statuses=(409,),
+)
+async def undo_destroy(request: Request[None, None]) -> UndoneDocument:
+    """Take back a destroy within its grace time."""
+    return UndoneDocument(scheduleId=await workflows.undo_destroy(request.ctx, request.path["id"]))
+
+
 def _given(body: LifetimeBody) -> LifetimeRules:
     return LifetimeRules(
         default_ms=body.defaultMs,
@@ -142,6 +187,7 @@ def _given(body: LifetimeBody) -> LifetimeRules:
         may_never=body.mayNever,
         extend_ms=body.extendMs,
         extensions=body.extensions,
+        grace_ms=body.graceMs,
         mail=body.mail,
     )
 
@@ -153,5 +199,6 @@ def _rules(rules: LifetimeRules) -> LifetimeBody:
         mayNever=rules.may_never,
         extendMs=rules.extend_ms,
         extensions=rules.extensions,
+        graceMs=rules.grace_ms,
         mail=rules.mail,
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.planning import StartedJob
+from launchbay.planning import DESTROY, StartedJob
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import workflows
 from launchbay.web.requests import JsonBody, Request
@@ -50,6 +50,15 @@ class Schedules(msgspec.Struct):
     schedules: list[ScheduleEntry]
 
 
+class RunAnswer(Created):
+    """The ID of the instance.
+
+    A destroy with a grace time is due at `destroyAt`, and can be taken back until then.
+    """
+
+    destroyAt: int | msgspec.UnsetType = msgspec.UNSET
+
+
 class RunQuery(msgspec.Struct, frozen=True):
     """Whether to destroy an instance that others use."""
 
@@ -62,17 +71,22 @@ class RunQuery(msgspec.Struct, frozen=True):
     "/instances/{id}/{workflow}",
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}),
-    returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}, type=Created),
+    returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}, type=RunAnswer),
     statuses=(409,),
     idempotency_key=True,
     starts_job=True,
 )
 async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
     """Run a workflow on an instance."""
-    started = await workflows.run_workflow(
-        request.ctx, request.path["id"], request.path["workflow"], request.body, force=request.query.force == 1
-    )
-    return JSONResponse(Created(started.instance_id), job_headers(started))
+    instance_id, workflow, force = request.path["id"], request.path["workflow"], request.query.force == 1
+    if workflow != DESTROY:
+        started = await workflows.run_workflow(request.ctx, instance_id, workflow, request.body, force=force)
+        return JSONResponse(RunAnswer(started.instance_id), job_headers(started))
+    destroyed = await workflows.destroy(request.ctx, instance_id, request.body, force=force)
+    if isinstance(destroyed, StartedJob):
+        return JSONResponse(RunAnswer(destroyed.instance_id), job_headers(destroyed))
+    headers = () if destroyed.job_id is None else job_headers(StartedJob(instance_id, destroyed.job_id))
+    return JSONResponse(RunAnswer(destroyed.instance_id, to_ms(destroyed.at)), headers)
 
 
 @routes.post(

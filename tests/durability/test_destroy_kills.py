@@ -1,0 +1,70 @@
+"""kill -9 while destroys wait for their grace time: each happens once, or is taken back once."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.servers import Process
+from tests.support.service import EMAIL, PASSWORD, YAML, basic
+
+MANIFEST = """
+launch: {steps: []}
+stop: {steps: [{halt: {action: wait, parameters: {delay: "0.3"}}}]}
+start: {steps: [{begin: {action: wait, parameters: {delay: "0.3"}}}]}
+"""
+
+
+@pytest.mark.faults
+async def test_a_waiting_destroy_survives_kills_and_happens_once(tmp_path: Path) -> None:
+    server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
+    server.start()
+    try:
+        async with _client(server) as client:
+            brief = await _running(client, grace_ms=4_000)
+            long = await _running(client, grace_ms=3_600_000)
+            for instance in (brief, long):
+                (await client.post(f"instances/{instance}/destroy", json={})).raise_for_status()
+        server.kill()  # perhaps in the midst of a stop
+        server.start()
+        async with _client(server) as client:
+            lifetime = (await client.get(f"instances/{long}/lifetime")).json()
+            assert lifetime["waitingDestroy"]["isStopped"]
+            (await client.post(f"instances/{long}/lifetime/undo-destroy")).raise_for_status()
+        server.kill()  # perhaps before the start has begun
+        server.start()
+        async with _client(server) as client:
+            assert await _jobs(client, brief, "Destroyed", 3) == ["launch", "stop", "destroy"]
+            assert await _jobs(client, long, "Running", 3) == ["launch", "stop", "start"]
+            assert (await client.get(f"instances/{long}/lifetime")).json()["waitingDestroy"] is None
+    finally:
+        server.end()
+
+
+async def _running(client: httpx.AsyncClient, *, grace_ms: int) -> str:
+    """Return a running instance of an application with this grace time."""
+    [organization] = (await client.get("organizations")).json()
+    created = await client.post(f"organizations/{organization['id']}/applications", json={"name": f"a {grace_ms}"})
+    path = f"applications/{created.json()['id']}"
+    (await client.put(f"{path}/manifest", content=MANIFEST, headers=YAML)).raise_for_status()
+    (await client.put(f"{path}/lifetime", json={"graceMs": grace_ms})).raise_for_status()
+    instance: str = (await client.post(f"{path}/launch", json={})).json()["id"]
+    await _jobs(client, instance, "Running", 1)
+    return instance
+
+
+async def _jobs(client: httpx.AsyncClient, instance: str, status: str, count: int) -> list[str]:
+    """Wait until the instance has this status and so many ended jobs, and return their names."""
+    found: Any = {}
+    async with asyncio.timeout(60):
+        while (found.get("status"), len(found.get("workflowHistory", []))) != (status, count):
+            await asyncio.sleep(0.05)
+            found = (await client.get(f"instances/{instance}")).json()
+    return [job["name"] for job in reversed(found["workflowHistory"])]
+
+
+def _client(server: Process) -> httpx.AsyncClient:
+    headers = {"Authorization": basic(EMAIL, PASSWORD)}
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=30)
