@@ -208,7 +208,7 @@ def test_who_changed_a_role_is_found(keys: Page, site: Site) -> None:
     go(keys, "l")
     keys.wait_for_url(re.compile("/audit"))
     expect(keys.get_by_role("main")).to_contain_text(name)
-    expect(keys.get_by_role("main")).to_contain_text("admin@launchbay.local")
+    expect(keys.get_by_role("main")).to_contain_text("Administrator")
 
 
 def test_a_role_is_written_with_who_gains_what_and_saved(keys: Page, site: Site) -> None:
