@@ -529,6 +529,17 @@ class GitRunner:
             return
         commit = await self.git.fetch(row.organization_id, remote, ref, validate_path(settings.path))
         wanted = await _contents(ctx, row.application_id, commit.files)
+        try:
+            await self._apply_and_finish(ctx, row, settings, commit, wanted)
+        except BadRequest as error:
+            if error.code != "NameTaken":
+                raise
+            # Another source may have created it since it was planned. The next plan finds it.
+            await self._apply_and_finish(ctx, row, settings, commit, wanted)
+
+    async def _apply_and_finish(
+        self, ctx: Context, row: TakenRow, settings: GitSettings, commit: Commit, wanted: Contents
+    ) -> None:
         async with self._app.database.transaction() as connection:
             if await store.hold(connection, source_id=row.id, fence=row.fence) is None:
                 raise Fenced("Another process has the source now, or somebody changed it.")
