@@ -35,9 +35,10 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
     if kind == "RejectedPositiveData":
         return _is_refused_for_the_form(response.json())
     if kind == "AllowHeaderMismatch":
-        # A workflow may have any name, so POST is allowed there, as the row of `run_workflow` describes.
-        runs_a_workflow = case.operation.path.startswith("/api/1/instances/{id}/")
-        return not (runs_a_workflow and failure.undocumented_methods == ["POST"] and not failure.missing_methods)
+        # A workflow may have any name, so POST is allowed there, as the row of `run_workflow` describes. So may a
+        # command of a service.
+        has_any_name = case.operation.path.startswith(("/api/1/instances/{id}/", "/api/1/services/{id}/"))
+        return not (has_any_name and failure.undocumented_methods == ["POST"] and not failure.missing_methods)
     if kind == "ResponseTimeExceeded":
         # A stream of events lasts as long as its reader does; nothing happening is no slowness.
         return not case.operation.path.endswith("/events")
