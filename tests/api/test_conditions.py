@@ -135,7 +135,8 @@ def test_every_readable_row_has_a_tag_and_every_change_is_conditional_or_known_n
     }
     created = {name for name in unconditional if name.startswith(("create_", "import_"))}
     assert unconditional - created == {
-        *("validate_manifest", "preview_impact", "change_password", "sign_out_everywhere"),
+        *("validate_manifest", "change_password", "sign_out_everywhere"),
+        *("preview_impact", "preview_environment_impact", "preview_revision_impact", "preview_service_impact"),
         *("accept_membership", "leave_organization"),
     }
 
