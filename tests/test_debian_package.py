@@ -13,7 +13,7 @@ import pytest
 from tests.support.documentation import ROOT
 from tests.support.servers import free_ports
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.packages, pytest.mark.timeout(900)]
 # An overlay over the file system of this machine, which is gone with the process that made it.
 COPY = """
 set -eu

@@ -90,6 +90,7 @@ def check_demo(directory: Path, *launchbay: str | Path, settings: dict[str, str]
 
 
 @pytest.mark.slow
+@pytest.mark.packages
 @pytest.mark.timeout(900)
 def test_uvx_starts_the_demo_from_the_wheel_and_needs_no_network_again(wheel: Path, directory: Path) -> None:
     settings = {"UV_CONSTRAINT": str(ROOT / "requirements" / "runtime.txt"), "UV_PYTHON": sys.executable}
@@ -103,6 +104,7 @@ def test_uvx_starts_the_demo_from_the_wheel_and_needs_no_network_again(wheel: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.packages
 @pytest.mark.timeout(900)
 def test_pipx_installs_the_wheel(wheel: Path, directory: Path) -> None:
     settings = {"PIPX_HOME": str(directory / "pipx"), "PIPX_BIN_DIR": str(directory / "bin")}

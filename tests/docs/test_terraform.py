@@ -120,6 +120,7 @@ def test_an_application_is_launched_changed_and_destroyed(workspace: Workspace, 
         client.read_instance(instance["id"])
 
 
+@pytest.mark.packages
 def test_what_changed_outside_is_shown_and_put_right(workspace: Workspace, client: Client) -> None:
     workspace.apply()
     instance = workspace.value("launchbay_instance.greeter")["id"]
@@ -143,6 +144,7 @@ def test_what_changed_outside_is_shown_and_put_right(workspace: Workspace, clien
     workspace.run("destroy", "-auto-approve", "-input=false")
 
 
+@pytest.mark.packages
 def test_what_exists_is_imported(workspace: Workspace, organization: str) -> None:
     workspace.apply()
     for name in ("environment.staging", "role.deployer", "schedule.nightly", "application.greeter", "instance.greeter"):
@@ -157,6 +159,7 @@ def test_what_exists_is_imported(workspace: Workspace, organization: str) -> Non
     workspace.run("destroy", "-auto-approve", "-input=false")
 
 
+@pytest.mark.packages
 def test_errors_say_what_to_change_and_nothing_is_lost(workspace: Workspace, client: Client) -> None:
     workspace.write("greeter.yaml", ("type: workflow.Instance", "typo: workflow.Instance"))
     refused = workspace.apply(expected=1)
