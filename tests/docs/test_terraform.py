@@ -27,6 +27,51 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON.exists(), reason="requirements/terraform could not install the framework"),
 ]
 
+MORE = """
+terraform {
+  required_providers {
+    launchbay = { source = "launchbay.local/launchbay/launchbay", version = "0.1.0" }
+  }
+}
+
+variable "organization" { type = string }
+
+data "launchbay_organization" "ours" { name = var.organization }
+
+data "launchbay_role" "theirs" {
+  organization_id = data.launchbay_organization.ours.id
+  name            = "Theirs"
+}
+
+resource "launchbay_service" "colors" {
+  organization_id = data.launchbay_organization.ours.id
+  name            = "colors"
+  type            = "builtin:static_resource_pool"
+  parameters      = jsonencode({ "configuration.resources" = ["blue", "green"] })
+}
+
+resource "launchbay_environment" "painted" {
+  organization_id = data.launchbay_organization.ours.id
+  name            = "painted"
+  policies        = "policies:\\n  provisionVms.hardwareId: m1.small\\n"
+  services        = [launchbay_service.colors.id]
+}
+
+data "launchbay_environment" "same" {
+  organization_id = data.launchbay_organization.ours.id
+  name            = launchbay_environment.painted.name
+}
+
+data "launchbay_service" "same" {
+  organization_id = data.launchbay_organization.ours.id
+  name            = launchbay_service.colors.name
+}
+
+output "found" {
+  value = [data.launchbay_environment.same.id, data.launchbay_service.same.id, data.launchbay_role.theirs.name]
+}
+"""
+
 
 @dataclass
 class Workspace:
@@ -180,3 +225,22 @@ def test_errors_say_what_to_change_and_nothing_is_lost(workspace: Workspace, cli
     assert "must be replaced" in workspace.run("plan", "-input=false"), "it is tainted, not forgotten"
     workspace.run("destroy", "-auto-approve", "-input=false")
     assert [each.id for each in client.list_applications(client.list_organizations()[-1].id)] == []
+
+
+def test_services_and_what_others_made_are_used(workspace: Workspace, client: Client, organization: str) -> None:
+    client.create_role(organization, name="Theirs", permissions="- Read: [/*]\n")
+    (workspace.directory / "main.tf").unlink()
+    (workspace.directory / "more.tf").write_text(MORE, "utf-8")
+    workspace.apply()
+    service = workspace.value("launchbay_service.colors")
+    environment = workspace.value("launchbay_environment.painted")["id"]
+    assert [each.id for each in client.read_environment_services(environment).services] == [service["id"]]
+    assert client.read_policies(environment).count("m1.small") == 1
+    assert json.loads(workspace.run("output", "-json", "found")) == [environment, service["id"], "Theirs"]
+    workspace.run("plan", "-input=false", "-detailed-exitcode")
+    client.update_service(service["id"], parameters={"configuration.resources": ["red"]})
+    assert "0 to add, 1 to change, 0 to destroy" in workspace.run("plan", "-input=false")
+    workspace.run("state", "rm", "launchbay_service.colors")
+    workspace.run("import", "-input=false", "launchbay_service.colors", service["id"])
+    assert "0 to add, 1 to change, 0 to destroy" in workspace.run("plan", "-input=false"), "it is not replaced"
+    workspace.run("destroy", "-auto-approve", "-input=false")

@@ -7,6 +7,7 @@ import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from tf.runner import run_provider
@@ -98,10 +99,9 @@ def install(directory: Path) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     program = place / f"{PROGRAM}_v{__version__}"
     # Terraform starts a program of this name. This one starts ours in the environment that it is installed in.
-    paths = ":".join(path for path in sys.path if path)
-    program.write_text(
-        f"#!/bin/sh\nPYTHONPATH='{paths}' exec '{sys.executable}' -m launchbay_terraform.provider \"$@\"\n"
-    )
+    paths = quote(":".join(path for path in sys.path if path))
+    command = f'{quote(sys.executable)} -m launchbay_terraform.provider "$@"'
+    program.write_text(f"#!/bin/sh\nPYTHONPATH={paths} exec {command}\n")
     program.chmod(0o755)
     return program
 

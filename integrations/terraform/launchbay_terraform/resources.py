@@ -5,6 +5,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
+from uuid import uuid4
 
 import msgspec
 from tf.schema import Attribute, Schema
@@ -18,9 +19,7 @@ State = dict[str, Any]
 _MASKED = "********"  # how answers show secrets
 _NEVER = -1
 _WAIT_S = 3600.0
-
-
-_NO_POLICIES = "policies: {}"
+_NO_POLICIES = "policies: {}"  # how an environment without any exports them
 
 
 class Json(NormalizedJson):  # type: ignore[misc] # the framework isn't in the tests' environment
@@ -142,9 +141,8 @@ class _Resource(ABC):
         """Delete the object. Raises NotFound."""
 
 
-def _organization(*, is_required: bool = True) -> Attribute:
-    text = "ID of the organization."
-    return Attribute("organization_id", String(), text, required=is_required, requires_replace=True)
+def _organization() -> Attribute:
+    return Attribute("organization_id", String(), "ID of the organization.", required=True, requires_replace=True)
 
 
 def _labels(of: str) -> Attribute:
@@ -305,7 +303,7 @@ class Service(_Resource):
         _organization(),
         Attribute("name", String(), "Name.", required=True),
         Attribute("type", String(), "ID of the type of services.", required=True, requires_replace=True),
-        Attribute("zone_id", String(), "ID of the zone.", optional=True, requires_replace=True),
+        Attribute("zone_id", String(), "ID of the zone.", optional=True, computed=True, requires_replace=True),
         Attribute("parameters", Json(), "Parameters, with `jsonencode()`.", optional=True, sensitive=True),
     ]
 
@@ -315,10 +313,10 @@ class Service(_Resource):
             planned["organization_id"],
             name=planned["name"],
             type_id=planned["type"],
-            zone_id=planned["zone_id"],
+            zone_id=None if planned["zone_id"] is Unknown else planned["zone_id"],
             parameters=planned["parameters"] or {},
         )
-        return {**planned, "id": made.id}
+        return {**planned, "id": made.id, "zone_id": self.client.read_service(made.id).zone_id}
 
     @reported
     def update(self, _: Any, current: State, planned: State) -> State:
@@ -331,6 +329,7 @@ class Service(_Resource):
             "organization_id": service.organization_id,
             "name": service.name,
             "type": service.type_id,
+            "zone_id": service.zone_id,
             "parameters": _seen(current["parameters"], service.parameters),
         }
 
@@ -445,6 +444,7 @@ class Instance(_Resource):
             parameters=planned["parameters"] or {},
             labels=planned["labels"] or {},
             destroy_interval=_NEVER,
+            idempotency_key=str(uuid4()),  # with it the client asks again if the answer is lost
         )
         return self._settled(ctx, {**planned, "id": made.id})
 
