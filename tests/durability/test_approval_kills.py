@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.servers import Process
-from tests.support.service import EMAIL, PASSWORD, YAML, basic
+from tests.support.servers import Process, administrator_of
+from tests.support.service import YAML
 
 ASKING = """
 launch:
@@ -23,7 +23,7 @@ async def test_neither_question_nor_answer_is_lost_when_the_server_is_killed(tmp
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
     server.start()
     try:
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             [organization] = (await client.get("organizations")).json()
             created = await client.post(f"organizations/{organization['id']}/applications", json={"name": "a"})
             path = f"applications/{created.json()['id']}"
@@ -32,14 +32,14 @@ async def test_neither_question_nor_answer_is_lost_when_the_server_is_killed(tmp
             approval = await _pending(client, instance)
         server.kill()
         server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             again = await _pending(client, instance)
             assert again["id"] == approval["id"]
             answered = await client.post(f"approvals/{approval['id']}/approve", json={"comment": "yes"})
             assert answered.status_code == 200, answered.text
         server.kill()  # perhaps before the step has seen the answer
         server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             async with asyncio.timeout(60):
                 while (document := (await client.get(f"instances/{instance}")).json())["status"] == "Executing":
                     await asyncio.sleep(0.05)
@@ -48,11 +48,6 @@ async def test_neither_question_nor_answer_is_lost_when_the_server_is_killed(tmp
             assert len((await client.get(f"instances/{instance}/approvals")).json()) == 1
     finally:
         server.end()
-
-
-def _client(server: Process) -> httpx.AsyncClient:
-    headers = {"Authorization": basic(EMAIL, PASSWORD)}
-    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=30)
 
 
 async def _pending(client: httpx.AsyncClient, instance: str) -> Any:

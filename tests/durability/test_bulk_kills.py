@@ -3,11 +3,10 @@
 import asyncio
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.support.servers import Process
-from tests.support.service import EMAIL, PASSWORD, YAML, basic
+from tests.support.servers import Process, administrator_of
+from tests.support.service import YAML
 
 COUNT = 12
 MANIFEST = """
@@ -23,7 +22,7 @@ async def test_a_bulk_run_does_each_instance_once_though_its_server_is_killed(tm
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
     server.start()
     try:
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             [organization] = (await client.get("organizations")).json()
             created = await client.post(f"organizations/{organization['id']}/applications", json={"name": "a"})
             path = f"applications/{created.json()['id']}"
@@ -34,12 +33,12 @@ async def test_a_bulk_run_does_each_instance_once_though_its_server_is_killed(tm
             body = {"act": "run", "workflow": "rest", "ids": made, "maxParallel": 3}
             bulk = (await client.post(f"organizations/{organization['id']}/bulk", json=body)).json()["id"]
         for begun in (2, 7):
-            async with _client(server) as client, asyncio.timeout(60):
+            async with administrator_of(server) as client, asyncio.timeout(60):
                 while (await client.get(f"bulk/{bulk}")).json()["counts"]["waiting"] > COUNT - begun:
                     await asyncio.sleep(0.02)
             server.kill()
             server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             async with asyncio.timeout(90):
                 while (document := (await client.get(f"bulk/{bulk}")).json())["finishedAt"] is None:
                     await asyncio.sleep(0.1)
@@ -50,8 +49,3 @@ async def test_a_bulk_run_does_each_instance_once_though_its_server_is_killed(tm
                 assert [job["id"] for job in jobs if job["name"] == "rest"] == [each["jobId"]]
     finally:
         server.end()
-
-
-def _client(server: Process) -> httpx.AsyncClient:
-    headers = {"Authorization": basic(EMAIL, PASSWORD)}
-    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=40)

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.servers import Process
-from tests.support.service import EMAIL, PASSWORD, YAML, basic
+from tests.support.servers import Process, administrator_of
+from tests.support.service import YAML
 
 COUNT = 10
 MANIFEST = """
@@ -24,7 +24,7 @@ async def test_a_limit_holds_and_nobody_waits_forever_though_its_server_is_kille
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
     server.start()
     try:
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             [organization] = (await client.get("organizations")).json()
             created = await client.post(f"organizations/{organization['id']}/applications", json={"name": "a"})
             path = f"applications/{created.json()['id']}"
@@ -35,12 +35,12 @@ async def test_a_limit_holds_and_nobody_waits_forever_though_its_server_is_kille
             for instance in made:
                 (await client.post(f"instances/{instance}/rest", json={})).raise_for_status()
         for ended in (1, 4, 7):
-            async with _client(server) as client, asyncio.timeout(60):
+            async with administrator_of(server) as client, asyncio.timeout(60):
                 while len(await _runs(client, made, "Succeeded")) < ended:
                     await asyncio.sleep(0.02)
             server.kill()
             server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             async with asyncio.timeout(90):
                 while len(await _runs(client, made, "Succeeded")) < COUNT:
                     await asyncio.sleep(0.1)
@@ -64,8 +64,3 @@ async def _runs(client: httpx.AsyncClient, instances: list[str], status: str) ->
         if jobs[0]["status"] == status:
             found.append((await client.get(f"instances/{instance}/jobs/{jobs[0]['id']}")).json())
     return found
-
-
-def _client(server: Process) -> httpx.AsyncClient:
-    headers = {"Authorization": basic(EMAIL, PASSWORD)}
-    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=40)

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.servers import Process
-from tests.support.service import EMAIL, PASSWORD, YAML, basic
+from tests.support.servers import Process, administrator_of
+from tests.support.service import YAML
 
 MANIFEST = """
 launch: {steps: []}
@@ -22,20 +22,20 @@ async def test_a_waiting_destroy_survives_kills_and_happens_once(tmp_path: Path)
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
     server.start()
     try:
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             brief = await _running(client, grace_ms=4_000)
             long = await _running(client, grace_ms=3_600_000)
             for instance in (brief, long):
                 (await client.post(f"instances/{instance}/destroy", json={})).raise_for_status()
         server.kill()  # perhaps in the midst of a stop
         server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             lifetime = (await client.get(f"instances/{long}/lifetime")).json()
             assert lifetime["waitingDestroy"]["isStopped"]
             (await client.post(f"instances/{long}/lifetime/undo-destroy")).raise_for_status()
         server.kill()  # perhaps before the start has begun
         server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             assert await _jobs(client, brief, "Destroyed", 3) == ["launch", "stop", "destroy"]
             assert await _jobs(client, long, "Running", 3) == ["launch", "stop", "start"]
             assert (await client.get(f"instances/{long}/lifetime")).json()["waitingDestroy"] is None
@@ -63,8 +63,3 @@ async def _jobs(client: httpx.AsyncClient, instance: str, status: str, count: in
             await asyncio.sleep(0.05)
             found = (await client.get(f"instances/{instance}")).json()
     return [job["name"] for job in reversed(found["workflowHistory"])]
-
-
-def _client(server: Process) -> httpx.AsyncClient:
-    headers = {"Authorization": basic(EMAIL, PASSWORD)}
-    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=30)

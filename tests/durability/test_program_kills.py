@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from tests.support.external_services import needs_tofu
-from tests.support.servers import Process, is_alive, pids
-from tests.support.service import EMAIL, PASSWORD, basic
+from tests.support.servers import Process, administrator_of, is_alive, pids
 
 pytestmark = [pytest.mark.faults, needs_tofu]
 
@@ -51,7 +50,7 @@ async def test_what_was_made_before_the_kill_is_not_made_again_and_nothing_works
     server = Process(command, tmp_path, settings=settings)
     server.start()
     try:
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             instance = await _launched(client, {"launch": {"steps": [step]}})
             await until(lambda: len(pids(tmp_path / "pids")) == 1)
             await asyncio.sleep(2)  # some looks at the state
@@ -62,18 +61,13 @@ async def test_what_was_made_before_the_kill_is_not_made_again_and_nothing_works
         await until(lambda: len(pids(tmp_path / "pids")) == 2)
         (tmp_path / "go-on").touch()
 
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             assert await _status(client, instance) == "Running"
             assert (tmp_path / "ledger").read_text() == "made\n"
             (await client.post(f"instances/{instance}/destroy", json={})).raise_for_status()
             assert await _status(client, instance) == "Destroyed"
     finally:
         server.end()
-
-
-def _client(server: Process) -> httpx.AsyncClient:
-    headers = {"Authorization": basic(EMAIL, PASSWORD)}
-    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=30)
 
 
 async def _launched(client: httpx.AsyncClient, manifest: dict[str, Any]) -> str:

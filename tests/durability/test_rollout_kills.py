@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.servers import Process
-from tests.support.service import EMAIL, PASSWORD, YAML, basic
+from tests.support.servers import Process, administrator_of
+from tests.support.service import YAML
 
 COUNT = 9
 MANIFEST = """
@@ -28,11 +28,6 @@ application:
           update: {steps: [{rest: {action: wait, parameters: {delay: "1"}}}]}
           destroy: {steps: []}
 """
-
-
-def _client(server: Process) -> httpx.AsyncClient:
-    headers = {"Authorization": basic(EMAIL, PASSWORD)}
-    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=40)
 
 
 async def _set_up(client: httpx.AsyncClient) -> tuple[str, str, list[str]]:
@@ -60,17 +55,17 @@ async def test_a_roll_out_changes_each_instance_once_though_its_server_is_killed
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
     server.start()
     try:
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             organization, application, _ = await _set_up(client)
             body = {"applicationId": application, "version": 3, "waves": [2, 3], "maxParallel": 2}
             rollout = (await client.post(f"organizations/{organization}/rollouts", json=body)).json()["id"]
         for begun in (1, 4, 7):
-            async with _client(server) as client, asyncio.timeout(60):
+            async with administrator_of(server) as client, asyncio.timeout(60):
                 while (await client.get(f"rollouts/{rollout}")).json()["counts"]["waiting"] > COUNT - begun:
                     await asyncio.sleep(0.02)
             server.kill()
             server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             async with asyncio.timeout(90):
                 while (document := (await client.get(f"rollouts/{rollout}")).json())["finishedAt"] is None:
                     await asyncio.sleep(0.1)
@@ -84,7 +79,7 @@ async def test_a_roll_out_changes_each_instance_once_though_its_server_is_killed
                     await asyncio.sleep(0.02)
         server.kill()
         server.start()
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             async with asyncio.timeout(90):
                 while (document := (await client.get(f"rollouts/{rollout}")).json())["finishedAt"] is None:
                     await asyncio.sleep(0.1)
@@ -101,10 +96,10 @@ async def test_a_change_set_is_applied_whole_or_not_at_all_though_its_server_is_
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
     server.start()
     try:
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             organization, _, made = await _set_up(client)
         for version, delay_s in ((3, 0.0), (2, 0.01), (3, 0.05), (2, 0.2)):
-            async with _client(server) as client:
+            async with administrator_of(server) as client:
                 body = {"act": "version", "ids": made, "version": version}
                 answer = await client.post(f"organizations/{organization}/change-sets", json=body)
                 answer.raise_for_status()
@@ -117,7 +112,7 @@ async def test_a_change_set_is_applied_whole_or_not_at_all_though_its_server_is_
                 except httpx.HTTPError:
                     acknowledged = False
             server.start()
-            async with _client(server) as client:
+            async with administrator_of(server) as client:
                 document = (await client.get(f"change-sets/{change_set}")).json()
                 has_begun = document["status"] != "Ready"
                 assert has_begun or not acknowledged
@@ -133,7 +128,7 @@ async def test_a_change_set_is_applied_whole_or_not_at_all_though_its_server_is_
                     found = await _reconfigurations(client, plan["instanceId"])
                     assert found[0] == plan["jobId"]
                     assert (await client.get(f"instances/{plan['instanceId']}")).json()["version"] == version
-        async with _client(server) as client:
+        async with administrator_of(server) as client:
             assert {len(await _reconfigurations(client, instance)) for instance in made} == {4}
     finally:
         server.end()

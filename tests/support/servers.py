@@ -513,3 +513,9 @@ async def until(check: Callable[[], bool], timeout_s: float = 30.0) -> None:
 
 def pids(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def administrator_of(server: Process) -> httpx.AsyncClient:
+    """Return a client of a server's API with the first administrator's credentials; a call may wait 30 s."""
+    headers = {"Authorization": basic(SERVICE_EMAIL, SERVICE_PASSWORD)}
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/1/", headers=headers, timeout=40)
