@@ -235,6 +235,7 @@ def test_a_role_is_written_with_who_gains_what_and_saved(keys: Page, site: Site)
 def test_a_secret_is_revealed_with_a_reason_and_masked_after_leaving(keys: Page, site: Site, instance: str) -> None:
     keys.goto(f"/console/instances/{instance}/secrets")
     press(keys, keys.get_by_role("link", name=re.compile("^Reveal…")))
+    expect(keys.get_by_label("Reason")).to_be_focused()
     keys.keyboard.type("To look at it.")
     keys.keyboard.press("Enter")
     expect(keys.locator("code.shown")).to_have_text("hidden-2291")

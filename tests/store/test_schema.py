@@ -192,9 +192,14 @@ async def test_an_upgrade_that_loses_a_deadlock_tries_again(
     async with await AsyncConnection.connect(url, autocommit=True, application_name=name) as connection:
         with psycopg.connect(url) as server:
             server.execute("LOCK two")
+
+            def lock_one() -> None:
+                # Within the second that the upgrade waits before it looks for a deadlock: who looks loses.
+                _until(lambda: (server.execute(_WAITING).fetchone() or (0,))[0] == 1)
+                server.execute("LOCK one")
+
             upgrading = asyncio.create_task(schema.execute_when_free(connection, scripts))
-            await asyncio.to_thread(_until, lambda: _ask(url, _WAITING) == 1)
-            await asyncio.to_thread(server.execute, "LOCK one")
+            await asyncio.to_thread(lock_one)
         await upgrading
     assert _ask(url, "SELECT to_regclass('three')") is not None
 
