@@ -1,6 +1,7 @@
 """Bulk runs: a turn and an outcome for each instance, pause, cancellation, limits, permissions at each turn."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,12 +9,15 @@ import psycopg
 import pytest
 
 from launchbay import limits
+from launchbay.auth.secret_key import read_secret_key
 from launchbay.errors import Unavailable
 from launchbay.store import bulk as bulk_store
+from launchbay.usecases.bulk import seal_acts
 from tests.support.applications import NEEDY, launched, offered
 from tests.support.databases import Databases
 from tests.support.manifests import PAUSING
 from tests.support.service import Api, Caller, accepted, refused, running_api
+from tests.support.services import everything_stored
 
 # Its command fails while the machine's file says so: a resume after the repair succeeds.
 FRAGILE = """
@@ -378,6 +382,72 @@ async def test_a_run_that_fails_does_not_keep_others_from_their_turns(
     assert (await ended(own, second["id"]))["counts"]["succeeded"] == 1
     stuck, broken = broken, ""
     assert (await ended(own, stuck))["counts"]["succeeded"] == 1
+
+
+PASSWORD, NOTE = "hunter2 of a bulk run", "a note of a bulk run"
+USING = f"{PAUSING}use:\n  parameters: [{{password: {{default: none}}}}, {{note: {{default: none}}}}]\n  steps: []\n"
+
+
+async def begin_behind_another_job(api: Api) -> tuple[str, str]:
+    """Begin a bulk run with secrets on an instance that is busy; return both."""
+    _, [instance] = await family(api, USING, 1)
+    accepted(await api.post(f"instances/{instance}/pause", {"seconds": "600"}))
+    given = {"password": PASSWORD, "note": NOTE}
+    begun = await begin(api, act="run", workflow="use", parameters=given, ids=[instance])
+    return begun["id"], instance
+
+
+async def assert_used(api: Api, bulk: str, instance: str) -> None:
+    """Let the instance have its turn, and check that it got the parameters."""
+    [job] = [each for each in (await api.document(instance))["workflowHistory"] if each["status"] == "Executing"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
+    assert (await ended(api, bulk))["counts"]["succeeded"] == 1
+    [row] = accepted(await api.get(f"bulk/{bulk}/instances"))
+    detail = accepted(await api.get(f"instances/{instance}/jobs/{row['jobId']}"))
+    assert detail["parameters"] == {"password": "********", "note": NOTE}
+
+
+async def test_no_dump_of_the_database_shows_its_parameters(own: Api) -> None:
+    bulk, instance = await begin_behind_another_job(own)
+    stored = await everything_stored(own)
+    assert PASSWORD not in stored
+    assert NOTE not in stored
+    await assert_used(own, bulk, instance)
+    # The job itself has parameters in the clear, as any other job (docs/howto/secrets.md).
+    stored = await everything_stored(own, but={"jobs"})
+    assert PASSWORD not in stored
+    assert NOTE not in stored
+    for path in (f"bulk/{bulk}", f"organizations/{own.organization}/bulk", f"organizations/{own.organization}/audit"):
+        assert PASSWORD not in (await own.get(path)).text
+
+
+@pytest.mark.parametrize("sealed_by", ["a start", "its turn"])
+async def test_what_an_older_server_began_is_sealed_and_continues(own: Api, sealed_by: str) -> None:
+    bulk, instance = await begin_behind_another_job(own)
+    act = {"act": "run", "workflow": "use", "parameters": {"password": PASSWORD, "note": NOTE}}
+    async with own.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE bulk_runs SET act = %s, sealed_act = NULL, status = 'Paused' WHERE id = %s", [json.dumps(act), bulk]
+        )
+        await connection.execute("UPDATE bulk_instances SET not_before = DEFAULT WHERE bulk_id = %s", [bulk])
+    if sealed_by == "a start":
+        await seal_acts(own.database, read_secret_key(own.settings.key_file()))
+    accepted(await own.post(f"bulk/{bulk}/continue"))
+    async with asyncio.timeout(20):
+        while PASSWORD in await everything_stored(own, but={"jobs"}):
+            await asyncio.sleep(0.1)
+    await assert_used(own, bulk, instance)
+
+
+async def test_an_older_server_gives_no_turns_without_the_parameters(own: Api) -> None:
+    bulk, instance = await begin_behind_another_job(own)
+    older = "SELECT count(*) FROM bulk_instances WHERE bulk_id = %s AND status = 'Waiting' AND not_before <= now()"
+    async with asyncio.timeout(20):
+        while accepted(await own.get(f"bulk/{bulk}/instances"))[0]["message"] is None:  # a newer one has tried
+            await asyncio.sleep(0.05)
+    async with own.database.connection() as connection:
+        assert await (await connection.execute(older, [bulk])).fetchone() == (0,)
+    await assert_used(own, bulk, instance)
 
 
 async def test_runs_that_begin_at_the_same_time_count_each_other(own: Api, monkeypatch: pytest.MonkeyPatch) -> None:

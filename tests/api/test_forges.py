@@ -10,14 +10,24 @@ from typing import Any
 
 import pytest
 
+from launchbay.auth.secret_key import read_secret_key
+from launchbay.store import keys
+from launchbay.usecases.git_sources import seal_parameters
+from launchbay.usecases.sealing import SEALED
 from tests.support.databases import Databases
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git
 from tests.support.network import LoopbackServer, answer, loopback_server
-from tests.support.service import Api, accepted, refused, running_api
-from tests.support.services import made_vault, told
+from tests.support.service import Api, accepted, fresh_name, refused, running_api
+from tests.support.services import everything_stored, made_vault, told
 
 pytestmark = needs_git
-MANIFEST = "launch:\n  steps: []\n  return: {said: {value: '%s'}}\ndestroy: {steps: []}\n"
+MANIFEST = """
+launch:
+  parameters: [{size: {default: 1}}]
+  steps: []
+  return: {said: {value: '%s'}}
+destroy: {steps: []}
+"""
 SECRET, TOKEN = "a secret for events", "a token for statuses"
 
 
@@ -105,6 +115,51 @@ async def test_an_event_counts_if_it_is_signed_and_only_once(
     assert (await follower.read(source))["lookedAt"] == looked
 
 
+async def test_parameters_of_previews_are_sealed_and_secrets_are_not_shown(follower: Follower, vault: str) -> None:
+    api, password = follower.api, "hunter2 of previews"
+    previews = {"environmentId": api.environment, "lifetimeMs": 1, "parameters": {"password": password, "size": 1}}
+    body = {
+        "name": fresh_name("source"),
+        "accountId": follower.account,
+        "url": "https://git.example.org/x.git",
+        "applicationId": await api.application(),
+        "path": "manifest.yaml",
+        "vault": vault,
+        "forge": "github",
+        "webhookSecret": "events",
+        "paused": True,
+        "previews": previews,
+    }
+    made = accepted(await api.post(f"organizations/{api.organization}/git-sources", body))
+    assert made["previews"]["parameters"] == {"password": "********", "size": 1}
+    assert password not in await everything_stored(api)
+
+    again = {**previews, "parameters": {**made["previews"]["parameters"], "size": 2}}
+    accepted(await api.put(f"git-sources/{made['id']}", {**body, "previews": again}))
+    assert (await follower.read(made["id"]))["previews"]["parameters"] == {"password": "********", "size": 2}
+    assert await kept_parameters(api, made["id"]) == {"password": password, "size": 2}
+    assert password not in (await api.get(f"organizations/{api.organization}/audit")).text
+
+    # An older server left them in the clear.
+    older = {"environmentId": api.environment, "lifetimeMs": 1, "parameters": {"password": password}}
+    settings = {"url": body["url"], "previews": older}
+    async with api.database.transaction() as connection:
+        statement = "UPDATE git_sources SET settings = %s, sealed_parameters = NULL WHERE id = %s"
+        await connection.execute(statement, [json.dumps(settings), made["id"]])
+    await seal_parameters(api.database, read_secret_key(api.settings.key_file()))
+    assert password not in await everything_stored(api)
+    assert await kept_parameters(api, made["id"]) == {"password": password}
+
+
+async def kept_parameters(api: Api, source: str) -> Any:
+    """Return the parameters that previews of a source get."""
+    async with api.database.connection() as connection:
+        cursor = await connection.execute("SELECT sealed_parameters FROM git_sources WHERE id = %s", [source])
+        [(sealed,)] = await cursor.fetchall()
+    opened = read_secret_key(api.settings.key_file()).open(bytes(sealed), SEALED[keys.git_sources](source, ""))
+    return json.loads(opened)
+
+
 @pytest.mark.slow
 async def test_outcomes_are_shown_at_their_commits(
     follower: Follower, repository: Repository, vault: str, forge: LoopbackServer
@@ -155,7 +210,7 @@ async def test_a_pull_request_has_a_preview_until_it_is_closed(
         "vault": vault,
         "forge": "github",
         "webhookSecret": "events",
-        "previews": {"environmentId": api.environment, "lifetimeMs": 3_600_000},
+        "previews": {"environmentId": api.environment, "lifetimeMs": 3_600_000, "parameters": {"size": 3}},
     }
     source = await follower.make(repository.directory.stem, **body)
     await follower.outcome(source)
@@ -171,6 +226,7 @@ async def test_a_pull_request_has_a_preview_until_it_is_closed(
     document = await api.settled(preview["instanceId"])
     assert (document["status"], document["environmentId"]) == ("Running", api.environment)
     assert "first" in str(document["returnValues"])
+    assert document["parameters"]["size"] == 3
     assert document["destroyAt"] is not None
     [_, outcome] = sorted(accepted(await api.get(f"git-sources/{source}/syncs")), key=lambda each: each["id"])
     assert (outcome["pullRequest"], outcome["instanceId"]) == (7, preview["instanceId"])

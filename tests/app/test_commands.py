@@ -216,6 +216,8 @@ async def test_everything_is_sealed_with_the_new_key_while_the_server_works(api:
     account = {"configuration.provider": "aws-ec2", "configuration.identity": "A", "configuration.credential": "secret"}
     parameters = {"name": "Cloud", "typeId": "builtin:cloud_account", "parameters": account}
     accepted(await api.post(f"organizations/{api.organization}/services", parameters))
+    bulk = {"act": "label", "ids": [instance], "labels": {"team": "web"}}
+    accepted(await api.post(f"organizations/{api.organization}/bulk", bulk))
     old = read_secret_key(file_of(api).path).current_prefix
     assert await sealed_marks(api) == {old}
 
@@ -320,6 +322,8 @@ async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api)
         ("idempotency_keys", "answer"),
         ("cloud_sign_ins", "sealed"),
         ("kept_documents", "sealed"),
+        ("bulk_runs", "sealed_act"),
+        ("git_sources", "sealed_parameters"),
         ("change_sets", "act"),
         ("recurring_schedules", "act"),
         ("second_factors", "secret"),

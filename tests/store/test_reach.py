@@ -68,7 +68,10 @@ CELL_WIDE: dict[str, set[str]] = {
             "rollouts.list_open",
         ),
     },
-    ROTATION: {"applications.list_unsealed_sources", "webhooks.list_unsealed"},
+    ROTATION: {
+        *("applications.list_unsealed_sources", "webhooks.list_unsealed", "bulk.list_unsealed"),
+        "git_sources.list_unsealed",
+    },
     OPERATORS: {
         *("jobs.sample_load", "quotas.list_allowed", "machines.get_installation", "organizations.lock_first_start"),
         *("organizations.any_exists", "organizations.get_id_by_name", "organizations.list_ids_by_name"),

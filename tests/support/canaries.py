@@ -121,6 +121,8 @@ class Planter:
         await self.instances()
         await self.typed()
         await self.revisions()
+        await self.changes()
+        await self.git_source()
         await self.heard()
         return self.planted
 
@@ -382,6 +384,87 @@ class Planter:
         self.refused(await self.admin.post(f"{at}/revisions", wrong))
         broken = f"launch: {{steps: [], password: {self.new('password in a broken manifest')}"
         self.refused(await self.admin.put_yaml(f"{at}/manifest", broken))
+
+    async def changes(self) -> None:
+        """Parameters of what acts later or on many: change sets, roll-outs, bulk runs, recurring schedules."""
+        instance, application = self.planted.objects["instances"], self.planted.objects["applications"]
+        given = {"password": self.new("password of a change set"), "apiToken": self.new("token of a change set")}
+        look = {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": given}}
+        await self.made("change-sets", f"{self.organization}/change-sets", look)
+        begun = {"parameters": {"password": self.new("password of a launch in a change set")}}
+        launch = {"act": "launch", "applicationId": application, "launch": begun}
+        self.shown(await self.admin.post(f"{self.organization}/change-sets", launch))
+        bulk = {
+            "act": "run",
+            "ids": [instance],
+            "workflow": "told",
+            "parameters": {"password": self.new("password of a bulk run"), "url": self.source.url("/tell")},
+        }
+        preview = bulk | {"parameters": {"password": self.new("password of a previewed bulk run")}, "preview": True}
+        self.shown(await self.admin.post(f"{self.organization}/bulk", preview))
+        await self.made("bulk", f"{self.organization}/bulk", bulk)
+        async with asyncio.timeout(60):
+            while accepted(await self.admin.get(f"bulk/{self.planted.objects['bulk']}"))["finishedAt"] is None:
+                await asyncio.sleep(0.05)
+        unfit = bulk | {"workflow": "fly", "parameters": {"password": self.new("password of a refused bulk run")}}
+        self.refused(await self.admin.post(f"{self.organization}/bulk", unfit))
+        recurring = {
+            "name": "nightly",
+            "cron": "0 3 * * *",
+            "instanceId": instance,
+            "workflow": "call",
+            "parameters": {"password": self.new("password of a recurring schedule")},
+        }
+        path = f"{self.organization}/recurring-schedules"
+        await self.made("recurring-schedules", path, recurring)
+        never = recurring | {"cron": "never", "parameters": {"password": self.new("password of a refused schedule")}}
+        self.refused(await self.admin.post(path, never))
+        again = bulk | {"parameters": {"password": self.new("password of a repeated bulk run")}}
+        repeated = {"name": "weekly", "cron": "0 4 * * 1", "bulk": again}
+        self.shown(await self.admin.post(path, repeated))
+        await self.rollout(instance, application)
+
+    async def rollout(self, instance: str, application: str) -> None:
+        """A roll-out whose health check fails with a password in its message."""
+        at, manifest = f"applications/{application}/manifest", MANIFEST + "fine: {steps: []}\n"
+        version = accepted(await self.admin.put_yaml(at, manifest))["version"]
+        wanted = {"applicationId": application, "version": version, "ids": [instance], "healthWorkflow": "break"}
+        await self.made("rollouts", f"{self.organization}/rollouts", wanted)
+        async with asyncio.timeout(60):
+            while accepted(await self.admin.get(f"rollouts/{self.planted.objects['rollouts']}"))["status"] == "Running":
+                await asyncio.sleep(0.05)
+
+    async def git_source(self) -> None:
+        """Parameters of previews, and a password in an address."""
+        rows = accepted(await self.admin.get(f"{self.organization}/services"))
+        [vault] = [row["id"] for row in rows if row["typeId"] == VAULT]
+        events = {"arguments": {"name": "events", "value": self.new("secret that signs events")}}
+        accepted(await self.admin.post(f"services/{vault}/set-secret", events))
+        account = {"name": "follower", "roles": ["Administrator"]}
+        account_id = await self.made("serviceAccounts", f"{self.organization}/serviceAccounts", account)
+        previews = {
+            "environmentId": self.planted.objects["environments"],
+            "lifetimeMs": 3_600_000,
+            "parameters": {"password": self.new("password of previews"), "size": 1},
+        }
+        body = {
+            "name": "followed",
+            "accountId": account_id,
+            "applicationId": self.planted.objects["applications"],
+            "url": self.source.url("/team/shop.git"),
+            "path": "manifest.yaml",
+            "vault": vault,
+            "forge": "github",
+            "webhookSecret": "events",
+            "previews": previews,
+        }
+        path = f"{self.organization}/git-sources"
+        source = await self.made("git-sources", path, body)
+        kept = {**previews, "parameters": {"password": "********", "size": 2}}
+        self.shown(await self.admin.put(f"git-sources/{source}", {**body, "previews": kept}))
+        user = f"//u:{self.new('password in the address of a repository')}@"
+        address = self.source.url("/x.git").replace("//", user, 1)
+        self.refused(await self.admin.post(path, {**body, "name": "other", "url": address}))
 
     async def heard(self) -> None:
         """Wait until a webhook was told of the last end of a job."""

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -208,11 +208,11 @@ async def everything_shown(api: Api, instance: str) -> list[Any]:
     ]
 
 
-async def everything_stored(api: Api) -> str:
-    """Return every row of every table as text."""
+async def everything_stored(api: Api, but: Collection[str] = ()) -> str:
+    """Return every row of every table as text, but of some tables."""
     async with api.database.connection() as connection:
         found = await connection.execute("SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'")
-        tables = [name for (name,) in await found.fetchall()]
+        tables = [name for (name,) in await found.fetchall() if name not in but]
         texts = []
         for table in tables:
             rows = await (

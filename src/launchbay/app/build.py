@@ -63,7 +63,7 @@ from launchbay.store.schema import upgrade
 from launchbay.telemetry.metrics import REGISTRY, NamedJobs, exposition, sample
 from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.bulk import POLL_S as BULK_S
-from launchbay.usecases.bulk import BulkRunner
+from launchbay.usecases.bulk import BulkRunner, seal_acts
 from launchbay.usecases.change_sets import POLL_S as CHANGE_SETS_S
 from launchbay.usecases.change_sets import ChangeSetRunner
 from launchbay.usecases.concurrency_limits import POLL_S as OUTRUN_S
@@ -74,7 +74,7 @@ from launchbay.usecases.forges import PREVIEWS_S, REPORTS_S, PreviewRunner, Stat
 from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
 from launchbay.usecases.generations import RollbackRunner
 from launchbay.usecases.git_sources import POLL_S as GIT_S
-from launchbay.usecases.git_sources import GitRunner
+from launchbay.usecases.git_sources import GitRunner, seal_parameters
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.lifetimes import POLL_S as WARNINGS_S
 from launchbay.usecases.lifetimes import WarningRunner
@@ -253,6 +253,8 @@ async def lifespan(
         )
         secret = read_secret_key(settings.key_file())
         await seal_addresses(database, secret)
+        await seal_acts(database, secret)
+        await seal_parameters(database, secret)
         egress = EgressClient(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(egress.aclose)
         wake_ups = _wake_ups(settings)

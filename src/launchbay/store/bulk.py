@@ -11,7 +11,7 @@ _sql = load("bulk")
 
 @dataclass(frozen=True, slots=True)
 class BulkRun:
-    """A bulk run. `act` and `counts` (instances by status) are JSON."""
+    """A bulk run. `act` (without parameters) and `counts` (instances by status) are JSON."""
 
     id: str
     organization_id: str
@@ -47,7 +47,10 @@ class BulkInstanceRow(NamedTuple):
 
 
 class TakenRow(NamedTuple):
-    """A locked bulk run, and on whose behalf it acts."""
+    """A locked bulk run, and on whose behalf it acts.
+
+    An older server left `sealed_act` empty, and parameters in `act`.
+    """
 
     id: str
     organization_id: str
@@ -58,9 +61,17 @@ class TakenRow(NamedTuple):
     method: str
     token_id: str | None
     act: str
+    sealed_act: bytes | None
     status: str
     max_parallel: int
     stop_after_failures: int | None
+
+
+class UnsealedRow(NamedTuple):
+    """A bulk run of an older server, whose act may contain parameters."""
+
+    id: str
+    act: str
 
 
 class StatesRow(NamedTuple):
@@ -97,6 +108,11 @@ class LastJobRow(NamedTuple):
     status: str
 
 
+def act_purpose(bulk_id: str) -> str:
+    """Return what the act of a bulk run is sealed for."""
+    return f"bulk run {bulk_id}"
+
+
 lock_organization = _sql.value("lock_organization", str)
 count_open = _sql.value("count_open", int)
 insert = _sql.change("insert")
@@ -109,6 +125,9 @@ set_status = _sql.change("set_status")
 drop_waiting = _sql.change("drop_waiting")
 list_open = _sql.column("list_open", str)
 take = _sql.row("take", TakenRow)
+list_unsealed = _sql.rows("list_unsealed", UnsealedRow)
+seal = _sql.change("seal")
+get_sealed_act = _sql.value("get_sealed_act", bytes)
 settle = _sql.change("settle")
 count_states = _sql.row("count_states", StatesRow)
 get_next = _sql.row("get_next", NextRow)

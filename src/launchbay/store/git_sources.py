@@ -13,7 +13,8 @@ _sql = load("git_sources")
 class GitSource:
     """A source in Git.
 
-    `settings` is JSON; commits are those seen, applied, planned and approved last.
+    `settings` is JSON; parameters of previews are sealed apart. Commits are those seen, applied, planned and approved
+    last.
     """
 
     id: str
@@ -22,6 +23,7 @@ class GitSource:
     account_id: str
     application_id: str | None
     settings: str
+    sealed_parameters: bytes | None
     is_paused: bool
     due_at: datetime | None
     seen: str | None
@@ -71,6 +73,11 @@ class SyncRow(NamedTuple):
     report_problem: str | None
     started_at: datetime
     ended_at: datetime
+
+
+def parameters_purpose(source_id: str) -> str:
+    """Return what the parameters of a source's previews are sealed for."""
+    return f"previews of the Git source {source_id}"
 
 
 count = _sql.value("count", int)
@@ -153,9 +160,19 @@ class TakenPreviewRow(NamedTuple):
     account_id: str
     application_id: str | None
     settings: str
+    sealed_parameters: bytes | None
     started_at: datetime
 
 
+class UnsealedRow(NamedTuple):
+    """A source whose `settings` contain parameters."""
+
+    id: str
+    settings: str
+
+
+list_unsealed = _sql.rows("list_unsealed", UnsealedRow)
+seal = _sql.change("seal")
 get_for_event = _sql.row("get_for_event", EventTargetRow)
 insert_event = _sql.change("insert_event")
 delete_old_events = _sql.change("delete_old_events")

@@ -18,6 +18,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.gate import Grants, instance_patterns
 from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
 from launchbay.errors import (
     BadRequest,
@@ -32,12 +33,12 @@ from launchbay.ids import new_id
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import NEVER
-from launchbay.model.redaction import masked_message
+from launchbay.model.redaction import Redactor, masked_message
 from launchbay.planning import DESTROY, require_workflow
 from launchbay.store import applications
 from launchbay.store import bulk as store
-from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow
-from launchbay.store.database import Connection, DatabaseError
+from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow, act_purpose
+from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
@@ -156,7 +157,8 @@ async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) 
             address=actor.address,
             method=actor.method.value,
             token_id=None if actor.token is None else actor.token.id,
-            act=msgspec.json.encode(request.act).decode(),
+            act=_shown(request.act),
+            sealed_act=work.app.secret_key.seal(msgspec.json.encode(request.act), act_purpose(bulk_id)),
             max_parallel=request.max_parallel,
             stop_after_failures=request.stop_after_failures,
         )
@@ -174,6 +176,11 @@ async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) 
             "create_bulk", organization, after=after, at=f"/organizations/{organization.id}/bulk/{bulk_id}"
         )
     return bulk_id
+
+
+def _shown(act: Act) -> str:
+    """Return what pages show of an act, as JSON; parameters may be secrets."""
+    return msgspec.json.encode(msgspec.structs.replace(act, parameters={})).decode()
 
 
 async def _choose(work: Work, organization_id: str, request: BulkRequest) -> list[ChosenInstance]:
@@ -277,6 +284,21 @@ async def list_bulk_runs(ctx: Context, organization_id: str, *, after: str | Non
 async def read_bulk(ctx: Context, bulk_id: str) -> BulkRun:
     async with ctx.read() as work:
         return await work.lookup.bulk(bulk_id)
+
+
+async def read_open_parameters(ctx: Context, bulk_id: str) -> dict[str, Any]:
+    """Return the parameters of a bulk run without its secrets.
+
+    Who may not control it gets none.
+    """
+    async with ctx.read() as work:
+        run = await work.lookup.bulk(bulk_id)
+        sealed = await store.get_sealed_act(work.connection, bulk_id=run.id)
+        if sealed is None or not may_control(work.lookup.grants(run.organization_id), work.actor, run):
+            return {}
+        parameters = _open_act(work.app, run.id, sealed).parameters
+    redactor = Redactor()
+    return {name: value for name, value in parameters.items() if redactor.named(name, value) == value}
 
 
 async def list_bulk_instances(
@@ -429,11 +451,15 @@ class BulkRunner:
                 run = await store.take(connection, bulk_id=bulk_id)
                 if run is None:
                     return False
+                if run.sealed_act is None:  # an older server began it; a refusal of the act must not undo this
+                    await _seal(connection, self._app.secret_key, run.id, run.act)
+                    return True
                 turn = await self._next(connection, run)
                 if turn is None:
                     return False
                 with self._app.database.joined(connection):
-                    job_id = await self._act(run, turn.instance_id)
+                    act = _open_act(self._app, run.id, run.sealed_act)
+                    job_id = await self._act(run, act, turn.instance_id)
                 await store.begin_instance(connection, bulk_id=run.id, place=turn.place, job_id=job_id)
         except (Unavailable, DatabaseError):
             raise
@@ -468,9 +494,8 @@ class BulkRunner:
             return None
         return await store.get_next(connection, bulk_id=run.id)
 
-    async def _act(self, run: TakenRow, instance_id: str) -> str | None:
+    async def _act(self, run: TakenRow, act: Act, instance_id: str) -> str | None:
         """Do the act as who began the run; return its job."""
-        act = read_act(run.act)
         ctx = Context(self._app, await actor_of(self._app, run))
         if act.act == "run":
             return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
@@ -526,3 +551,22 @@ class BulkRunner:
 
 
 read_act = msgspec.json.Decoder(Act).decode
+
+
+def _open_act(app: AppContext, bulk_id: str, sealed: bytes) -> Act:
+    return read_act(app.secret_key.open(bytes(sealed), act_purpose(bulk_id)))
+
+
+async def _seal(connection: Connection, key: SecretKey, bulk_id: str, act: str) -> None:
+    sealed = key.seal(act.encode(), act_purpose(bulk_id))
+    await store.seal(connection, bulk_id=bulk_id, act=_shown(read_act(act)), sealed_act=sealed)
+
+
+async def seal_acts(database: Database, key: SecretKey) -> None:
+    """Seal acts that older servers stored; each start may find some."""
+    rows = None
+    while rows is None or len(rows) == _PAGE:
+        async with database.transaction() as connection:
+            rows = await store.list_unsealed(connection, count=_PAGE)
+            for row in rows:
+                await _seal(connection, key, row.id, row.act)

@@ -50,6 +50,7 @@ from launchbay.usecases.git_sources import (
     GitSettings,
     account_of,
     leased,
+    open_parameters,
     read_changes,
     read_settings,
     remote_of,
@@ -228,7 +229,7 @@ class PreviewRunner:
                     body = {
                         "environmentId": previews.environment_id,
                         "destroyInterval": previews.lifetime_ms,
-                        "parameters": previews.parameters,
+                        "parameters": open_parameters(self._app.secret_key, row.source_id, row.sealed_parameters),
                     }
                     instance_id = (await launch(ctx, preview_id, body)).instance_id
                 else:

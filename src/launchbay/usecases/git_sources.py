@@ -9,7 +9,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -19,6 +19,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Method, Permission
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Backoff
 from launchbay.directory.contents import Application, Contents, FileTree, read_directory
 from launchbay.directory.plan import Change, Plan, State
@@ -36,11 +37,12 @@ from launchbay.errors import (
 )
 from launchbay.ids import new_id
 from launchbay.model.forge import ForgeName
+from launchbay.model.redaction import REDACTED, Redactor
 from launchbay.service_types.secrets import KEY_PAIR, SECRET, ServiceSeal
 from launchbay.store import access_tokens, services
 from launchbay.store import git_sources as store
-from launchbay.store.database import DatabaseError, unique_violation_as
-from launchbay.store.git_sources import GitSource, SyncRow, TakenRow
+from launchbay.store.database import Database, DatabaseError, unique_violation_as
+from launchbay.store.git_sources import GitSource, SyncRow, TakenRow, parameters_purpose
 from launchbay.usecases.access_tokens import require_service_account
 from launchbay.usecases.change_sets import ChangeAct, ChangeSetRequest, apply_change_set, create_change_set
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
@@ -67,7 +69,7 @@ class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a source follows, and what it does with changes, without secrets.
+    """What a source follows, and what it does with changes.
 
     `credential`, a key pair or secret by name, is in `vault`, the ID of a service.
     """
@@ -111,6 +113,38 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 
 read_settings = msgspec.json.Decoder(GitSettings).decode
+_read_parameters = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def with_parameters(settings: GitSettings, parameters: dict[str, Any]) -> GitSettings:
+    """Return settings whose previews have these parameters."""
+    if settings.previews is None:
+        return settings
+    previews = msgspec.structs.replace(settings.previews, parameters=parameters)
+    return msgspec.structs.replace(settings, previews=previews)
+
+
+def open_parameters(key: SecretKey, source_id: str, sealed: bytes | None) -> dict[str, Any]:
+    """Return the parameters of a source's previews."""
+    return {} if sealed is None else _read_parameters(key.open(bytes(sealed), parameters_purpose(source_id)))
+
+
+def _sealed_columns(key: SecretKey, source_id: str, settings: GitSettings) -> dict[str, Any]:
+    """Return the columns of settings; parameters, which may be secrets, are sealed."""
+    parameters = {} if settings.previews is None else settings.previews.parameters
+    sealed = key.seal(msgspec.json.encode(parameters), parameters_purpose(source_id)) if parameters else None
+    return {
+        "settings": msgspec.json.encode(with_parameters(settings, {})).decode(),
+        "sealed_parameters": sealed,
+    }
+
+
+async def seal_parameters(database: Database, key: SecretKey) -> None:
+    """Seal parameters that older servers stored; each start may find some."""
+    async with database.transaction() as connection:
+        for row in await store.list_unsealed(connection):
+            columns = _sealed_columns(key, row.id, read_settings(row.settings))
+            await store.seal(connection, source_id=row.id, **columns)
 
 
 class ChangeNote(msgspec.Struct, frozen=True):
@@ -138,6 +172,25 @@ class GitSourceRequest:
     is_paused: bool = False
 
 
+def _shown_source(app: AppContext, source: GitSource) -> GitSource:
+    """Return a source with the parameters of its previews, secrets masked."""
+    parameters = open_parameters(app.secret_key, source.id, source.sealed_parameters)
+    if not parameters:
+        return source
+    settings = with_parameters(read_settings(source.settings), Redactor().value(parameters))
+    return replace(source, settings=msgspec.json.encode(settings).decode())
+
+
+def _merged(app: AppContext, found: GitSource, request: GitSourceRequest) -> GitSourceRequest:
+    """Return a request in which masked parameters have their present values."""
+    if request.settings.previews is None:
+        return request
+    kept = open_parameters(app.secret_key, found.id, found.sealed_parameters)
+    given = request.settings.previews.parameters
+    merged = {name: kept.get(name, value) if value == REDACTED else value for name, value in given.items()}
+    return replace(request, settings=with_parameters(request.settings, merged))
+
+
 @dataclass(frozen=True, slots=True)
 class Drift:
     """How an organization differs from the commit that was applied last."""
@@ -162,30 +215,36 @@ async def create_git_source(ctx: Context, organization_id: str, request: GitSour
             )
         with unique_violation_as(*name_taken("a source in Git", name)):
             await store.insert(
-                work.connection, source_id=source_id, organization_id=organization.id, **_columns(name, request)
+                work.connection,
+                source_id=source_id,
+                organization_id=organization.id,
+                **_columns(ctx.app, source_id, name, request),
             )
-        after = _shown(name, request)
+        after = _audited(work, name, request)
         await work.audit("create_git_source", organization, after=after, at=_at(organization.id, source_id))
-        return await work.lookup.git_source(source_id, Permission.MANAGE_ROLES)
+        return _shown_source(ctx.app, await work.lookup.git_source(source_id, Permission.MANAGE_ROLES))
 
 
-def _columns(name: str, request: GitSourceRequest) -> dict[str, Any]:
+def _columns(app: AppContext, source_id: str, name: str, request: GitSourceRequest) -> dict[str, Any]:
     return {
         "name": name,
         "account_id": request.account_id,
         "application_id": request.application_id,
-        "settings": msgspec.json.encode(request.settings).decode(),
         "is_paused": request.is_paused,
+        **_sealed_columns(app.secret_key, source_id, request.settings),
     }
 
 
-def _shown(name: str, request: GitSourceRequest) -> dict[str, Any]:
+def _audited(work: Work, name: str, request: GitSourceRequest) -> dict[str, Any]:
+    settings = request.settings
+    if settings.previews is not None:
+        settings = with_parameters(settings, work.fingerprints(settings.previews.parameters))
     return {
         "name": name,
         "accountId": request.account_id,
         "applicationId": request.application_id,
         "paused": request.is_paused,
-        **msgspec.to_builtins(request.settings),
+        **msgspec.to_builtins(settings),
     }
 
 
@@ -264,7 +323,7 @@ async def list_git_sources(ctx: Context, organization_id: str, *, application_id
             work.connection, organization_id=organization.id, application_id=application_id
         )
         return [
-            row
+            _shown_source(ctx.app, row)
             for row in rows
             if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.account_id))
         ]
@@ -272,25 +331,28 @@ async def list_git_sources(ctx: Context, organization_id: str, *, application_id
 
 async def read_git_source(ctx: Context, source_id: str) -> GitSource:
     async with ctx.read() as work:
-        return await work.lookup.git_source(source_id, Permission.READ)
+        return _shown_source(ctx.app, await work.lookup.git_source(source_id, Permission.READ))
 
 
 async def update_git_source(ctx: Context, source_id: str, request: GitSourceRequest) -> None:
     """Replace a source. It looks at its branch again. Raises as the creation does."""
     async with ctx.begin() as work:
         found = await _controlled(work, source_id)
+        request = _merged(ctx.app, found, request)
         name = await _check(work, found.organization_id, request)
         with unique_violation_as(*name_taken("a source in Git", name)):
-            await store.update(work.connection, source_id=found.id, **_columns(name, request))
-        before = {
-            "name": found.name,
-            "accountId": found.account_id,
-            "applicationId": found.application_id,
-            "paused": found.is_paused,
-            **msgspec.to_builtins(read_settings(found.settings)),
-        }
+            await store.update(work.connection, source_id=found.id, **_columns(ctx.app, found.id, name, request))
+        parameters = open_parameters(ctx.app.secret_key, found.id, found.sealed_parameters)
+        former = GitSourceRequest(
+            name=found.name,
+            account_id=found.account_id,
+            application_id=found.application_id,
+            is_paused=found.is_paused,
+            settings=with_parameters(read_settings(found.settings), parameters),
+        )
+        before, after = _audited(work, found.name, former), _audited(work, name, request)
         at = _at(found.organization_id, found.id)
-        await work.audit("update_git_source", found.organization_id, before, _shown(name, request), at=at)
+        await work.audit("update_git_source", found.organization_id, before, after, at=at)
 
 
 async def delete_git_source(ctx: Context, source_id: str) -> None:

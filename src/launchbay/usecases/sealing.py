@@ -18,7 +18,7 @@ from launchbay.egress.http import redacted_url
 from launchbay.model import redaction
 from launchbay.model.instance import Binding
 from launchbay.service_types.secrets import parameter_purpose, sign_in_purpose, stored_secret_purpose
-from launchbay.store import applications, keys, webhooks
+from launchbay.store import applications, bulk, git_sources, keys, webhooks
 from launchbay.store import keys as store
 from launchbay.store.change_sets import act_purpose
 from launchbay.store.database import Database
@@ -93,6 +93,8 @@ SEALED: Mapping[EncryptedColumn[SealedRow], Callable[[str, str], str]] = {
     store.second_factors: lambda factor_id, _: second_factor_purpose(factor_id),
     store.step_documents: lambda document_id, _: document_purpose(document_id),
     store.recurring_schedules: lambda schedule_id, _: recurring_purpose(schedule_id),
+    store.bulk_runs: lambda bulk_id, _: bulk.act_purpose(bulk_id),
+    store.git_sources: lambda source_id, _: git_sources.parameters_purpose(source_id),
     store.change_sets: lambda change_set_id, _: act_purpose(change_set_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }

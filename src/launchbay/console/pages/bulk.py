@@ -195,11 +195,12 @@ async def _again(request: PageRequest, bulk_id: str) -> forms.Form:
     rows = await bulk.list_bulk_instances(
         request.ctx, run.id, status="Failed", after=0, count=limits.CONSOLE_FORM_FIELDS // 2
     )
+    parameters = await bulk.read_open_parameters(request.ctx, run.id)
     fields: dict[str, list[str]] = {
         "act": [act.act],
         "id": [row.instance_id for row in rows],
         "workflow": [act.workflow or ""],
-        "parameters": [msgspec.json.encode(act.parameters).decode()] if act.parameters else [],
+        "parameters": [msgspec.json.encode(parameters).decode()] if parameters else [],
         "version": [] if act.version is None else [str(act.version)],
         "labels": [_label_text(act.labels)],
     }

@@ -6,15 +6,16 @@ SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;
 SELECT count(*) FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_at IS NULL;
 
 -- name: insert
-INSERT INTO bulk_runs (id, organization_id, owner_id, owner_email, owner_name, address, method, token_id, act, max_parallel,
-                       stop_after_failures)
+INSERT INTO bulk_runs (id, organization_id, owner_id, owner_email, owner_name, address, method, token_id, act, sealed_act,
+                       max_parallel, stop_after_failures)
 VALUES (%(bulk_id)s, %(organization_id)s, %(owner_id)s, %(owner_email)s, %(owner_name)s, %(address)s, %(method)s, %(token_id)s, %(act)s,
-        %(max_parallel)s, %(stop_after_failures)s);
+        %(sealed_act)s, %(max_parallel)s, %(stop_after_failures)s);
 
 -- name: insert_instances
-INSERT INTO bulk_instances (bulk_id, place, instance_id, instance_name, application_id, environment_id, status, message, finished_at)
+-- Turns are a thousand years later than they seem: an older server, which would act without parameters, gives none.
+INSERT INTO bulk_instances (bulk_id, place, instance_id, instance_name, application_id, environment_id, status, message, not_before, finished_at)
 SELECT %(bulk_id)s, chosen.place, chosen.id, chosen.name, chosen.application_id, chosen.environment_id,
-       CASE WHEN chosen.refusal IS NULL THEN 'Waiting' ELSE 'Refused' END, chosen.refusal,
+       CASE WHEN chosen.refusal IS NULL THEN 'Waiting' ELSE 'Refused' END, chosen.refusal, now() + interval '1000 years',
        CASE WHEN chosen.refusal IS NOT NULL THEN now() END
 FROM unnest(%(ids)s::text[], %(names)s::text[], %(application_ids)s::text[], %(environment_ids)s::text[], %(refusals)s::text[])
      WITH ORDINALITY AS chosen (id, name, application_id, environment_id, refusal, place);
@@ -60,8 +61,24 @@ SELECT id FROM bulk_runs WHERE finished_at IS NULL ORDER BY id;
 
 -- name: take
 -- A bulk run with work left, for one transaction. No row: another process has locked it, or it has ended.
-SELECT id, organization_id, owner_id, owner_email, owner_name, address, method, token_id, act, status, max_parallel, stop_after_failures
+SELECT id, organization_id, owner_id, owner_email, owner_name, address, method, token_id, act, sealed_act, status, max_parallel,
+       stop_after_failures
 FROM bulk_runs WHERE id = %(bulk_id)s AND finished_at IS NULL FOR UPDATE SKIP LOCKED;
+
+-- name: list_unsealed
+-- Bulk runs of older servers. One that has its turn now is left out.
+SELECT id, act FROM bulk_runs WHERE sealed_act IS NULL ORDER BY id LIMIT %(count)s FOR UPDATE SKIP LOCKED;
+
+-- name: seal
+-- Seals what an older server stored. From now on, no older server gives turns.
+WITH later AS (
+    UPDATE bulk_instances SET not_before = greatest(not_before, now()) + interval '1000 years'
+    WHERE bulk_id = %(bulk_id)s AND status = 'Waiting'
+)
+UPDATE bulk_runs SET act = %(act)s, sealed_act = %(sealed_act)s WHERE id = %(bulk_id)s;
+
+-- name: get_sealed_act
+SELECT sealed_act FROM bulk_runs WHERE id = %(bulk_id)s;
 
 -- name: settle
 -- Notes the outcome of jobs that have ended.
@@ -85,7 +102,7 @@ FROM bulk_runs AS run WHERE run.id = %(bulk_id)s;
 -- name: get_next
 -- The instance whose turn it is.
 SELECT place, instance_id FROM bulk_instances
-WHERE bulk_id = %(bulk_id)s AND status = 'Waiting' AND not_before <= now()
+WHERE bulk_id = %(bulk_id)s AND status = 'Waiting' AND not_before <= now() + interval '1000 years'
 ORDER BY not_before, place LIMIT 1;
 
 -- name: begin_instance
@@ -103,7 +120,7 @@ WHERE bulk_id = %(bulk_id)s AND place = %(place)s AND status = 'Waiting';
 -- The pause grows to the longest one. After a time, the instance is given up.
 UPDATE bulk_instances
 SET message = %(message)s, put_off_at = coalesce(put_off_at, now()),
-    not_before = now() + least(%(longest_pause_s)s::float8, %(pause_s)s::float8 + extract(epoch FROM now() - coalesce(put_off_at, now()))::float8 / 10)
+    not_before = now() + interval '1000 years' + least(%(longest_pause_s)s::float8, %(pause_s)s::float8 + extract(epoch FROM now() - coalesce(put_off_at, now()))::float8 / 10)
                * interval '1 second',
     status = CASE WHEN put_off_at < now() - %(give_up_s)s * interval '1 second' THEN 'Refused' ELSE status END,
     finished_at = CASE WHEN put_off_at < now() - %(give_up_s)s * interval '1 second' THEN now() END

@@ -2,14 +2,14 @@
 SELECT count(*) FROM git_sources WHERE organization_id = %(organization_id)s;
 
 -- name: insert
-INSERT INTO git_sources (id, organization_id, name, account_id, application_id, settings, is_paused, due_at)
-VALUES (%(source_id)s, %(organization_id)s, %(name)s, %(account_id)s, %(application_id)s, %(settings)s, %(is_paused)s,
+INSERT INTO git_sources (id, organization_id, name, account_id, application_id, settings, sealed_parameters, is_paused, due_at)
+VALUES (%(source_id)s, %(organization_id)s, %(name)s, %(account_id)s, %(application_id)s, %(settings)s, %(sealed_parameters)s, %(is_paused)s,
         CASE WHEN NOT %(is_paused)s THEN now() END);
 
 -- name: list_by_organization
 -- Sources of an organization, by ID; of one application where it is given.
-SELECT id, organization_id, name, account_id, application_id, settings, is_paused, due_at, seen, applied, planned, approved, problem,
-       looked_at, failures, lease_until > now() AS is_running, created_at
+SELECT id, organization_id, name, account_id, application_id, settings, sealed_parameters, is_paused, due_at, seen, applied, planned, approved,
+       problem, looked_at, failures, lease_until > now() AS is_running, created_at
 FROM git_sources
 WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
 ORDER BY id;
@@ -17,10 +17,19 @@ ORDER BY id;
 -- name: update
 -- Other settings begin anew: what was planned is void, and a process that is at work with the former ones writes nothing.
 UPDATE git_sources
-SET name = %(name)s, account_id = %(account_id)s, application_id = %(application_id)s, settings = %(settings)s, is_paused = %(is_paused)s,
+SET name = %(name)s, account_id = %(account_id)s, application_id = %(application_id)s, settings = %(settings)s,
+    sealed_parameters = %(sealed_parameters)s, is_paused = %(is_paused)s,
     due_at = CASE WHEN NOT %(is_paused)s THEN now() END, is_forced = true, fence = fence + 1, lease_until = NULL, failures = 0,
     planned = NULL, approved = NULL, problem = NULL
 WHERE id = %(source_id)s;
+
+-- name: list_unsealed
+-- Sources with parameters of previews that an older server stored in the clear.
+SELECT id, settings FROM git_sources
+WHERE sealed_parameters IS NULL AND settings::jsonb #> '{previews,parameters}' IS NOT NULL ORDER BY id FOR UPDATE;
+
+-- name: seal
+UPDATE git_sources SET settings = %(settings)s, sealed_parameters = %(sealed_parameters)s WHERE id = %(source_id)s;
 
 -- name: delete
 DELETE FROM git_sources WHERE id = %(source_id)s;
@@ -147,7 +156,7 @@ WHERE git_sources.id = git_previews.source_id
                              ORDER BY due_at FOR UPDATE SKIP LOCKED LIMIT 1)
 RETURNING source_id, number, branch, commit, is_open, git_previews.fence, git_previews.failures, git_previews.application_id AS preview_id,
           instance_id, git_previews.applied, git_previews.due_at, organization_id, account_id, git_sources.application_id, settings,
-          now() AS started_at;
+          sealed_parameters, now() AS started_at;
 
 -- name: renew_preview
 UPDATE git_previews SET lease_until = now() + %(lease_s)s * interval '1 second'

@@ -166,3 +166,17 @@ WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT 
 
 -- name: put_change_set
 UPDATE change_sets SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;
+
+-- name: bulk_runs
+SELECT id, '' AS part, sealed_act AS sealed FROM bulk_runs
+WHERE id > %(id)s AND substring(sealed_act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_bulk_run
+UPDATE bulk_runs SET sealed_act = %(sealed)s WHERE id = %(id)s AND sealed_act = %(before)s;
+
+-- name: git_sources
+SELECT id, '' AS part, sealed_parameters AS sealed FROM git_sources
+WHERE id > %(id)s AND substring(sealed_parameters FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_git_source
+UPDATE git_sources SET sealed_parameters = %(sealed)s WHERE id = %(id)s AND sealed_parameters = %(before)s;

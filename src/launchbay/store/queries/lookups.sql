@@ -102,8 +102,8 @@ WHERE u.id = %(caller_id)s;
 
 -- name: git_source
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
-       g.id, g.organization_id, g.name, g.account_id, g.application_id, g.settings, g.is_paused, g.due_at, g.seen, g.applied, g.planned,
-       g.approved, g.problem, g.looked_at, g.failures, g.lease_until > now() AS is_running, g.created_at
+       g.id, g.organization_id, g.name, g.account_id, g.application_id, g.settings, g.sealed_parameters, g.is_paused, g.due_at, g.seen,
+       g.applied, g.planned, g.approved, g.problem, g.looked_at, g.failures, g.lease_until > now() AS is_running, g.created_at
 FROM users u
 LEFT JOIN (git_sources g JOIN organizations o ON o.id = g.organization_id) ON g.id = %(id)s
 WHERE u.id = %(caller_id)s;
