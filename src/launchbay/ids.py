@@ -4,6 +4,7 @@ import re
 import secrets
 import threading
 import time
+from datetime import datetime
 from typing import NamedTuple
 
 _ID = re.compile(r"[0-9a-f]{24}")
@@ -32,6 +33,11 @@ def new_id() -> str:
     """
     seconds, microseconds = divmod(_times.next_us(), 1_000_000)
     return f"{seconds & 0xFFFFFFFF:08x}{microseconds:05x}{secrets.randbits(44):011x}"
+
+
+def first_id_at(at: datetime) -> str:
+    """Return an ID that isn't greater than those made since then."""
+    return f"{int(at.timestamp()) & 0xFFFFFFFF:08x}{0:016x}"
 
 
 def seconds_of(id_: str) -> int:

@@ -39,7 +39,7 @@ async def test_rules_of_application_and_environment_hold_together(api: Api) -> N
     accepted(await api.put(f"applications/{application}/lifetime", rules))
     accepted(await api.put(f"environments/{environment}/lifetime", {"greatestMs": 3 * DAY_MS, "mayNever": False}))
     shown = accepted(await api.get(f"applications/{application}/lifetime"))
-    assert shown == {**rules, "mayNever": True, "extendMs": None, "graceMs": None, "mail": False}
+    assert shown == {**rules, "mayNever": True, "extendMs": None, "graceMs": None, "idleMs": None, "mail": False}
     body = {"environmentId": environment}
     preview = accepted(await api.post(f"applications/{application}/launch/preview", body))
     assert preview["destroyAfterMs"] == 2 * DAY_MS

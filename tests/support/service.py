@@ -201,6 +201,11 @@ class Api(Caller):
         accepted(await self.post(f"instances/{instance}/{workflow}", parameters))
         return await self.settled(instance)
 
+    async def round_of(self, task: str) -> None:
+        """Run a round of a background task now."""
+        [found] = [each for each in self.parts.engine.periodic_tasks if each.name == task]
+        await found.run()
+
     async def settled(self, instance: str, timeout_s: float = 20.0) -> Any:
         """Wait until no job is under way and return the instance in detail."""
         async with asyncio.timeout(timeout_s):

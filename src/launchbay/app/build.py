@@ -76,6 +76,8 @@ from launchbay.usecases.generations import RollbackRunner
 from launchbay.usecases.git_sources import POLL_S as GIT_S
 from launchbay.usecases.git_sources import GitRunner, seal_parameters
 from launchbay.usecases.idempotency import Idempotency
+from launchbay.usecases.idle_ends import POLL_S as IDLE_S
+from launchbay.usecases.idle_ends import IdleRunner
 from launchbay.usecases.lifetimes import POLL_S as WARNINGS_S
 from launchbay.usecases.lifetimes import WarningRunner
 from launchbay.usecases.organizations import FirstAdministrator, initialize
@@ -544,6 +546,7 @@ def _engine(
             PeriodicTask("change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance),
             PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance),
             PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),
+            PeriodicTask("idle instances", IDLE_S, IdleRunner(context).advance),
             PeriodicTask("warnings", WARNINGS_S, WarningRunner(context, deps.mail).advance),
             PeriodicTask("outrun jobs", OUTRUN_S, partial(cancel_outrun, database)),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),

@@ -270,6 +270,7 @@ _FORMS = {
     "greatest_ms": _Form(parse_duration_ms, "The longest life, from the launch: 12h or 7d.", "DURATION"),
     "extend_ms": _Form(parse_duration_ms, "The most that one extension adds: 12h or 2d.", "DURATION"),
     "grace_ms": _Form(parse_duration_ms, "How long a destroy waits and can be taken back: 30m or 1d.", "DURATION"),
+    "idle_ms": _Form(parse_duration_ms, "An instance without a run for so long is destroyed: 12h or 7d.", "DURATION"),
     "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
     "destroy_at": _Form(parse_time_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),

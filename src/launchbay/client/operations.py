@@ -483,6 +483,7 @@ class Operations:
         extend_ms: int | None = None,
         extensions: int | None = None,
         grace_ms: int | None = None,
+        idle_ms: int | None = None,
         mail: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
@@ -494,6 +495,7 @@ class Operations:
         `extend_ms`: The most that one extension adds.
         `extensions`: How often an instance may be extended.
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
+        `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
         `mail`: Whether owners are warned by email, too.
         """
 
@@ -779,6 +781,7 @@ class Operations:
         extend_ms: int | None = None,
         extensions: int | None = None,
         grace_ms: int | None = None,
+        idle_ms: int | None = None,
         mail: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
@@ -790,6 +793,7 @@ class Operations:
         `extend_ms`: The most that one extension adds.
         `extensions`: How often an instance may be extended.
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
+        `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
         `mail`: Whether owners are warned by email, too.
         """
 

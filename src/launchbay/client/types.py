@@ -1271,6 +1271,7 @@ class LifetimeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     extend_ms: int | None = None
     extensions: int | None = None
     grace_ms: int | None = None
+    idle_ms: int | None = None
     mail: bool = False
 
 
@@ -1289,6 +1290,7 @@ class WaitingDestroyDocument(msgspec.Struct, frozen=True, kw_only=True, rename="
     requested_at: int
     requested_by: str
     is_stopped: bool
+    is_idle: bool
 
 
 class LifetimeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1297,6 +1299,7 @@ class LifetimeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     created_at: int
     destroy_at: int | None
     latest_at: int | None
+    idle_ends_at: int | None
     extensions: int
     rules: LifetimeBody
     waiting_destroy: WaitingDestroyDocument | None

@@ -223,9 +223,12 @@ JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "ref
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """The larger change that a job is part of; a rollback's `id` is its generation."""
+    """The larger change that a job is part of.
 
-    kind: Literal["change-set", "rollout", "rollback", "recurring-schedule"]
+    A rollback's `id` is its generation, and the `id` of what a rule begins is the instance's.
+    """
+
+    kind: Literal["change-set", "rollout", "rollback", "recurring-schedule", "idle"]
     id: str
 
 

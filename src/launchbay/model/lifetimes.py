@@ -9,6 +9,7 @@ from launchbay.errors import BadRequest
 from launchbay.limits import DESTROY_INTERVAL_DEFAULT_MS, INTERVAL_LONGEST_MS
 
 NEVER = -1
+IDLE_SHORTEST_MS = 3_600_000  # a rule has an hour to be taken back
 WARNINGS_S = (24 * 3_600, 3_600)  # before the end
 _UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1_000, "seconds"))
 
@@ -18,7 +19,7 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     `default_ms` is for launches that don't say how long; NEVER means without an end. `greatest_ms` counts from the
     launch. One extension adds `extend_ms` at most, and there are `extensions` of them. A destroy can be taken back for
-    `grace_ms`. With `mail`, owners get warnings by email.
+    `grace_ms`. An instance on which nothing runs for `idle_ms` is destroyed. With `mail`, owners get warnings by email.
     """
 
     default_ms: int | None = None
@@ -27,6 +28,7 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     extend_ms: int | None = None
     extensions: int | None = None
     grace_ms: int | None = None
+    idle_ms: int | None = None
     mail: bool = False
 
     def check(self) -> None:
@@ -39,6 +41,8 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             raise _wrong(f"extendMs is {self.extend_ms}; give milliseconds above 0.")
         if self.grace_ms is not None and not 0 < self.grace_ms <= INTERVAL_LONGEST_MS:
             raise _wrong(f"graceMs is {self.grace_ms}; give milliseconds above 0.")
+        if self.idle_ms is not None and not IDLE_SHORTEST_MS <= self.idle_ms <= INTERVAL_LONGEST_MS:
+            raise _wrong(f"idleMs is {self.idle_ms}; give an hour or more, in milliseconds.")
         if self.extensions is not None and self.extensions < 0:
             raise _wrong(f"extensions is {self.extensions}; give 0 or more.")
         if self.default_ms == NEVER and not self.allows_never:
@@ -105,6 +109,7 @@ def merged(rules: Iterable[LifetimeRules]) -> LifetimeRules:
             extend_ms=_least(found.extend_ms, each.extend_ms),
             extensions=_least(found.extensions, each.extensions),
             grace_ms=max(found.grace_ms or 0, each.grace_ms or 0) or None,
+            idle_ms=_least(found.idle_ms, each.idle_ms),
             mail=found.mail or each.mail,
         )
     return found

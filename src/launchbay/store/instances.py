@@ -223,6 +223,7 @@ list_shared_catalogs = _sql.column("list_shared_catalogs", str)
 list_linked = _sql.rows("list_linked", LinkedRow)
 list_linked_family = _sql.rows("list_linked_family", FamilyLinkRow)
 list_users = _sql.rows("list_users", UserRow)
+get_record = _sql.row("get_record", InstanceRecord)  # for the engine, which needs no permission
 get_status = _sql.row("get_status", StatusRow)
 change_configuration = _sql.change("change_configuration")
 

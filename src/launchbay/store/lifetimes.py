@@ -19,6 +19,7 @@ class DueMail(NamedTuple):
     ahead_s: int
     instance: str
     email: str
+    is_idle: bool
     is_current: bool
 
 
@@ -38,3 +39,17 @@ count_extension = _sql.change("count_extension")
 warn = _sql.value("warn", int)
 take_mails = _sql.rows("take_mails", DueMail)
 mail_is_sent = _sql.change("mail_is_sent")
+
+# Ends of instances on which nothing runs. A row is moved when its time is near, so that a run costs nothing here.
+lock_rules = _sql.value("lock_rules", bool)
+set_idle_ends = _sql.change("set_idle_ends")
+add_idle_ends = _sql.change("add_idle_ends")
+move_idle_ends = _sql.change("move_idle_ends")
+list_idle_as_expiring = _sql.change("list_idle_as_expiring")
+list_idle = _sql.column("list_idle", str)
+take_idle = _sql.value("take_idle", datetime)
+get_idle_end = _sql.value("get_idle_end", datetime)
+extend_idle_end = _sql.change("extend_idle_end")
+begin_idle_again = _sql.change("begin_idle_again")
+postpone_idle_end = _sql.change("postpone_idle_end")
+remove_idle_end = _sql.change("remove_idle_end")

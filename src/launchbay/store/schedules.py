@@ -87,13 +87,14 @@ class FleetScheduleRow(NamedTuple):
 class WaitingDestroy(NamedTuple):
     """A destroy within its grace time.
 
-    Taking it back runs `undo_workflow`, if that isn't empty.
+    Taking it back runs `undo_workflow`, if that isn't empty. `is_idle`: the rule for idle instances asked for it.
     """
 
     due_at: datetime
     created_at: datetime
     owner_id: str
     undo_workflow: str
+    is_idle: bool
 
 
 take_due = _sql.rows("take_due", DueRow)

@@ -168,6 +168,8 @@ class Work:
             return Origin("token", token.id, token.name, cause)
         if cause is not None and cause.kind == "recurring-schedule":
             return Origin("schedule", cause.id, self.actor.name)
+        if cause is not None and cause.kind == "idle":
+            return Origin("expiry", cause.id)
         return None if cause is None else Origin("person", self.actor.user_id, self.actor.name, cause)
 
     def fingerprint(self, value: Any) -> str:

@@ -12,7 +12,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.egress.mail import Email, MailServer
 from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
-from launchbay.ids import new_id
+from launchbay.ids import first_id_at, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, duration, merged
 from launchbay.store import instances, schedules
@@ -30,6 +30,7 @@ _WARNED = 500  # in one transaction
 _MAILS = 20
 _MAIL_PAUSE_S = 300
 _LAUNCHING = timedelta(minutes=1)  # an end counts from the request, a little later or earlier than the instance
+_LAUNCHED_LATELY = timedelta(hours=1)  # much longer than no round takes place while instances are launched
 Kind = Literal["application", "environment"]
 
 
@@ -37,7 +38,8 @@ Kind = Literal["application", "environment"]
 class Lifetime:
     """How long an instance lives.
 
-    `coming` is what will happen by itself, in order: kind, time and a sentence. `ends_soon` means that the last warning
+    `coming` is what will happen by itself, in order: kind, time and a sentence. `ends_at` is the nearer of `destroy_at`
+    and `idle_ends_at`, which is when the instance ends if nothing runs on it. `ends_soon` means that the last warning
     was due; what lives no longer than that has none.
     """
 
@@ -48,6 +50,8 @@ class Lifetime:
     extensions: int
     coming: list[tuple[str, datetime, str]]
     waiting_destroy: WaitingDestroy | None = None
+    idle_ends_at: datetime | None = None
+    ends_at: datetime | None = None
     ends_soon: bool = False
 
 
@@ -65,14 +69,15 @@ async def read_rules(ctx: Context, kind: Kind, owner_id: str) -> LifetimeRules:
 async def replace_rules(ctx: Context, kind: Kind, owner_id: str, rules: LifetimeRules) -> None:
     """Replace the rules of an application or environment.
 
-    Instances that live already keep their end until somebody changes it. Raises BadRequest for rules that contradict
-    each other.
+    Instances that live already keep their end until somebody changes it; the time of a new idle rule begins now. Raises
+    BadRequest for rules that contradict each other.
     """
     rules.check()
     may = Permission.EDIT_APPLICATION if kind == "application" else Permission.EDIT_ENVIRONMENT
     async with ctx.begin() as work:
         found = await _owner(work, kind, owner_id, may)
         ids = (found.id, "") if kind == "application" else ("", found.id)
+        await store.lock_rules(work.connection, organization_id=found.organization_id)
         before = await _rules(work, found.organization_id, *ids)
         if rules == LifetimeRules():
             await store.remove_rules(work.connection, organization_id=found.organization_id, owner_id=found.id)
@@ -80,6 +85,8 @@ async def replace_rules(ctx: Context, kind: Kind, owner_id: str, rules: Lifetime
             write = store.set_application_rules if kind == "application" else store.set_environment_rules
             text = msgspec.json.encode(rules).decode()
             await write(work.connection, owner_id=found.id, organization_id=found.organization_id, rules=text)
+        if rules.idle_ms != before.idle_ms:
+            await store.set_idle_ends(work.connection, organization_id=found.organization_id, owner_id=found.id)
         await work.audit(f"replace_{kind}_lifetime", found, msgspec.to_builtins(before), msgspec.to_builtins(rules))
 
 
@@ -122,19 +129,23 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
         rules = await rules_of(work, record)
         extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
         waiting = await schedules.get_waiting_destroy(work.connection, instance_id=record.id)
+        idle_ends_at = await _idle_end(work, record, rules)
     now, destroy_at = ctx.app.clock.now(), record.destroy_at
+    end, what = destroy_at, "The instance is destroyed."
+    if idle_ends_at is not None and (end is None or idle_ends_at < end):
+        end, what = idle_ends_at, "The instance is destroyed if nothing runs until then."
     coming = []
-    if destroy_at is not None and record.status is not InstanceStatus.DESTROYED:
+    if end is not None and record.status is not InstanceStatus.DESTROYED:
         by_mail = ", and its owner by email," if rules.mail else ""
         for ahead_s in WARNINGS_S:
-            at = destroy_at - timedelta(seconds=ahead_s)
+            at = end - timedelta(seconds=ahead_s)
             if at > now:
                 sentence = f"Launchbay notifies webhooks{by_mail} that it ends in {duration(ahead_s * 1000)}."
                 coming.append(("warning", at, sentence))
-        coming.append(("destroy", destroy_at, "The instance is destroyed."))
+        coming.append(("destroy", end, what))
     if waiting is not None:
         coming = [event for event in coming if event[1] < waiting.due_at]
-        if destroy_at is None or waiting.due_at <= destroy_at:
+        if end is None or waiting.due_at <= end:
             coming.append(("destroy", waiting.due_at, "The instance is destroyed, unless somebody takes it back."))
     last = timedelta(seconds=min(WARNINGS_S))
     return Lifetime(
@@ -145,15 +156,25 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
         extensions,
         coming,
         waiting,
-        ends_soon=destroy_at is not None and record.created_at + last + _LAUNCHING < destroy_at <= now + last,
+        idle_ends_at=idle_ends_at,
+        ends_at=end,
+        ends_soon=end is not None and record.created_at + last + _LAUNCHING < end <= now + last,
     )
+
+
+async def _idle_end(work: Work, record: InstanceRecord, rules: LifetimeRules) -> datetime | None:
+    """Return when an instance ends if nothing runs on it."""
+    if rules.idle_ms is None or record.parent_id is not None or record.status is InstanceStatus.DESTROYED:
+        return None
+    found = await store.get_idle_end(work.connection, instance_id=record.id)
+    return found or record.created_at + timedelta(milliseconds=rules.idle_ms)
 
 
 async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
     """Let an instance live longer and return its new end.
 
-    Whoever may run the workflow `extend` may do so, within the rules. Raises BadRequest for an instance without an end,
-    and for what the rules forbid.
+    Whoever may run the workflow `extend` may do so, within the rules. Of two ends, this moves the nearer one. Raises
+    BadRequest for an instance without an end, and for what the rules forbid.
     """
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.RUN_INSTANCE_WORKFLOW, workflow="extend")
@@ -167,9 +188,11 @@ async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         if locked.status == InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed already.", code="InstanceDestroyed")
-        if locked.destroy_at is None:
-            raise BadRequest("The instance has no end that could be extended.", code="LifetimeRule")
         rules = await rules_of(work, record)
+        idle_ends_at = await _idle_end(work, record, rules)
+        ends = [each for each in (idle_ends_at, locked.destroy_at) if each is not None]
+        if not ends:
+            raise BadRequest("The instance has no end that could be extended.", code="LifetimeRule")
         if by_ms <= 0 or (rules.extend_ms is not None and by_ms > rules.extend_ms):
             most = "" if rules.extend_ms is None else f", {duration(rules.extend_ms)} at most"
             raise BadRequest(f"byMs is {by_ms}; give milliseconds above 0{most}.", code="LifetimeRule")
@@ -179,17 +202,20 @@ async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
                 f"The instance has been extended {extensions} times, which is all that the rules for lifetimes allow.",
                 code="LifetimeRule",
             )
-        destroy_at = locked.destroy_at + timedelta(milliseconds=by_ms)
-        rules.require(record.created_at, destroy_at)
-        await instances.set_expiry(
-            work.connection,
-            instance_id=record.id,
-            destroy_at=destroy_at,
-            schedule_id=new_id(),
-            owner_id=ctx.actor.user_id,
-        )
+        destroy_at = min(ends) + timedelta(milliseconds=by_ms)
+        if min(ends) == locked.destroy_at:
+            rules.require(record.created_at, destroy_at)
+            await instances.set_expiry(
+                work.connection,
+                instance_id=record.id,
+                destroy_at=destroy_at,
+                schedule_id=new_id(),
+                owner_id=ctx.actor.user_id,
+            )
+        else:
+            await store.extend_idle_end(work.connection, instance_id=record.id, destroy_at=destroy_at)
         await store.count_extension(work.connection, instance_id=record.id)
-        before, after = {"destroyAt": to_ms(locked.destroy_at)}, {"destroyAt": to_ms(destroy_at), "byMs": by_ms}
+        before, after = {"destroyAt": to_ms(min(ends))}, {"destroyAt": to_ms(destroy_at), "byMs": by_ms}
         await work.audit("extend_instance", record, before, after)
     return destroy_at
 
@@ -204,6 +230,9 @@ class WarningRunner:
     async def advance(self) -> bool:
         """Give due warnings and send emails. True: there may be more."""
         async with self._app.database.connection() as connection:
+            await store.add_idle_ends(connection, after=first_id_at(self._app.clock.now() - _LAUNCHED_LATELY))
+            await store.move_idle_ends(connection, ahead_s=max(WARNINGS_S), instance_id=None)
+            await store.list_idle_as_expiring(connection, ahead_s=max(WARNINGS_S))
             warned = await store.warn(
                 connection,
                 ahead_s=list(WARNINGS_S),
@@ -237,11 +266,14 @@ def _email(mail: DueMail, domain: str) -> Email:
     key = hashlib.sha256(f"{mail.instance_id} {mail.destroy_at.isoformat()} {mail.ahead_s}".encode()).hexdigest()[:32]
     at = mail.destroy_at.strftime("%Y-%m-%d %H:%M UTC")
     name = "".join(letter if letter.isprintable() else " " for letter in mail.instance)
+    advice = "Extend its life if you still need it."
+    if mail.is_idle:
+        advice = "Nothing has run on it for long. Each run makes it live on."
     return Email(
         message_id=f"<{key}@{domain}>",
         to=[mail.email],
         subject=f"{name[:100]} ends in {duration(mail.ahead_s * 1000)}",
-        text=f"The instance {name!r} will be destroyed at {at}. Extend its life if you still need it.\n",
+        text=f"The instance {name!r} will be destroyed at {at}. {advice}\n",
     )
 
 

@@ -130,6 +130,18 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
     return DestroyAt(record.id, at, job_id)
 
 
+async def destroy_idle(work: Work, record: InstanceRecord) -> None:
+    """Destroy an instance on which nothing runs, after its grace time, without asking for a permission.
+
+    The caller holds it. Raises Conflict if it is busy, others use it, or a destroy waits already.
+    """
+    grace_ms = (await rules_of(work, record)).grace_ms
+    if grace_ms is None:
+        await _run_now(work, record, DESTROY, {})
+    else:
+        await _destroy_later(work, record, grace_ms)
+
+
 async def _stop_and_start(work: Work, record: InstanceRecord, manifest: CompiledManifest) -> tuple[str, str]:
     """Return the commands that stop and start a running instance.
 

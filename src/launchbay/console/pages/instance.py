@@ -62,6 +62,7 @@ from launchbay.usecases.environments import list_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.history import FieldChange, list_timeline
 from launchbay.usecases.jobs import read_job
+from launchbay.usecases.lifetimes import extend as extend_life
 from launchbay.usecases.lifetimes import read_lifetime
 from launchbay.usecases.organizations import Change, list_changes
 from launchbay.usecases.recurring import list_recurring_schedules
@@ -69,6 +70,7 @@ from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
 ARGUMENT = "argument:"  # prefix of the names of a workflow's fields
+_DAY_MS = 86_400_000
 _LOG_LINES = 40
 _UPDATE_INTERVAL_S = 0.2  # people read no faster
 _LINES_AT_ONCE = 500
@@ -560,9 +562,13 @@ async def extend(request: PageRequest) -> Response:
     form = request.form
     if form.text("lifetime") == forms.ONE_DAY_MORE:
         record, _ = await read_instance_record(request.ctx, request.path("id"))
+        life = await read_lifetime(request.ctx, record.id)
+        if life.ends_at is not None and life.ends_at == life.idle_ends_at:
+            await extend_life(request.ctx, record.id, _DAY_MS)
+            return request.redirect(safe_path(form.text("back", _path(request))), "Expiration saved.")
         if record.destroy_at is None:
             raise BadRequest("The instance doesn't expire.", code="InvalidDestroyInterval")
-        at = to_ms(record.destroy_at + timedelta(days=1))
+        at = to_ms(record.destroy_at) + _DAY_MS
     else:
         interval = forms.interval_ms(form.text("lifetime"), form.text("minutes"))
         at = NEVER if interval == NEVER else to_ms(request.now()) + interval

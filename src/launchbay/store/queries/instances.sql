@@ -173,6 +173,12 @@ JOIN instances AS consumer ON consumer.id = link.instance_id
 WHERE consumer.status <> 'Destroyed' AND consumer.id NOT IN (SELECT id FROM family)
 ORDER BY consumer.id;
 
+-- name: get_record
+-- Locks the instance, too.
+SELECT id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status, parent_id, job_id, parameters,
+       return_values, components, user_data, environment_view, state, error_message, destroy_at, created_at
+FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
+
 -- name: get_status
 -- How far an instance is: its components, and what it comes from when a reconfiguration has not got its turn yet.
 SELECT state, before, status, application_id, version, parameters FROM instances WHERE id = %(instance_id)s;

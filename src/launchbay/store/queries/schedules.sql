@@ -66,7 +66,10 @@ VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', 'dest
 RETURNING due_at;
 
 -- name: get_waiting_destroy
-SELECT due_at, created_at, owner_id, undo_workflow FROM schedules
+SELECT due_at, created_at, owner_id, undo_workflow, EXISTS (
+           SELECT FROM idle_ends WHERE idle_ends.instance_id = schedules.instance_id AND idle_ends.ended_at = schedules.created_at
+       ) AS is_idle
+FROM schedules
 WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL ORDER BY due_at LIMIT 1;
 
 -- name: take_back_destroy

@@ -28,6 +28,9 @@ class LifetimeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     graceMs: Annotated[
         int | None, msgspec.Meta(description="How long a destroy waits and can be taken back. Forced ones don't wait.")
     ] = None
+    idleMs: Annotated[
+        int | None, msgspec.Meta(description="An instance without a run for so long is destroyed; an hour or more.")
+    ] = None
     mail: Annotated[bool, msgspec.Meta(description="Whether owners are warned by email, too.")] = False
 
 
@@ -46,6 +49,7 @@ class WaitingDestroyDocument(msgspec.Struct, kw_only=True):
     requestedAt: int
     requestedBy: str
     isStopped: Annotated[bool, msgspec.Meta(description="Whether `stop` was run, and taking it back runs `start`.")]
+    isIdle: Annotated[bool, msgspec.Meta(description="Whether the rule for idle instances asked for it.")]
 
 
 class LifetimeDocument(msgspec.Struct, kw_only=True):
@@ -54,6 +58,7 @@ class LifetimeDocument(msgspec.Struct, kw_only=True):
     createdAt: int
     destroyAt: int | None
     latestAt: Annotated[int | None, msgspec.Meta(description="The latest end that the rules allow.")]
+    idleEndsAt: Annotated[int | None, msgspec.Meta(description="When it is destroyed if nothing runs until then.")]
     extensions: int
     rules: LifetimeBody
     waitingDestroy: Annotated[
@@ -141,6 +146,7 @@ async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
         createdAt=to_ms(found.created_at),
         destroyAt=optional_ms(found.destroy_at),
         latestAt=optional_ms(found.latest),
+        idleEndsAt=optional_ms(found.idle_ends_at),
         extensions=found.extensions,
         rules=_rules(found.rules),
         waitingDestroy=None
@@ -150,6 +156,7 @@ async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
             requestedAt=to_ms(waiting.created_at),
             requestedBy=waiting.owner_id,
             isStopped=waiting.undo_workflow != "",
+            isIdle=waiting.is_idle,
         ),
         coming=[ComingEvent(kind=kind, at=to_ms(at), text=text) for kind, at, text in found.coming],
     )
@@ -188,6 +195,7 @@ def _given(body: LifetimeBody) -> LifetimeRules:
         extend_ms=body.extendMs,
         extensions=body.extensions,
         grace_ms=body.graceMs,
+        idle_ms=body.idleMs,
         mail=body.mail,
     )
 
@@ -200,5 +208,6 @@ def _rules(rules: LifetimeRules) -> LifetimeBody:
         extendMs=rules.extend_ms,
         extensions=rules.extensions,
         graceMs=rules.grace_ms,
+        idleMs=rules.idle_ms,
         mail=rules.mail,
     )
