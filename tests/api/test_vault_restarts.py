@@ -25,7 +25,7 @@ SLOW = USER.replace(
     """again:
             steps:
               - get: {action: vault.get-secret, parameters: {name: db}, output: {read: value}}
-              - hold: {action: wait, precedingPhases: [get], parameters: {delay: 2}}
+              - hold: {action: approval, precedingPhases: [get], parameters: {text: Go on?}}
               - leak: {action: test.leak, precedingPhases: [hold], parameters: {text: "{$.read}"}}""",
 )
 assert SLOW != USER
@@ -48,6 +48,8 @@ async def test_a_job_goes_on_after_a_restart_with_the_secret_that_it_had_read(
         assert_covered(await everything_stored(api))
     LEAK.used.clear()
     async with running_api(url, data_dir=tmp_path) as api:
+        [asked] = accepted(await api.get(f"instances/{instance}/approvals"))
+        accepted(await api.post(f"approvals/{asked['id']}/approve", {}))
         document = await api.settled(instance)
         assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
         # The step was recorded as done with what it read then, and does not read again.

@@ -250,7 +250,7 @@ class MemoryJournal:
         self._disk.steps[path] = record
 
 
-MEETING_S = 2.0
+MEETING_S = 20.0
 
 
 @dataclass(frozen=True)
