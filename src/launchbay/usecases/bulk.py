@@ -46,6 +46,7 @@ from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
+from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import destroy, run_workflow
 
 log = structlog.get_logger(__name__)
@@ -426,22 +427,13 @@ class BulkRunner:
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
+        self._turns = Turns("bulk run", self._advance)
 
     async def advance(self) -> bool:
         """Take a step of each bulk run. Return True if another one is possible."""
         async with self._app.database.connection() as connection:
             open_runs = await store.list_open(connection)
-        has_more = False
-        failure: Exception | None = None
-        for bulk_id in open_runs:
-            try:
-                has_more |= await self._advance(bulk_id)
-            except Exception as error:  # noqa: BLE001 - of one run: the others must not wait for its repair
-                log.warning("bulk.turn_failed", bulk=bulk_id, error=str(error))
-                failure = error
-        if failure is not None and not has_more:
-            raise failure  # the task waits longer before its next round
-        return has_more
+        return await self._turns.give(open_runs)
 
     async def _advance(self, bulk_id: str) -> bool:
         """Take one step of a bulk run; return True if another one is possible."""

@@ -39,6 +39,7 @@ from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
+from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import run_workflow
 
 log = structlog.get_logger(__name__)
@@ -736,6 +737,7 @@ class ChangeSetRunner:
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
+        self._turns = Turns("change set", self._settle)
 
     async def advance(self) -> bool:
         """Look at each change set that is being applied.
@@ -744,13 +746,13 @@ class ChangeSetRunner:
         """
         async with self._app.database.connection() as connection:
             applying = await store.list_applying(connection)
-        has_more = False
-        for change_set_id in applying:
-            async with self._app.database.transaction() as connection:
-                has_more |= await self._settle(connection, change_set_id)
-        return has_more
+        return await self._turns.give(applying)
 
-    async def _settle(self, connection: Connection, change_set_id: str) -> bool:
+    async def _settle(self, change_set_id: str) -> bool:
+        async with self._app.database.transaction() as connection:
+            return await self._settle_in(connection, change_set_id)
+
+    async def _settle_in(self, connection: Connection, change_set_id: str) -> bool:
         if await store.take(connection, change_set_id=change_set_id) is None:
             return False
         ended = await store.list_ended(connection, change_set_id=change_set_id, count=_SETTLED)

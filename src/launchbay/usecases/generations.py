@@ -27,6 +27,7 @@ from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.preview import Preview, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
 from launchbay.usecases.submodule_shapes import submodules_inside
+from launchbay.usecases.turns import Turns
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -192,28 +193,27 @@ class RollbackRunner:
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
+        self._turns = Turns("rollback", self._roll_back)
 
     async def advance(self) -> bool:
         """Give each due rollback a turn. Return True if there may be more."""
         async with self._app.database.connection() as connection:
-            due = await store.list_due(connection, count=_DUE)
-        for job_id in due:
-            await self._roll_back(job_id)
-        return len(due) == _DUE
+            due = await store.list_due(connection, but=self._turns.waiting, count=_DUE)
+        return await self._turns.give(due)
 
-    async def _roll_back(self, job_id: str) -> None:
+    async def _roll_back(self, job_id: str) -> bool:
         turn: DueRollback | None = None
         error: Exception
         try:
             async with self._app.database.transaction() as connection:
                 turn = await store.take_due(connection, job_id=job_id)
                 if turn is None:
-                    return
+                    return False
                 ctx = Context(self._app, _owner(turn))
                 with self._app.database.joined(connection):
                     await rollback(ctx, turn.instance_id, None)
                 await store.delete_due(connection, job_id=job_id)
-                return
+                return True
         except (Unavailable, DatabaseError):
             raise
         except LaunchbayError as refusal:
@@ -226,7 +226,7 @@ class RollbackRunner:
         async with self._app.database.transaction() as connection:
             if isinstance(error, LaunchbayError) and error.code in PASSING:
                 await store.postpone_due(connection, job_id=job_id, pause_s=limits.BULK_BUSY_PAUSE_S)
-                return
+                return False
             log.warning("rollback.refused", job=job_id, reason=str(error))
             await store.delete_due(connection, job_id=job_id)
             if turn is not None:
@@ -236,6 +236,7 @@ class RollbackRunner:
                     instance_id=turn.instance_id,
                     text=f"The instance isn't rolled back: {error}",
                 )
+        return True
 
 
 def _owner(turn: DueRollback) -> Actor:

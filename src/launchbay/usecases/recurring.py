@@ -32,6 +32,7 @@ from launchbay.usecases.bulk import PASSING, Act, BulkRequest, actor_of, create_
 from launchbay.usecases.context import AppContext, Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.launch import launch, plan_launch_tree
+from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import for_running, run_workflow
 
 log = structlog.get_logger(__name__)
@@ -377,22 +378,23 @@ class RecurringRunner:
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
+        self._turns = Turns("recurring schedule", self._fire)
 
     async def advance(self) -> bool:
         """Fire what is due. Return True if there is more."""
         async with self._app.database.connection() as connection:
-            due = await store.list_due(connection, now=self._app.clock.now(), count=_ROUND)
-        for schedule_id in due:
-            await self._fire(schedule_id)
+            now, but = self._app.clock.now(), self._turns.waiting
+            due = await store.list_due(connection, now=now, but=but, count=_ROUND)
+        await self._turns.give(due)
         return len(due) == _ROUND
 
-    async def _fire(self, schedule_id: str) -> None:
+    async def _fire(self, schedule_id: str) -> bool:
         row: DueRow | None = None
         try:
             async with self._app.database.transaction() as connection:
                 row = await store.take(connection, schedule_id=schedule_id, now=self._app.clock.now())
                 if row is None:
-                    return
+                    return False
                 with self._app.database.joined(connection):
                     started = await self._do(row)
                 await self._note(connection, row, started)
@@ -407,6 +409,7 @@ class RecurringRunner:
             # A defect of ours. Another attempt would fail the same way, and hold up the others.
             log.exception("recurring.failed", schedule=schedule_id)
             await self._refused(row, LaunchbayError("Internal error. The log of the server says more."))
+        return False
 
     async def _do(self, row: DueRow) -> Firing:
         """Do it as who made the schedule."""

@@ -32,6 +32,7 @@ from launchbay.usecases.generations import rollback
 from launchbay.usecases.launch import validate_version
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
+from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import run_workflow
 
 log = structlog.get_logger(__name__)
@@ -299,15 +300,13 @@ class RolloutRunner:
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
+        self._turns = Turns("roll-out", self._advance)
 
     async def advance(self) -> bool:
         """Take a step of each roll-out. Return True if another one is possible."""
         async with self._app.database.connection() as connection:
             open_ones = await store.list_open(connection)
-        has_more = False
-        for rollout_id in open_ones:
-            has_more |= await self._advance(rollout_id)
-        return has_more
+        return await self._turns.give(open_ones)
 
     async def _advance(self, rollout_id: str) -> bool:
         turn: NextRow | None = None

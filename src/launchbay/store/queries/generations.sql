@@ -24,7 +24,7 @@ UPDATE applications SET on_failure = %(on_failure)s WHERE id = %(application_id)
 
 -- name: list_due
 -- Jobs that failed and whose instances are to go back.
-SELECT job_id FROM rollbacks_due WHERE not_before <= now() ORDER BY not_before, job_id LIMIT %(count)s;
+SELECT job_id FROM rollbacks_due WHERE not_before <= now() AND job_id <> ALL (%(but)s::text[]) ORDER BY not_before, job_id LIMIT %(count)s;
 
 -- name: take_due
 -- Locked for one transaction. No row: another process has it. An account that was deleted has no email and name.

@@ -32,7 +32,7 @@ WHERE id = %(schedule_id)s;
 DELETE FROM recurring_schedules WHERE id = %(schedule_id)s;
 
 -- name: list_due
-SELECT id FROM recurring_schedules WHERE fires_at <= %(now)s ORDER BY fires_at LIMIT %(count)s;
+SELECT id FROM recurring_schedules WHERE fires_at <= %(now)s AND id <> ALL (%(but)s::text[]) ORDER BY fires_at LIMIT %(count)s;
 
 -- name: take
 -- One that is due, for one transaction. No row: another process has locked it or fired it, or it was paused or deleted.
