@@ -52,13 +52,31 @@ GALLERY = (
         "application-revisions",
         "/console/applications/{id}/revisions",
         "Revisions",
-        "Saved configurations of the application that a launch can start from.",
+        "Versions with parameters under a name, to launch from.",
+    ),
+    Shown(
+        "revision",
+        "/console/revisions/{id}",
+        "A revision",
+        "Its version, environment and parameters. Shows what a change means for the instances that have it.",
+    ),
+    Shown(
+        "revision-new",
+        "/console/applications/{id}/revisions/new",
+        "A new revision",
+        "The same form: a version, and the fields of its parameters.",
+    ),
+    Shown(
+        "delete-revision",
+        "/console/revisions/{id}/delete",
+        "Delete a revision",
+        "Asks first. Instances that were launched from it stay.",
     ),
     Shown(
         "application-settings",
         "/console/applications/{id}/settings",
         "Settings of an application",
-        "Rename the application, change its labels, or delete it.",
+        "Lifetimes, limits of runs, what happens after a failure, its Git source and webhooks, name and deletion.",
     ),
     Shown(
         "versions",
@@ -274,7 +292,7 @@ GALLERY = (
         "environment-settings",
         "/console/environments/{id}/settings",
         "Settings of an environment",
-        "Rename, copy or delete it.",
+        "Lifetimes, limits of runs, name, copy and deletion.",
     ),
     Shown(
         "delete-environment",

@@ -209,6 +209,7 @@ def showcase(site: Site) -> dict[str, str]:
     tides, rollout = _rollout(site)
     recurring = _recurring(site, ids["quiet"], shop)
     change = _change_set(site, places["production"], ids["quiet"])
+    _rules(site, shop, places["production"])
     at, here = f"/console/{root}", "/console"
     return {
         "sign-in": f"{here}/signIn",
@@ -219,6 +220,9 @@ def showcase(site: Site) -> dict[str, str]:
         "versions": f"{here}/applications/{shop}/versions",
         "version": f"{here}/applications/{shop}/versions/1",
         "application-revisions": f"{here}/applications/{shop}/revisions",
+        "revision": f"{here}/revisions/{ids['revision']}",
+        "revision-new": f"{here}/applications/{shop}/revisions/new",
+        "delete-revision": f"{here}/revisions/{ids['revision']}/delete",
         "application-settings": f"{here}/applications/{shop}/settings",
         "manifest": f"{here}/applications/{shop}/manifest",
         "launch": f"{here}/applications/{shop}/launch",
@@ -316,6 +320,16 @@ def _people(site: Site, root: str, places: dict[str, str]) -> dict[str, str]:
     return found
 
 
+def _rules(site: Site, application: str, environment: str) -> None:
+    hour = 3_600_000
+    lifetime = {"defaultMs": 8 * hour, "extendMs": 24 * hour, "extensions": 3, "graceMs": hour // 2, "mail": True}
+    site.ask("PUT", f"applications/{application}/lifetime", lifetime)
+    site.ask("PUT", f"environments/{environment}/lifetime", {"greatestMs": 60 * 24 * hour})
+    lock = {"key": "lock:database", "limit": 1, "when": "queue"}
+    site.ask("PUT", f"applications/{application}/concurrency", {"limits": [lock, {"limit": 20}]})
+    site.ask("PUT", f"environments/{environment}/concurrency", {"limits": [{"limit": 30}]})
+
+
 def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]:
     payments = site.application(PAYMENTS, "Payments")
     shop = site.application(SHOP % payments, "Harbour shop")
@@ -349,7 +363,8 @@ def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]
     later, earlier = (each["id"] for each in site.ask("GET", f"instances/{ids['busy']}")["workflowHistory"][:2])
     ids["compared"] = f"{earlier}/compare/{later}"
     site.ask("POST", f"instances/{ids['busy']}/manage.back-up", {})
-    site.ask("POST", f"applications/{shop}/revisions", {"name": "spring", "instanceId": ids["quiet"]})
+    spring = {"name": "spring", "instanceId": ids["quiet"]}
+    ids["revision"] = site.ask("POST", f"applications/{shop}/revisions", spring)["id"]
     site.settled(gone)
     assert site.ask("GET", f"instances/{going}")["status"] in BUSY
     _until_asked(site)
@@ -616,6 +631,9 @@ def made(site: Site) -> World:
         "versions": f"/console/applications/{application}/versions",
         "version": f"/console/applications/{application}/versions/1",
         "revisions": f"/console/applications/{application}/revisions",
+        "revision": f"/console/revisions/{revision['id']}",
+        "new revision": f"/console/applications/{application}/revisions/new",
+        "delete revision": f"/console/revisions/{revision['id']}/delete",
         "settings of application": f"/console/applications/{application}/settings",
         "manifest": f"/console/applications/{application}/manifest",
         "launch": f"/console/applications/{application}/launch?revision={revision['id']}",

@@ -98,6 +98,7 @@ class RevisionPlace(NamedTuple):
 
 list_revision_applications = _sql.rows("list_revision_applications", RevisionPlace)
 list_revisions_by_application = _sql.rows("list_revisions_by_application", NamedRow)
+list_full_revisions = _sql.rows("list_full_revisions", Revision)
 get_revision = _sql.row("get_revision", Revision)
 insert_revision = _sql.change("insert_revision")
 update_revision = _sql.change("update_revision")

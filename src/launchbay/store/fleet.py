@@ -118,6 +118,16 @@ list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
 count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow, is_prepared=False)
 list_old_jobs = _sql.value("list_old_jobs", int)
 summarize = _sql.rows("summarize", GroupRow, is_prepared=False)
+
+
+class VersionCount(NamedTuple):
+    """How many instances have a version of their application."""
+
+    version: int
+    instances: int
+
+
+count_by_version = _sql.rows("count_by_version", VersionCount, is_prepared=False)
 count_work = _sql.rows("count_work", WorkRow, is_prepared=False)
 count_running = _sql.value("count_running", int)
 get_views = _sql.value("get_views", str)

@@ -468,6 +468,17 @@ async def read_groups(ctx: Context, organization_id: str) -> list[GroupRow]:
         return await store.summarize(work.connection, organization_id=organization.id, **seen)
 
 
+async def count_by_version(ctx: Context, application_id: str) -> dict[int, int]:
+    """Count the instances of each version that the caller may read, without destroyed ones."""
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        seen = visible(work.lookup.grants(application.organization_id), Permission.READ)
+        rows = await store.count_by_version(
+            work.connection, organization_id=application.organization_id, application_id=application.id, **seen
+        )
+    return {row.version: row.instances for row in rows}
+
+
 async def count_running_jobs(ctx: Context, organization_id: str) -> int:
     """Count the jobs under way that the caller may read, up to a bound."""
     async with ctx.read() as work:

@@ -30,6 +30,13 @@ async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
         return await store.list_revisions_by_application(work.connection, application_id=application.id)
 
 
+async def list_full_revisions(ctx: Context, application_id: str) -> list[Revision]:
+    """Return the named revisions of an application with their content, by name."""
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        return await store.list_full_revisions(work.connection, application_id=application.id)
+
+
 async def read_revision(ctx: Context, revision_id: str) -> Revision:
     async with ctx.read() as work:
         return await work.lookup.revision(revision_id, Permission.READ)

@@ -1,20 +1,24 @@
-"""Applications and their named revisions."""
+"""Applications: their list, their components and newest instances, and their settings."""
+
+from typing import Any
 
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.forms import parse_number, parse_object
 from launchbay.console.graph import component_lines
 from launchbay.console.pages.components import ShownGraph, manifest_graph, read_graph_query
-from launchbay.console.request import HOME, PageRequest, Routes, user_names
-from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError
+from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits
+from launchbay.console.request import HOME, PageRequest, Routes
+from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, PreconditionFailed
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.usecases import applications, revisions
+from launchbay.store.applications import Application
+from launchbay.usecases import applications
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_compiled
-from launchbay.usecases.environments import list_environments
+from launchbay.usecases.fleet import count_by_version
 from launchbay.usecases.generations import FailurePolicy, read_failure_policy, set_failure_policy
-from launchbay.usecases.launch_request import RevisionRequest
-from launchbay.usecases.manifests import list_manifests
+from launchbay.usecases.git_sources import list_git_sources
+from launchbay.usecases.revisions import list_revisions
+from launchbay.usecases.webhooks import list_webhooks
 
 _INSTANCES_SHOWN = 10
 
@@ -44,7 +48,7 @@ async def create(request: PageRequest) -> Response:
 
 @routes.get("/console/applications/{id}")
 async def show(request: PageRequest, problem: LaunchbayError | None = None, tab: str = "overview") -> Response:
-    """Show the components and newest instances of an application, or another tab."""
+    """Show the components and newest instances of an application, or its settings."""
     ctx = request.ctx
     application = await applications.read_application(ctx, request.path("id"))
     manifest: CompiledManifest | None = None
@@ -59,27 +63,37 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
     instances = await browse_instances(ctx, application.organization_id, wanted, None, _INSTANCES_SHOWN)
     return await request.page(
         "application.html",
-        section="applications",
-        organization_id=application.organization_id,
+        **await tab_values(request, application, tab),
         problem=problem,
-        application=application,
-        tab=tab,
         manifest=manifest,
         lines=[] if manifest is None else component_lines(manifest),
         graph=graph,
-        versions=await list_manifests(ctx, application.id),
-        revisions=await revisions.list_revisions(ctx, application.id),
-        environments=await list_environments(ctx, application.organization_id),
         instances=instances,
-        people=await user_names(request, application.organization_id),
-        form=request.form,
-        on_failure=await read_failure_policy(ctx, application.id) if tab == "settings" else "keep",
+        **(await _settings(request, application, problem) if tab == "settings" else {}),
     )
 
 
-@routes.get("/console/applications/{id}/revisions")
-async def show_revisions(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
-    return await show(request, problem, "revisions")
+async def tab_values(request: PageRequest, application: Application, tab: str) -> dict[str, Any]:
+    """Return what the pages of an application's tabs have in common."""
+    return {
+        "section": "applications",
+        "organization_id": application.organization_id,
+        "application": application,
+        "tab": tab,
+        "in_use": await count_by_version(request.ctx, application.id),
+        "revision_count": len(await list_revisions(request.ctx, application.id)),
+    }
+
+
+async def _settings(request: PageRequest, application: Application, problem: LaunchbayError | None) -> dict[str, Any]:
+    ctx, organization_id = request.ctx, application.organization_id
+    may_hook = (await request.permissions(organization_id)).manage_all_users()
+    return {
+        "on_failure": await read_failure_policy(ctx, application.id),
+        "webhooks": await list_webhooks(ctx, organization_id) if may_hook else None,
+        "git_sources": await list_git_sources(ctx, organization_id, application_id=application.id),
+        **await rule_values(request, "application", application.id, organization_id, problem),
+    }
 
 
 @routes.get("/console/applications/{id}/settings")
@@ -99,6 +113,16 @@ async def set_on_failure(request: PageRequest) -> Response:
     policy: FailurePolicy = "rollback" if request.form.text("onFailure") == "rollback" else "keep"
     await set_failure_policy(request.ctx, request.path("id"), policy)
     return request.redirect(f"{_path(request)}/settings", "Policy saved.")
+
+
+@routes.post("/console/applications/{id}/lifetime", again=show_settings, refusals=(BadRequest, PreconditionFailed))
+async def set_lifetime(request: PageRequest) -> Response:
+    return await save_lifetime(request, "application")
+
+
+@routes.post("/console/applications/{id}/concurrency", again=show_settings, refusals=(BadRequest, PreconditionFailed))
+async def set_limits(request: PageRequest) -> Response:
+    return await save_limits(request, "application")
 
 
 @routes.get("/console/applications/{id}/delete")
@@ -124,36 +148,5 @@ async def delete(request: PageRequest) -> Response:
     return request.redirect(target, f"Application {application.name} deleted.")
 
 
-@routes.post("/console/applications/{id}/revisions", again=show_revisions)
-async def create_revision(page_request: PageRequest) -> Response:
-    """Save a version with parameters, or the state of an instance, under a name."""
-    form = page_request.form
-    instance_id = form.text("instanceId")
-    request = RevisionRequest(name=form.text("name"), instance_id=instance_id)
-    if not instance_id:
-        request = RevisionRequest(
-            name=form.text("name"),
-            version=_version(form.text("version")),
-            parameters=parse_object("Parameters", form.text("parameters")),
-            environment_id=form.text("environmentId") or None,
-        )
-    await revisions.create_revision(page_request.ctx, page_request.path("id"), request)
-    return page_request.redirect(f"{_path(page_request)}/revisions", "Revision saved.")
-
-
-@routes.post("/console/revisions/{id}/delete")
-async def delete_revision(request: PageRequest) -> Response:
-    revision = await revisions.read_revision(request.ctx, request.path("id"))
-    await revisions.delete_revision(request.ctx, revision.id)
-    return request.redirect(f"{HOME}/applications/{revision.application_id}/revisions", "Revision deleted.")
-
-
 def _path(request: PageRequest) -> str:
     return f"{HOME}/applications/{request.path('id')}"
-
-
-def _version(text: str) -> int | None:
-    version = parse_number(text)
-    if text and version is None:
-        raise BadRequest(f"Invalid manifest version: {text[:80]}.", code="InvalidManifestVersion")
-    return version

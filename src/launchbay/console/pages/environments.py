@@ -10,6 +10,7 @@ from starlette.responses import Response
 from launchbay.auth.permissions import Permission
 from launchbay.console.forms import SEEN, seen_tag
 from launchbay.console.pages.overview import Health, health_of_groups
+from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits
 from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
@@ -123,7 +124,12 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
         instances=instances,
         offered_instances=await list_offered_instances(ctx, environment.id),
         seen=await _seen(request, problem),
-        theirs=await _theirs(request) if isinstance(problem, PreconditionFailed) else "",
+        theirs=await _theirs(request) if isinstance(problem, PreconditionFailed) and not tab else "",
+        **(
+            await rule_values(request, "environment", environment.id, environment.organization_id, problem)
+            if tab == "settings"
+            else {}
+        ),
     )
 
 
@@ -146,7 +152,7 @@ _PARTS: Mapping[str, Callable[[Context, str], Awaitable[Any]]] = {
 async def _seen(request: PageRequest, problem: LaunchbayError | None) -> dict[str, str]:
     """Return the tag of each part that the user has seen."""
     tags = {part: seen_tag(await _read_part(request, part)) for part in _PARTS}
-    if request.form.has(SEEN) and not isinstance(problem, PreconditionFailed):
+    if request.form.has(SEEN) and not isinstance(problem, PreconditionFailed) and _part(request) in _PARTS:
         tags[_part(request)] = request.form.text(SEEN)
     return tags
 
@@ -171,6 +177,16 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
 async def rename(request: PageRequest) -> Response:
     await environments.rename_environment(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(_path(request), "Environment renamed.")
+
+
+@routes.post("/console/environments/{id}/lifetime", again=show_settings, refusals=(BadRequest, PreconditionFailed))
+async def set_lifetime(request: PageRequest) -> Response:
+    return await save_lifetime(request, "environment")
+
+
+@routes.post("/console/environments/{id}/concurrency", again=show_settings, refusals=(BadRequest, PreconditionFailed))
+async def set_limits(request: PageRequest) -> Response:
+    return await save_limits(request, "environment")
 
 
 @routes.post("/console/environments/{id}/clone", again=show_settings)

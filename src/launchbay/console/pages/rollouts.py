@@ -10,6 +10,7 @@ from launchbay import limits
 from launchbay.console import forms
 from launchbay.console.assets import Glyph
 from launchbay.console.list_query import STANDARD, read_instance_query
+from launchbay.console.pages.applications import tab_values
 from launchbay.console.rendering import failure
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
@@ -89,10 +90,7 @@ async def list_all(request: PageRequest) -> Response:
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "rollouts.html",
-        section="applications",
-        organization_id=application.organization_id,
-        application=application,
-        tab="rollouts",
+        **await tab_values(request, application, "rollouts"),
         rows=[(row, _state(row), _meter(counts_of(row)), counts_of(row).total()) for row in shown],
         people=await user_names(request, application.organization_id),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,

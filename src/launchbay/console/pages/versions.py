@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
+from launchbay.console.pages.applications import tab_values
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
@@ -72,15 +73,6 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         old = await manifests.read_manifest(ctx, application.id, against) if against else ""
         lines = await asyncio.to_thread(compare, old, new)
         meanings = await _meanings(request, against, version)
-    in_use = await list_instances(
-        ctx,
-        application.organization_id,
-        InstanceFilter(application_ids=[application.id], version=version, statuses=_LIVE),
-        sort="name",
-        after=None,
-        count=1,
-        counts=True,
-    )
     impact: Impact | None = None
     if versions and (request.query("impact") or await _is_small(request, application)):
         try:
@@ -93,11 +85,8 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         impact_groups=[] if impact is None else groups_of(impact),
         impact_title=f"version {version}",
         impact_rollout=f"{HOME}/applications/{application.id}/rollouts/new?version={version}",
-        section="applications",
-        organization_id=application.organization_id,
+        **await tab_values(request, application, "versions"),
         problem=problem,
-        application=application,
-        tab="versions",
         versions=[row for row in versions if row.version][:_SHOWN_VERSIONS],
         version=version,
         against=against,
@@ -107,7 +96,6 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         added=sum(line.sign == "+" for line in lines or ()),
         removed=sum(line.sign == "-" for line in lines or ()),
         meanings=meanings,
-        in_use=in_use.total or 0,
         people=await user_names(request, application.organization_id),
     )
 

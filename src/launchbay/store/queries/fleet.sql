@@ -153,6 +153,20 @@ ORDER BY
     CASE WHEN NOT %(descends)s::boolean THEN page.created_at END, CASE WHEN %(descends)s::boolean THEN page.created_at END DESC,
     CASE WHEN NOT %(descends)s::boolean THEN page.job_id END, CASE WHEN %(descends)s::boolean THEN page.job_id END DESC;
 
+-- name: count_by_version
+-- The instances of an application that aren't destroyed, by the version that they have.
+SELECT version, count(*) AS instances FROM fleet
+WHERE organization_id = %(organization_id)s AND application_id = %(application_id)s AND status <> 'Destroyed'
+  AND (%(seen)s::text[] IS NULL OR EXISTS (
+      SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+          AS seen (application, instance, environment)
+      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+  AND (%(scoped)s::text[] IS NULL OR EXISTS (
+      SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+          AS seen (application, instance, environment)
+      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+GROUP BY version;
+
 -- name: count_jobs_by_time
 -- The newest jobs since a time by their age in slots, and of all of them (slot is null) the median duration.
 SELECT slot, count(*) AS total, count(*) FILTER (WHERE status = 'Failed') AS failed, count(*) FILTER (WHERE status = 'Executing') AS running,
