@@ -4,11 +4,14 @@ The pages are written to be read in the repository too, where they link to sourc
 links to pages lead to pages, and links to other files of the repository become their names.
 """
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from launchbay.documentation import MOVED, with_headings
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "site"
@@ -16,6 +19,12 @@ SOURCE = BUILD / "source"
 EVIDENCE = "evidence/index.md"
 _LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _TAKEN_AS_THEY_ARE = {".png", ".svg", ".json"}
+_NOT_SEARCHED = ("decisions/", "evidence/", "reference/conformance", "modules", "changes")
+_REDIRECT = (
+    '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>Moved</title>\n'
+    '<meta http-equiv="refresh" content="0; url={target}">\n<link rel="canonical" href="{target}">\n'
+    '<p>This page is at <a href="{target}">{target}</a>.</p>\n</html>\n'
+)
 _DECISION = re.compile(r"# (?:\d+[:.]? )?(.*)")
 
 
@@ -45,7 +54,7 @@ def with_links(page: Path, place: Path, pages: dict[Path, Path]) -> str:
             return f"[{label}]({up}{path.relative_to(ROOT / 'docs').as_posix()})"
         return label
 
-    return _LINK.sub(link, page.read_text("utf-8"))
+    return _LINK.sub(link, with_headings(place.with_suffix("").as_posix(), page.read_text("utf-8")))
 
 
 def decisions() -> str:
@@ -79,12 +88,31 @@ def write_source() -> None:
     (BUILD / "zensical.toml").write_text(configuration(), "utf-8")
 
 
+def drop_from_search(index: Path) -> None:
+    """Take pages off the search that record how Launchbay was made, and would hide what readers look for."""
+    document = json.loads(index.read_text("utf-8"))
+    document["items"] = [item for item in document["items"] if not item["location"].startswith(_NOT_SEARCHED)]
+    index.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), "utf-8")
+
+
+def write_redirects(site: Path) -> None:
+    """Write a page at each old address that leads to the present one."""
+    for old, new in MOVED.items():
+        page = site / f"{old}.html"
+        target = "../" * old.count("/") + f"{new}.html"
+        assert (site / f"{new}.html").exists(), f"{old} leads to {new}, which doesn't exist"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(_REDIRECT.format(target=target), "utf-8")
+
+
 def main() -> None:
     """Build, and fail where a link leads nowhere."""
     write_source()
     zensical = Path(sys.executable).parent / "zensical"
     command = [str(zensical), "build", "--strict", "--clean", "--config-file", str(BUILD / "zensical.toml")]
     subprocess.run(command, check=True, cwd=BUILD)  # noqa: S603 - the generator from the lock file
+    drop_from_search(BUILD / "html" / "search.json")
+    write_redirects(BUILD / "html")
 
 
 if __name__ == "__main__":

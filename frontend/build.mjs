@@ -11,7 +11,7 @@ if (!output) {
   process.exit(2);
 }
 const { metafile } = await build({
-  entryPoints: ["source/console.js", "source/console.css", "source/bare.css", "source/editor.js"],
+  entryPoints: ["source/console.js", "source/console.css", "source/bare.css", "source/docs.css", "source/editor.js"],
   outdir: output,
   bundle: true,
   minify: true,

@@ -18,6 +18,7 @@ from tests.support.servers import place
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
+_NOT_SHIPPED = {"decisions", "evidence"}  # of the documentation
 
 
 def built(directory: Path) -> Path:
@@ -35,7 +36,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_everything_that_runs_is_in_the_wheel_and_nothing_else(wheel: Path) -> None:
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = (path for path in (SOURCE / "launchbay").rglob("*") if path.is_file() and path.suffix != ".pyc")
-    assert inside == {path.relative_to(SOURCE).as_posix() for path in files}
+    pages = {name for name in inside if name.startswith("launchbay/docs/")}
+    assert inside - pages == {path.relative_to(SOURCE).as_posix() for path in files}
+    assert pages == {
+        "launchbay/docs/zensical.toml",
+        *(
+            f"launchbay/docs/{path.relative_to(ROOT / 'docs').as_posix()}"
+            for path in (ROOT / "docs").rglob("*")
+            if path.suffix in {".md", ".svg"} and not _NOT_SHIPPED & set(path.relative_to(ROOT / "docs").parts)
+        ),
+    }
     for needed in ("console/static/built/", "console/templates/", "store/migrations/", "py.typed"):
         assert any(name.startswith(f"launchbay/{needed}") for name in inside), needed
 

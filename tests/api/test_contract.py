@@ -96,7 +96,7 @@ async def test_every_error_has_the_one_form(api: Api, method: str, path: str, st
     assert answer.status_code == status or (status is None and answer.status_code >= 400)
     assert [value for name, value in answer.headers.raw if name.lower() == b"content-type"] == [JSON_HEADER]
     document = answer.json()
-    assert set(document) == {"errors", "code", "requestId"}
+    assert set(document) == {"errors", "code", "requestId", "docs"}
     assert re.fullmatch(r"[A-Z][A-Za-z]+", document["code"])
     assert is_id(document["requestId"])
     assert document["requestId"] == answer.headers["x-request-id"]
@@ -104,7 +104,7 @@ async def test_every_error_has_the_one_form(api: Api, method: str, path: str, st
 
 async def test_an_invalid_manifest_adds_its_findings(api: Api, ids: Ids) -> None:
     answer = await api.put_yaml(f"applications/{ids['application']}/manifest", "application: {components: {x: }}")
-    assert set(answer.json()) == {"errors", "code", "requestId", "findings"}
+    assert set(answer.json()) == {"errors", "code", "requestId", "findings", "docs"}
     finding: dict[str, Any]
     for finding in answer.json()["findings"]:
         assert set(finding) == {"message", "line", "column", "code"}

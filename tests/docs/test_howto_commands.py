@@ -16,7 +16,7 @@ DIRECTORY = DOCS / "howto" / "apply-a-directory.md"
 OLDER = DOCS / "howto" / "migrate-from-older-clients.md"
 WITH_COMMANDS = [
     *sorted((DOCS / "howto").glob("*.md")),
-    *(DOCS / name for name in ("tutorial.md", "reference/client.md", "errors.md")),
+    *(DOCS / name for name in ("tutorial.md", "reference/client.md", "errors.md", "troubleshooting.md")),
 ]
 COMMANDS = {name for entries in SECTIONS.values() for name in entries}
 

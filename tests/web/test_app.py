@@ -87,7 +87,8 @@ async def test_every_error_has_its_status_and_the_form_of_errors(
         assert all(isinstance(sentence, str) for sentence in body["errors"])
         assert body["code"] == (kind if status != 500 else "InternalError")
         assert body["requestId"] == answer.headers["x-request-id"]
-        assert set(body) <= {"errors", "code", "requestId", "findings"}
+        assert body["docs"] == f"/docs/codes/{body['code']}"
+        assert set(body) <= {"errors", "code", "requestId", "findings", "docs"}
 
 
 def test_every_error_of_the_tree_is_mapped_or_internal_on_purpose() -> None:

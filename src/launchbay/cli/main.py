@@ -14,6 +14,10 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "login": Entry("launchbay.cli.login:login", "Sign in to a server."),
         "logout": Entry("launchbay.cli.login:logout", "Revoke the token of a profile and delete it."),
         "profile": Entry("launchbay.cli.login:profile", "Manage profiles: server, organization, output format."),
+        "explain": Entry(
+            "launchbay.cli.documentation:explain", "Explain an error code, finding, setting, action or metric."
+        ),
+        "docs": Entry("launchbay.cli.documentation:docs", "Open a page of the documentation, or search it."),
         "completion": Entry("launchbay.cli.main:completion", "Print the completion script for bash, zsh or fish."),
     },
     "Common commands": {

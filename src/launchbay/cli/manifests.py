@@ -163,6 +163,9 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
                 _point(texts[name], finding)
             if not findings:
                 click.echo(f"{name}: valid")
+        codes = {finding.code for findings in found.values() for finding in findings}
+        if codes:
+            click.echo(f"To read more, run: launchbay explain {min(codes) if len(codes) == 1 else 'CODE'}", err=True)
     bad = [each for findings in found.values() for each in findings if strict or each.severity == "error"]
     if bad:
         sys.exit(ExitCode.FAILED)

@@ -242,3 +242,5 @@ def lines(error: ClientError, context: click.Context | None = None) -> Iterator[
     reference = ", ".join(part for part in (error.code, error.request_id and f"request {error.request_id}") if part)
     if reference:
         yield f"({reference})"
+    if error.code:
+        yield f"To read more, run: launchbay explain {error.code}"

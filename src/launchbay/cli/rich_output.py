@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich import box
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -26,6 +27,11 @@ COLOURS = {
     "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
     "Destroying": "yellow", "pending": "yellow", "Failed": "red", "failed": "red", "Destroyed": "dim",
 }  # fmt: skip
+
+
+def show_markdown(text: str) -> None:
+    """Print Markdown with its headings, tables and code drawn."""
+    Console(highlight=False).print(Markdown(text, hyperlinks=False))
 
 
 def show_table(value: Any, columns: Sequence[str] = ()) -> None:

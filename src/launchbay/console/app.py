@@ -21,6 +21,7 @@ from launchbay.console.pages import (
     change_sets,
     components,
     configuration,
+    documentation,
     environments,
     generations,
     git_sources,
@@ -99,8 +100,9 @@ _INTERNAL = "Internal error. Retry; if it persists, send the request ID to your 
 
 
 def create_console(deps: ConsoleDeps) -> ASGIApp:
-    """Return the application that serves `/` and everything below `/console`."""
-    routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in ROUTES]
+    """Return the application that serves `/` and everything below `/console` and `/docs/`."""
+    declared = (*ROUTES, *documentation.routes)
+    routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in declared]
     routes += [
         Route("/", _to_home, methods=["GET"]),
         Route(f"{assets.PATH}/{{name:path}}", _asset, methods=["GET"]),
@@ -109,7 +111,7 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
 
 
 def is_of_console(path: str) -> bool:
-    return path in {"/", HOME} or path.startswith(f"{HOME}/")
+    return path in {"/", HOME} or path.startswith((f"{HOME}/", f"{documentation.PATH}/"))
 
 
 async def _to_home(_: Request) -> Response:

@@ -18,6 +18,7 @@ NAMES = (
     "built/bare.css",
     "built/console.css",
     "built/console.js",
+    "built/docs.css",
     "built/editor.js",
     "built/inter.woff2",
 )

@@ -11,6 +11,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
+from launchbay import __version__
 from launchbay.auth.gate import Entry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.auth.second_factors import qr_code as svg_qr_code
@@ -26,6 +27,7 @@ from launchbay.console.assets import (
     status_line,
     status_pill,
 )
+from launchbay.documentation import plain
 from launchbay.errors import BadRequest
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.redaction import Redactor
@@ -297,7 +299,13 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals |= {"asset": address, "glyph": glyph, "icon": icon, "color_class": color_class}
+    environment.globals |= {
+        "asset": address,
+        "glyph": glyph,
+        "icon": icon,
+        "color_class": color_class,
+        "version": __version__,
+    }
     template_filters = (
         format_time,
         format_duration,
@@ -325,6 +333,7 @@ def _environment() -> jinja2.Environment:
         entry_words,
         role_words,
         sign_in_words,
+        plain,
     )
     environment.filters.update({each.__name__: each for each in template_filters})
     return environment

@@ -62,6 +62,11 @@ class ErrorBody(msgspec.Struct, rename="camel", omit_defaults=True):
     code: str
     request_id: str
     findings: Sequence[Mapping[str, Any]] | None = None
+    docs: str = ""  # the path of the code's explanation on this server
+
+
+def _body_of(messages: Sequence[str], code: str, request_id: str) -> ErrorBody:
+    return ErrorBody(messages, code, request_id, docs=f"/docs/codes/{code}")
 
 
 def problem(error: Exception, request_id: str, *, field_errors: bool = False) -> Problem:
@@ -95,7 +100,7 @@ def status_of(error: Exception) -> int:
 
 def plain_problem(status: int, code: str, message: str, request_id: str) -> Problem:
     """Return the response to malformed or slow HTTP, which never becomes a request."""
-    return Problem(status, msgspec.json.encode(ErrorBody([message], code, request_id)), (("Content-Type", JSON),))
+    return Problem(status, msgspec.json.encode(_body_of([message], code, request_id)), (("Content-Type", JSON),))
 
 
 def _body(error: errors.LaunchbayError, status: int, request_id: str, *, field_errors: bool) -> bytes:
@@ -104,7 +109,7 @@ def _body(error: errors.LaunchbayError, status: int, request_id: str, *, field_e
     messages = list(error.messages) or [f"{http.HTTPStatus(status).phrase}."]
     if field_errors:
         return msgspec.json.encode({"errors": messages})
-    body = ErrorBody(messages, error.code, request_id)
+    body = _body_of(messages, error.code, request_id)
     if isinstance(error, errors.InvalidManifest):
         body.findings = error.findings
     return msgspec.json.encode(body)

@@ -1,0 +1,165 @@
+"""The documentation at `/docs/…`: pages, pictures, entries by name, a search; all public."""
+
+import asyncio
+from functools import cache
+from pathlib import PurePosixPath
+from posixpath import normpath
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+from starlette.responses import RedirectResponse, Response
+
+from launchbay import documentation
+from launchbay.console.assets import icon
+from launchbay.console.rendering import HEADERS
+from launchbay.console.request import PageRequest, PageRoute
+from launchbay.documentation import Page, Part
+from launchbay.errors import NotFound
+
+PATH = "/docs"
+_START = "index"
+_OF_THE_API = ("api", "openapi")
+_PICTURE = ".svg"
+_DEEPEST_IN_CONTENTS = 3
+
+
+class _Neighbors(NamedTuple):
+    """The part of the menu with a page, and its neighbors there."""
+
+    part: Part
+    before: tuple[str, str] | None
+    after: tuple[str, str] | None
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")  # the pages are our own
+    parser.add_render_rule("fence", lambda _, tokens, index, *__: _code(tokens[index]))
+    parser.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0"><table class="plain">\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return parser
+
+
+def _code(token: Token) -> str:
+    copied = "\n".join(line.removeprefix("$ ") for line in token.content.splitlines())
+    if token.info.startswith("console"):  # without what the commands print
+        copied = "\n".join(line[2:] for line in token.content.splitlines() if line.startswith("$ ")) or copied
+    button = Markup('<button type="button" class="copy" data-copy="{}" aria-label="Copy">{}</button>')
+    template = Markup('<div class="code-box">{}<pre tabindex="0"><code>{}</code></pre></div>\n')
+    return str(template.format(button.format(copied, icon("copy")), escape(token.content)))
+
+
+@cache
+def rendered(path: str) -> Markup:
+    """Return a page as HTML, with anchors and links within this server."""
+    page = documentation.pages()[path]
+    tokens = _markdown().parse(page.text)
+    anchors = iter(page.sections)
+    for token in tokens:
+        if token.type == "heading_open":
+            token.attrSet("id", next(anchors).anchor)
+        elif token.type == "inline":
+            token.children = _with_links(path, token.children or [])
+    return Markup(_markdown().renderer.render(tokens, _markdown().options, {}))  # noqa: S704 - of the package's own files
+
+
+def _with_links(path: str, tokens: list[Token]) -> list[Token]:
+    """Return a line's parts; a link to a missing file becomes text."""
+    kept: list[Token] = []
+    is_dropped = False
+    for token in tokens:
+        if token.type == "link_open":
+            target = _target(path, str(token.attrGet("href")))
+            is_dropped = target is None
+            if target is not None:
+                token.attrSet("href", target)
+        elif token.type == "image":
+            target = _target(path, str(token.attrGet("src")))
+            if target is None:
+                continue
+            token.attrSet("src", target)
+        if not (is_dropped and token.type in {"link_open", "link_close"}):
+            kept.append(token)
+    return kept
+
+
+def _target(path: str, link: str) -> str | None:
+    if link.startswith(("#", "https:", "http:", "mailto:")):
+        return link
+    name, _, anchor = link.partition("#")
+    file = normpath(str(PurePosixPath(path).parent / name))
+    found = file.removesuffix(".md")
+    if found not in documentation.pages() and not (file.endswith(_PICTURE) and _picture(file) is not None):
+        return None
+    return f"{PATH}/{quote(found)}" + (f"#{anchor}" if anchor else "")
+
+
+def _picture(path: str) -> bytes | None:
+    """Return a picture of the documentation, or None if it doesn't exist."""
+    root = (documentation.folder() / "images").resolve()
+    file = (documentation.folder() / path).resolve()
+    return file.read_bytes() if file.is_relative_to(root) and file.suffix == _PICTURE and file.is_file() else None
+
+
+def _neighbors(path: str) -> _Neighbors | None:
+    listed = [(part, entry) for part in documentation.menu() for entry in part.pages]
+    places = [number for number, (_, entry) in enumerate(listed) if entry[1] == path]
+    if not places:
+        return None
+    at = places[0]
+    before = listed[at - 1][1] if at else None
+    after = listed[at + 1][1] if at + 1 < len(listed) else None
+    return _Neighbors(listed[at][0], before, after)
+
+
+async def show(request: PageRequest) -> Response:
+    """Show a page or a picture."""
+    path = request.path("path").strip("/").removesuffix(".md").removesuffix(".html")
+    if path in _OF_THE_API:
+        return RedirectResponse(PATH, 301)
+    if not path or path in documentation.MOVED:
+        return RedirectResponse(f"{PATH}/{documentation.MOVED.get(path, _START)}", 301)
+    if path.endswith(_PICTURE):
+        picture = _picture(path)
+        if picture is None:
+            raise NotFound("Picture not found.")
+        return Response(picture, headers={**HEADERS, "Content-Type": "image/svg+xml", "Cache-Control": "max-age=3600"})
+    page = documentation.pages().get(path)
+    if page is None:
+        raise NotFound("Page not found.", f"Search for it at {PATH}/search.")
+    text = await asyncio.to_thread(rendered, path)  # the first time takes up to a second
+    contents = [section for section in page.sections[1:] if section.level <= _DEEPEST_IN_CONTENTS]
+    return await _page(request, page.title, page=page, text=text, contents=contents, place=_neighbors(path))
+
+
+async def find(request: PageRequest) -> Response:
+    """Search the pages for words."""
+    words = request.query("q") or ""
+    return await _page(request, "Search", words=words, hits=await asyncio.to_thread(documentation.search, words))
+
+
+async def explain(request: PageRequest) -> Response:
+    """Redirect to the entry with a name, or search for it."""
+    name = request.path("name")
+    found = documentation.explained(name)
+    if len(found) == 1:
+        return RedirectResponse(f"{PATH}/{found[0].place}", 303, HEADERS)
+    return RedirectResponse(f"{PATH}/search?q={quote(name)}", 303, HEADERS)
+
+
+async def _page(request: PageRequest, title: str, *, page: Page | None = None, **values: Any) -> Response:
+    shown: dict[str, Any] = {"words": "", "hits": (), "text": "", "contents": (), "place": None, **values}
+    return await request.page(
+        "documentation.html", title=documentation.plain(title), page=page, menu=documentation.menu(), **shown
+    )
+
+
+# The same for everybody, so they are no pages of the console: they need no session and have no menu of an organization.
+routes = (
+    PageRoute("GET", f"{PATH}/search", find, public=True),
+    PageRoute("GET", f"{PATH}/codes/{{name}}", explain, public=True),
+    PageRoute("GET", f"{PATH}/{{path:path}}", show, public=True),
+)

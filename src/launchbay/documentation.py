@@ -1,0 +1,327 @@
+"""The documentation in the package: its pages, their sections and entries, and a search."""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_PACKAGE = Path(__file__).resolve().parent
+_INSTALLED = _PACKAGE / "docs"  # pyproject.toml puts docs/ there in the wheel
+_IN_A_CHECKOUT = _PACKAGE.parents[1] / "docs"
+_MENU = "zensical.toml"  # of the site, in docsite/ of a checkout
+# They record how Launchbay was made, and would hide what people look for.
+_NOT_SEARCHED = ("reference/conformance", "modules")
+_FENCE = re.compile(r"^(?:```|~~~)")
+_HEADING = re.compile(r"^(#{1,6}) (.*)$")
+_NAMES_ALONE = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
+_LINK = re.compile(r"!?\[((?:[^\]\[]|\[[^\]]*\])*)\]\([^)\s]+\)")
+_CELL = re.compile(r"(?<!\\)\|")
+_COMMAND = "launchbay "
+_EXIT_CODE = "Exit code "
+_VARIABLE = "LAUNCHBAY_"
+# Addresses that a page had before, or that people try, without the suffix → the page that is shown instead.
+MOVED = {
+    "cli": "reference/cli",
+    "settings": "reference/settings",
+    "actions": "reference/actions",
+    "metrics": "reference/metrics",
+    "limits": "reference/limits",
+    "permissions": "reference/permissions",
+    "manifest": "reference/manifest",
+    "guarantees": "promises",
+    "howto/index": "index",
+    "reference/index": "index",
+    "reference/errors": "errors",
+    "reference/glossary": "glossary",
+    "get-started/tutorial": "tutorial",
+    "get-started/tour": "console",
+    "explain/guarantees": "promises",
+    "explain/architecture": "architecture",
+    "explain/security": "security",
+}
+# Tables whose rows are entries, by the head of their first column and the page.
+_ROWS = {
+    "errors": "code",
+    "reference/settings": "setting",
+    "reference/metrics": "metric",
+    "reference/exit-codes": "code",
+}
+_SENTENCES = ("meaning", "what it does", "what it measures", "when")  # columns that say what an entry is
+_REMEDY = "what to do"
+_KINDS = {
+    "errors": "error",
+    "reference/settings": "setting",
+    "reference/metrics": "metric",
+    "reference/exit-codes": "exit code",
+    "reference/actions": "action",
+    "reference/cli": "command",
+}
+_FINDINGS = "Findings in manifests"  # the part of the page of errors that has them
+_DEEPEST = 6
+# Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
+_IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
+_OF_PAGES = {"troubleshooting": 12, "faq": 3, "reference/api": -10, "reference/cli": -6, "reference/console-pages": -6}
+_EXCERPT_CHARS = 160
+
+
+class Section(NamedTuple):
+    """A heading and its text; `part` is the heading of level 2."""
+
+    level: int
+    heading: str
+    anchor: str
+    text: str
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as the site shows it. `path` has no suffix, such as `howto/install`."""
+
+    path: str
+    title: str
+    text: str
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something with a name to look up, such as an error."""
+
+    kind: str
+    name: str
+    page: str
+    anchor: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}#{self.anchor}"
+
+
+class Hit(NamedTuple):
+    """A section that a search found; `excerpt` is plain text around the first word."""
+
+    page: Page
+    section: Section
+    excerpt: str
+
+
+def folder() -> Path:
+    return _INSTALLED if _INSTALLED.is_dir() else _IN_A_CHECKOUT
+
+
+class Part(NamedTuple):
+    """A part of the menu: its title, and titles and paths of its pages."""
+
+    title: str
+    pages: tuple[tuple[str, str], ...]
+
+
+@cache
+def menu() -> tuple[Part, ...]:
+    """Return the menu of the site, with the pages that the package has."""
+    path = _INSTALLED / _MENU if _INSTALLED.is_dir() else _IN_A_CHECKOUT.parent / "docsite" / _MENU
+    parts = []
+    for entry in tomllib.loads(path.read_text("utf-8"))["project"]["nav"]:
+        for title, value in entry.items():
+            listed = [{title: value}] if isinstance(value, str) else value
+            named = [(name, file.removesuffix(".md")) for each in listed for name, file in each.items()]
+            parts.append(Part(title, tuple((name, page) for name, page in named if page in pages())))
+    return tuple(part for part in parts if part.pages)
+
+
+@cache
+def pages() -> Mapping[str, Page]:
+    """Return the pages by path, without decisions and measurements."""
+    found = {}
+    root = folder()
+    for path in sorted(root.rglob("*.md")):
+        name = path.relative_to(root).with_suffix("").as_posix()
+        if not name.startswith(("decisions/", "evidence/")):
+            found[name] = _page(name, path.read_text("utf-8"))
+    return found
+
+
+def _page(path: str, text: str) -> Page:
+    text = with_headings(path, text)
+    sections = tuple(_sections(text))
+    return Page(path, sections[0].heading if sections else path, text, sections)
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", plain(heading).lower()).strip().replace(" ", "-")
+
+
+def plain(text: str) -> str:
+    """Return Markdown on one line without links, backquotes and asterisks."""
+    words = _LINK.sub(r"\1", text).replace("`", "").replace("**", "").replace("\\|", "|")
+    return " ".join(words.split())
+
+
+def _sections(text: str) -> Iterator[Section]:
+    level, heading, part, anchors = 0, "", "", Counter[str]()
+    lines: list[str] = []
+    for line, is_code in _lines(text):
+        found = None if is_code else _HEADING.match(line)
+        if found is None:
+            lines.append(line)
+            continue
+        if level:
+            yield _section(level, heading, lines, part, anchors)
+        level, heading, lines = len(found[1]), found[2], []
+        part = heading if level == 2 else part
+    if level:
+        yield _section(level, heading, lines, part, anchors)
+
+
+def _section(level: int, heading: str, lines: Sequence[str], part: str, anchors: Counter[str]) -> Section:
+    anchor = slug(heading)
+    anchors[anchor] += 1
+    number = anchors[anchor] - 1
+    return Section(level, heading, f"{anchor}_{number}" if number else anchor, "\n".join(lines).strip(), part)
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line, and whether it belongs to a fenced block."""
+    is_code = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            yield line, True
+            is_code = not is_code
+        else:
+            yield line, is_code
+
+
+def with_headings(path: str, text: str) -> str:
+    """Return a page with its rows of codes, settings or metrics as headings.
+
+    The files have tables, which are easier to read and to change as a whole. People who look for one of the names
+    need a heading that a search finds and that has an address.
+    """
+    wanted = _ROWS.get(path)
+    if wanted is None:
+        return text
+    written: list[str] = []
+    columns: list[str] = []
+    level = 1
+    for line, is_code in _lines(text):
+        found = None if is_code else _HEADING.match(line)
+        if found is not None:
+            level = len(found[1])
+        cells = _cells(line) if line.startswith("|") and not is_code else []
+        if not cells:
+            columns = []
+            written.append(line)
+        elif not columns and cells[0] == wanted:
+            columns = cells
+        elif not columns:
+            written.append(line)
+        elif not cells[0].startswith("--"):
+            written += _entry(path, dict(zip(columns, cells, strict=True)), wanted, level + 1)
+    return "\n".join(written) + "\n"
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip().replace("\\|", "|") for cell in _CELL.split(line.strip().removeprefix("|").removesuffix("|"))]
+
+
+def _entry(path: str, cells: Mapping[str, str], first: str, level: int) -> Iterator[str]:
+    name = cells[first]
+    if path == "reference/exit-codes":
+        name = f"{_EXIT_CODE}{name}: {cells['name']}"
+    facts = [
+        f"{title[:1].upper()}{title[1:]}: {cell}"
+        for title, cell in cells.items()
+        if cell and title not in {first, "name", _REMEDY, *_SENTENCES}
+    ]
+    yield from ("", f"{'#' * min(level, _DEEPEST)} {name}", "")
+    if facts:
+        yield from (" · ".join(facts), "")
+    yield from (cells[title] for title in _SENTENCES if title in cells)
+    if _REMEDY in cells:
+        yield from ("", f"**What to do.** {cells[_REMEDY]}")
+    yield ""
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Return every entry of the pages, in their order."""
+    return tuple(
+        Entry(kind, name, page, section.anchor, section.text)
+        for page, kind in ((page, kind) for page, kind in _KINDS.items() if page in pages())
+        for section in pages()[page].sections
+        for kind, name in _names(kind, section)
+    )
+
+
+def _names(kind: str, section: Section) -> Iterator[tuple[str, str]]:
+    heading = section.heading
+    if kind == "command":
+        if heading.startswith(_COMMAND):
+            yield kind, heading
+    elif kind == "exit code":
+        if heading.startswith(_EXIT_CODE):
+            yield kind, plain(heading).removeprefix(_EXIT_CODE).partition(":")[0]
+    elif _NAMES_ALONE.fullmatch(heading):
+        is_finding = kind == "error" and section.part == _FINDINGS
+        for name in re.findall(r"`([^`]+)`", heading):
+            yield "finding" if is_finding else kind, name
+
+
+def explained(words: str) -> list[Entry]:
+    """Return the entries with a name, or the errors of an HTTP status."""
+    wanted = words.strip().lower()
+    variable = wanted.removeprefix(_VARIABLE.lower())
+    names = {wanted, variable, f"{_COMMAND}{wanted}"}
+    found = [entry for entry in entries() if entry.name.lower() in names]
+    if not found and re.fullmatch(r"[45]\d\d", wanted):
+        found = [entry for entry in entries() if entry.text.startswith(f"Status: {wanted}\n")]
+    return found
+
+
+def search(words: str, most: int = 20) -> list[Hit]:
+    """Return the sections with all words, best first."""
+    wanted = words.lower().split()[:10]
+    if not wanted:
+        return []
+    scored = []
+    for page in pages().values():
+        if page.path in _NOT_SEARCHED:
+            continue
+        title = page.title.lower()
+        for number, section in enumerate(page.sections):
+            points = [_points(word, section, title) for word in wanted]
+            if all(points):
+                scored.append((-sum(points) - _boost(page.path), page.path, number))
+    return [
+        Hit(pages()[path], pages()[path].sections[number], excerpt(pages()[path].sections[number], wanted[0]))
+        for _, path, number in sorted(scored)[:most]
+    ]
+
+
+def _boost(path: str) -> int:
+    return next((points for name, points in _OF_PAGES.items() if path.endswith(name)), 0)
+
+
+def _points(word: str, section: Section, title: str) -> int:
+    heading = section.heading.lower()
+    points = min(_MOST_IN_TEXT, section.text.lower().count(word))
+    if word in heading:
+        points += _IN_HEADING
+        points += _AS_WORD if re.search(rf"\b{re.escape(word)}\b", heading) else 0
+    return points + (_IN_TITLE if points and word in title else 0)
+
+
+def excerpt(section: Section, word: str) -> str:
+    """Return some plain text of a section, around a word."""
+    text = plain(re.sub(r"^\|[-| ]+\|$", "", section.text, flags=re.MULTILINE).replace("|", " "))
+    at = text.lower().find(word)
+    start = 0 if at < _EXCERPT_CHARS // 2 else text.rfind(" ", 0, at - 40) + 1
+    shown = text[start : start + _EXCERPT_CHARS]
+    return ("… " if start else "") + shown + (" …" if start + _EXCERPT_CHARS < len(text) else "")

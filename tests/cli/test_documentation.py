@@ -1,0 +1,81 @@
+"""`launchbay explain` and `launchbay docs`: what the pages say, without a server and with one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.shell import Shell
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Shell:
+    """A user without a server."""
+    return Shell(tmp_path, {"LAUNCHBAY_URL": ""})
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("InvalidParameters", "A parameter is missing, unknown, or doesn't match its type."),
+        ("invalidparameters", "InvalidParameters (error)"),
+        ("UnknownAction", "UnknownAction (finding)"),
+        ("LAUNCHBAY_QUEUE_LIMIT", "queue_limit (setting)"),
+        ("restcall", "restcall (action)"),
+        ("launchbay_workers", "Type: gauge"),
+        ("8", "The time of `--timeout` is over."),
+        ("change-set apply", "launchbay change-set apply (command)"),
+    ],
+)
+def test_a_name_is_explained_without_a_server(alone: Shell, words: str, shown: str) -> None:
+    printed = alone.good("explain", *words.split())
+    assert shown in printed
+    assert "\nPage: " in printed
+
+
+def test_a_status_explains_all_its_errors(alone: Shell) -> None:
+    printed = alone.good("explain", "409")
+    assert "Conflict (error)" in printed
+    assert "InstanceBusy (error)" in printed
+
+
+def test_an_unknown_name_gets_similar_ones_and_the_search(alone: Shell) -> None:
+    told = alone.bad(3, "explain", "InvalidParameter")
+    assert "Did you mean" in told
+    assert "'InvalidParameters'" in told
+    assert "launchbay docs InvalidParameter" in told
+
+
+def test_programs_get_an_explanation_as_a_document(alone: Shell) -> None:
+    (entry,) = json.loads(alone.good("explain", "port", "-o", "json"))
+    assert (entry["kind"], entry["name"], entry["page"], entry["url"]) == (
+        "setting",
+        "port",
+        "reference/settings#port",
+        None,
+    )
+
+
+def test_with_a_server_both_commands_name_its_pages(tmp_path: Path) -> None:
+    user = Shell(tmp_path, {"LAUNCHBAY_URL": "https://bay.example.org/"})
+    assert user.good("docs") == "https://bay.example.org/docs/index\n"
+    assert user.good("docs", "howto/install") == "https://bay.example.org/docs/howto/install\n"
+    assert user.good("docs", "install") == "https://bay.example.org/docs/howto/install\n"
+    assert user.good("docs", "QueueFull") == "https://bay.example.org/docs/errors#queuefull\n"
+    assert "Page: https://bay.example.org/docs/errors#queuefull" in user.good("explain", "QueueFull")
+
+
+def test_without_a_server_the_page_itself_is_printed(alone: Shell) -> None:
+    assert alone.good("docs", "tutorial").startswith("# ")
+    assert alone.good("docs", "QueueFull").startswith("## `QueueFull`")
+
+
+def test_other_words_search_the_pages(alone: Shell) -> None:
+    assert "howto/recurring-schedules" in alone.good("docs", "cron expression")
+    assert "No page has the words" in alone.bad(3, "docs", "zzxqy")
+
+
+def test_an_error_and_findings_name_the_command_that_explains_them(alone: Shell, tmp_path: Path) -> None:
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text("launch:\n  steps:\n    - go: { action: wiat }\n", "utf-8")
+    assert alone.bad(1, "validate", str(manifest)).endswith("launchbay explain UnknownAction\n")

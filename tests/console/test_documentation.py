@@ -1,0 +1,96 @@
+"""The documentation at `/docs/…`: every page, its links, its search, and the links of errors to it."""
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+
+import httpx
+import pytest
+
+from launchbay import documentation
+from launchbay.console.pages.documentation import rendered
+from launchbay.documentation import pages
+from tests.support.pages import browser
+from tests.support.service import Api
+
+
+@pytest.fixture
+async def guest(api: Api) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser without a session."""
+    async with browser(api) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", sorted(pages()))
+def test_every_link_of_a_page_leads_to_a_page_and_a_heading(path: str) -> None:
+    text = rendered(path)
+    anchors = set(re.findall(r'<h\d id="([^"]+)"', text))
+    assert {section.anchor for section in pages()[path].sections} == anchors
+    for link in re.findall(r'<a href="([^"]+)"', text):
+        target, _, anchor = unescape(link).partition("#")
+        if target.startswith(("https:", "http:", "mailto:")):
+            continue
+        name = target.removeprefix("/docs/") or path
+        if name.endswith(".svg"):
+            continue
+        assert name in pages(), link
+        assert not anchor or anchor in {section.anchor for section in pages()[name].sections}, link
+
+
+async def test_a_page_has_its_menu_its_contents_and_its_neighbors(guest: httpx.AsyncClient) -> None:
+    answer = await guest.get("/docs/howto/secrets")
+    assert answer.status_code == 200
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert 'aria-current="page">Keep secrets<' in answer.text
+    assert 'rel="prev"' in answer.text
+    assert 'rel="next"' in answer.text
+    assert 'data-copy="' in answer.text
+    assert "docs/howto/secrets.md" in answer.text
+    assert not re.findall(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?|png|svg)"', answer.text)
+
+
+def test_copying_a_command_leaves_out_prompt_and_output() -> None:
+    text = rendered("howto/install")
+    copied = [unescape(each) for each in re.findall(r'data-copy="([^"]*)"', text)]
+    assert copied
+    assert not [each for each in copied if each.startswith("$ ")]
+
+
+async def test_a_search_lists_sections_and_no_result_says_so(guest: httpx.AsyncClient) -> None:
+    found = await guest.get("/docs/search", params={"q": "recurring cron"})
+    assert '<a href="/docs/howto/recurring-schedules#' in found.text
+    none = await guest.get("/docs/search", params={"q": '"><script>alert(1)</script>'})
+    assert none.status_code == 200
+    assert "No page has all of these words" in none.text
+    assert "<script>alert" not in none.text
+
+
+async def test_an_error_links_to_its_explanation(guest: httpx.AsyncClient) -> None:
+    problem = (await guest.get("/api/1/organizations")).json()
+    assert problem["docs"] == "/docs/codes/NotAuthenticated"
+    answer = await guest.get(problem["docs"])
+    assert (answer.status_code, answer.headers["location"]) == (303, "/docs/errors#notauthenticated")
+    several = await guest.get("/docs/codes/409")
+    assert several.headers["location"] == "/docs/search?q=409"
+
+
+async def test_old_addresses_lead_to_the_pages(guest: httpx.AsyncClient) -> None:
+    for old, new in documentation.MOVED.items():
+        answer = await guest.get(f"/docs/{old}")
+        assert (answer.status_code, answer.headers["location"]) == (301, f"/docs/{new}"), old
+    assert (await guest.get("/docs/")).headers["location"] == "/docs/index"
+    assert (await guest.get("/docs/api")).headers["location"] == "/docs"
+    assert (await guest.get("/docs/errors.html")).status_code == 200
+    assert (await guest.get("/docs/errors.md")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["nowhere", "images/nowhere.svg", "images/%2e%2e/errors.svg", "images/..%2f..%2fLICENSE", "decisions/0031-x"],
+)
+async def test_what_does_not_exist_is_a_page_that_says_so(guest: httpx.AsyncClient, path: str) -> None:
+    assert (await guest.get(f"/docs/{path}")).status_code == 404
+
+
+async def test_the_page_of_the_api_stays_and_leads_to_the_documentation(guest: httpx.AsyncClient) -> None:
+    assert 'href="/docs/index"' in (await guest.get("/docs")).text

@@ -1,0 +1,124 @@
+"""The pages in the package: whatever has a name has a heading, and a search finds what people type."""
+
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from prometheus_client import Counter as Metric
+from prometheus_client import Gauge, Histogram
+
+from docsite.build import ROOT, with_links
+from launchbay import documentation
+from launchbay.actions.registry import BUILT_IN
+from launchbay.cli.commands import ADDED
+from launchbay.cli.main import SECTIONS
+from launchbay.cli.output import ExitCode
+from launchbay.cli.verbs import nouns
+from launchbay.documentation import entries, explained, pages, search, slug, with_headings
+from launchbay.settings import Settings
+from launchbay.telemetry import metrics
+from tests.support.documentation import DOCS, table_codes
+
+NAMES = {
+    "error": set(table_codes(DOCS / "errors.md")),
+    "setting": {field.name for field in fields(Settings)},
+    "metric": {value._name for value in vars(metrics).values() if isinstance(value, Metric | Gauge | Histogram)},
+    "action": {name for action in BUILT_IN for name in (action.name, *action.aliases)},
+    "exit code": {str(int(code)) for code in ExitCode},
+    "command": {
+        *(f"launchbay {name}" for section in SECTIONS.values() for name in section if name not in nouns()),
+        *(f"launchbay {noun} {verb}" for noun in nouns() for verb in {**nouns()[noun], **ADDED.get(noun, {})}),
+    },
+}
+
+
+def names_of(*kinds: str) -> set[str]:
+    return {entry.name for entry in entries() if entry.kind in kinds}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NAMES if kind not in {"error", "command"}])
+def test_each_name_has_its_own_heading(kind: str) -> None:
+    assert names_of(kind) == NAMES[kind]
+
+
+def test_each_code_has_its_own_heading_as_an_error_or_a_finding() -> None:
+    assert names_of("error", "finding") == NAMES["error"]
+    assert explained("UnknownAction")[0].kind == "finding"
+    assert explained("InvalidParameters")[0].kind == "error"
+
+
+def test_each_command_has_its_own_heading() -> None:
+    groups = {f"launchbay {group}" for group in ("profile", "quota")}  # their commands have the headings
+    assert NAMES["command"] - groups <= names_of("command")
+
+
+def test_the_address_of_an_entry_is_stable_and_its_own() -> None:
+    addresses = Counter(entry.place for entry in entries() if "," not in entry.anchor)
+    shared = {place for place, count in addresses.items() if count > 1}
+    assert {place.partition("#")[0] for place in shared} <= {"reference/actions"}  # aliases share a heading
+    assert explained("InvalidParameters")[0].place == "errors#invalidparameters"
+    assert explained("LAUNCHBAY_PORT")[0].place == "reference/settings#port"
+    assert explained("6")[0].place == "reference/exit-codes#exit-code-6-conflict"
+    assert explained("instance show")[0].place == "reference/cli#launchbay-instance-show"
+
+
+def test_an_entry_says_what_the_row_of_the_page_says() -> None:
+    (entry,) = explained("queuefull")
+    assert entry.text.splitlines()[0] == "Status: 503"
+    assert "**What to do.** Retry after `Retry-After`." in entry.text
+    (entry,) = explained("launchbay_queue_depth")
+    assert entry.text == "Type: gauge\n\nJobs of all processes that are ready to start."
+
+
+def test_a_status_shows_all_its_errors() -> None:
+    assert {"Conflict", "InstanceBusy"} <= {entry.name for entry in explained("409")}
+    assert explained("418") == []
+
+
+@pytest.mark.parametrize("page", ["errors", "reference/settings", "reference/metrics", "reference/exit-codes"])
+def test_the_site_has_the_same_headings_as_the_server(page: str) -> None:
+    path = DOCS / f"{page}.md"
+    site = with_links(path, Path(f"{page}.md"), {})
+    headings = [line.lstrip("# ") for line in site.splitlines() if line.startswith("#")]
+    shown = {slug(heading) for heading in headings}
+    assert {entry.anchor for entry in entries() if entry.page == page} <= shown
+
+
+def test_rows_of_other_tables_and_code_stay_as_they_are() -> None:
+    text = "# A\n\n| name | what |\n|---|---|\n| `x` | y |\n\n```\n| code | z |\n```\n"
+    assert with_headings("errors", text) == text
+    assert (
+        with_headings("howto/install", "| code | a |\n|---|---|\n| `X` | y |") == "| code | a |\n|---|---|\n| `X` | y |"
+    )
+
+
+@pytest.mark.parametrize("words", ["stuck", "timeout", "409", "cron"])
+def test_a_search_for_a_symptom_begins_with_a_section_that_is_about_it(words: str) -> None:
+    first = search(words)[0]
+    assert words in first.section.heading.lower()
+    assert words in first.section.text.lower() or words in first.section.heading.lower()
+
+
+def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> None:
+    found = search("rotate key")
+    assert found
+    assert all("rotate" in (hit.section.heading + hit.section.text).lower() for hit in found)
+    assert {hit.page.path for hit in search("module", 100)} & {"modules", "reference/conformance"} == set()
+    assert search("") == []
+    assert search("zzxqy") == []
+
+
+def test_the_menu_has_every_page_once() -> None:
+    listed = [path for part in documentation.menu() for _, path in part.pages]
+    assert sorted(listed) == sorted(set(listed))
+    assert set(listed) == set(pages())
+
+
+def test_old_addresses_lead_to_pages() -> None:
+    assert {target for target in documentation.MOVED.values() if target not in pages()} == set()
+    assert {old for old in documentation.MOVED if old in pages()} == set()
+
+
+def test_the_wheel_takes_the_pages_from_the_folder_that_a_checkout_reads() -> None:
+    assert documentation.folder() == ROOT / "docs"
