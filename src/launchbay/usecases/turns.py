@@ -1,6 +1,6 @@
 """Turns of what acts on its own: bulk runs, roll-outs, change sets, rollbacks, recurring schedules.
 
-One that fails, such as for a row that can't be read, is logged and waits longer each time. The others go on.
+One that fails, such as for a row that can't be read, is logged and waits longer each time. The others continue.
 """
 
 import time
