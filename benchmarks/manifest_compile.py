@@ -27,7 +27,7 @@ ACTIONS = frozenset(
 def main() -> None:
     for path in [Path(name) for name in sys.argv[1:]] or sorted(REAL.glob("*.yml")):
         _report(path.name, path.read_bytes())
-    _report("synthetic, 500 lines", _long(500))
+    _report("synthetic, 500 lines", written_out(500))
     per_component = []
     for count in (20, 200, 2_000):
         best = _report(f"{count} machines bound to one component", _star(count))
@@ -37,14 +37,14 @@ def main() -> None:
 
 def synthetic_ms() -> tuple[float, float]:
     """Return best and median milliseconds for a manifest of 500 lines."""
-    data = _long(500)
+    data = written_out(500)
     times = [_timed(lambda data: compile_manifest(data, known_actions=ACTIONS), data) * 1e3 for _ in range(ROUNDS)]
     return min(times), statistics.median(times)
 
 
 def parse_ms() -> float:
     """Return the median milliseconds in which the YAML library's C parser gives the events of that manifest."""
-    data = _long(500)
+    data = written_out(500)
     return statistics.median(_timed(lambda data: list(parse(data, CSafeLoader)), data) * 1e3 for _ in range(ROUNDS))
 
 
@@ -65,7 +65,7 @@ def _timed(work: Callable[[bytes], object], data: bytes) -> float:
     return time.perf_counter() - start
 
 
-def _long(lines: int) -> bytes:
+def written_out(lines: int) -> bytes:
     """One application of workflow components, about as dense as the public manifests."""
     text = ["application:", "  interfaces:", '    input: {"*": bind(w0#input.*)}', "  components:"]
     number = 0

@@ -356,7 +356,7 @@ async def _serve(
     has_engine: bool,
 ) -> None:
     await check_secret_key(app.keys, settings)
-    _tune_interpreter()
+    tune_interpreter()
     _print_welcome(app.first_administrator)
     async with asyncio.TaskGroup() as tasks:
         if has_engine:
@@ -390,7 +390,7 @@ def worker(config: Path | None, **given: Any) -> None:
     async def run(stop: asyncio.Event) -> None:
         async with lifespan(settings) as app:
             await check_secret_key(app.keys, settings)
-            _tune_interpreter()
+            tune_interpreter()
             click.echo(f"Launchbay worker {app.engine.name} is running.")
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(app.engine.run(stop), name="engine")
@@ -438,7 +438,7 @@ def _run(
         uvloop.run(main())
 
 
-def _tune_interpreter() -> None:
+def tune_interpreter() -> None:
     """Let the event loop run soon, whatever else the process does."""
     # The garbage collector would walk over all modules again and again.
     gc.collect()

@@ -5,7 +5,8 @@ workflow_rules → graph. Pure: no I/O, no clock. The result is immutable and ma
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from launchbay.errors import InvalidManifest
@@ -214,9 +215,11 @@ def _workflow(syntax: WorkflowSyntax, templates: Templates, findings: Findings) 
 
 
 def _steps(syntax: Sequence[StepSyntax], templates: Templates, findings: Findings) -> tuple[Step, ...]:
-    preceding = preceding_phases(syntax)
     return tuple(
-        _step(step, phases, templates, findings.at(step.name)) for step, phases in zip(syntax, preceding, strict=True)
+        [
+            _step(step, phases, templates, findings.at(step.name))
+            for step, phases in zip(syntax, preceding_phases(syntax), strict=True)
+        ]
     )
 
 
@@ -351,27 +354,26 @@ class _Compilation:
         exposed: Collection[tuple[str, str]],
     ) -> Component:
         syntax = leaf.syntax
-        own_peers = {interface: tuple(found) for interface, found in peers.get(syntax.path, {}).items()}
-        component = Component(
+        component = partial(
+            Component,
             syntax.path,
             leaf.type,
             leaf.pins,
             {key: plain(node) for key, node in syntax.configuration.items()},
-            tuple(name.text for name in syntax.required),
-            own_peers,
+            tuple([name.text for name in syntax.required]),
+            {interface: tuple(found) for interface, found in peers.get(syntax.path, {}).items()},
             scaler=leaf.scaler,
             line=syntax.line,
         )
         if leaf.type != WORKFLOW_INSTANCE:
-            return component
+            return component()
         workflows = {
             name: _workflow(workflow, self.templates, self.findings.at(syntax.label, name))
             for name, workflow in syntax.workflows.workflows.items()
         }
         triggers = WorkflowRules(leaf, self.known_actions, self.findings).check(exposed)
         ScopeRules(leaf, configuration, workflows, self.findings).check()
-        return replace(
-            component,
+        return component(
             workflows=workflows,
             triggers=triggers,
             schedule={name: cron.text for name, cron in syntax.workflows.schedule.items()},

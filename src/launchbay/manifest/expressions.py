@@ -21,6 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
+
 from launchbay import limits
 from launchbay.errors import ExpressionError
 from launchbay.manifest.formulas import Formula, parse_condition, parse_formula
@@ -43,8 +45,7 @@ _EXPRESSION = (Path, Formula)
 _WARNINGS = 100  # shown of one evaluation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Template:
+class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A tree of plain data with its expressions compiled by `compile_template`.
 
     `variables` are those that the expressions start at, those inside a macro as `step~variable`.
@@ -115,27 +116,23 @@ class _Run:
         return (*shown[:_WARNINGS], f"{len(shown) - _WARNINGS} more expressions have no value.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Static:
+class _Static(msgspec.Struct, frozen=True, gc=False):
     """A subtree without any expression."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(msgspec.Struct, frozen=True, gc=False):
     """A string with expressions in it."""
 
     parts: "tuple[str | _Expression, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Map:
+class _Map(msgspec.Struct, frozen=True, gc=False):
     children: tuple[tuple[str, "_Node"], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(msgspec.Struct, frozen=True, gc=False):
     children: "tuple[_Node, ...]"
 
 
@@ -160,19 +157,21 @@ def _written(node: "_Node") -> Any:
 def _compile(value: Any, paths: list[_Expression], known: dict[str, _Node], depth: int) -> _Node:
     if isinstance(value, str):
         return _compile_text(value, paths, known)
-    if not isinstance(value, Mapping) and not is_list(value):
+    is_map = isinstance(value, (dict, Mapping))  # the usual class first: others take long to look up
+    if not is_map and not is_list(value):
         return _Static(value)
     if depth == 0:
         raise ExpressionError(f"The parameters have more than {limits.MANIFEST_DEPTH} levels. Use fewer levels.")
-    if isinstance(value, Mapping):
-        children = tuple((key, _compile(child, paths, known, depth - 1)) for key, child in value.items())
-        if all(isinstance(child, _Static) for _, child in children):
-            return _Static({key: child.value for key, child in children if isinstance(child, _Static)})
-        return _Map(children)
-    items = tuple(_compile(child, paths, known, depth - 1) for child in value)
-    if all(isinstance(item, _Static) for item in items):
-        return _Static([item.value for item in items if isinstance(item, _Static)])
-    return _List(items)
+    nodes: list[_Node] = []
+    static: list[Any] = []
+    for child in value.values() if is_map else value:
+        node = _compile(child, paths, known, depth - 1)
+        nodes.append(node)
+        if isinstance(node, _Static):
+            static.append(node.value)
+    if len(static) == len(nodes):
+        return _Static(dict(zip(value, static, strict=True)) if is_map else static)
+    return _Map(tuple(zip(value, nodes, strict=True))) if is_map else _List(tuple(nodes))
 
 
 def _compile_text(text: str, paths: list[_Expression], known: dict[str, _Node]) -> _Node:
@@ -336,6 +335,7 @@ def _shown(path: _Expression) -> str:
 
 
 _EMPTY = compile_template(None)
+_EMPTY_MAP = compile_template({})
 _MARKS = ("$", "{{", "}}")
 
 
@@ -351,7 +351,8 @@ class Templates:
 
     def of(self, node: Node, findings: Findings) -> Template:
         """Return the template of a node; a malformed expression is an error, and the template is empty."""
-        return self._compiled(self._data(node), (node,), findings)
+        before = self._marks
+        return self._compiled(self._data(node), before, (node,), findings)
 
     def of_condition(self, node: Node, findings: Findings) -> Template:
         """Return the template of a node whose text is an expression even without braces."""
@@ -366,7 +367,11 @@ class Templates:
 
     def of_map(self, nodes: Mapping[str, Node], findings: Findings) -> Template:
         """Return the template of a map of nodes, as `of` does of one."""
-        return self._compiled({key: self._data(node) for key, node in nodes.items()}, nodes.values(), findings)
+        if not nodes:
+            return _EMPTY_MAP
+        before = self._marks
+        data = {key: self._data(node) for key, node in nodes.items()}
+        return self._compiled(data, before, nodes.values(), findings)
 
     def _data(self, node: Node) -> Any:
         """Return the node as data, and count what may be an expression: aliases repeat long strings at no cost."""
@@ -380,7 +385,9 @@ class Templates:
             return {key: self._data(child) for key, child in node.children.items()}
         return [self._data(child) for child in node.children]
 
-    def _compiled(self, value: Any, nodes: Iterable[Node], findings: Findings) -> Template:
+    def _compiled(self, value: Any, marks_before: int, nodes: Iterable[Node], findings: Findings) -> Template:
+        if self._marks == marks_before and not self._is_full:
+            return Template(_Static(value), frozenset())
         if self._marks > self._expressions_max:
             if not self._is_full:
                 message = f"With this, the manifest has more than {self._expressions_max} expressions. Use fewer."

@@ -8,14 +8,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
+
 from launchbay.manifest.expressions import Template
 from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.findings import Finding
 from launchbay.model.types import PinType, Type
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(msgspec.Struct, frozen=True, gc=False):
     """One pin of a component's interface (manifest-language §3, "Pin kinds")."""
 
     interface: str
@@ -30,8 +31,7 @@ class Pin:
         return f"{self.interface}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowParameter:
+class WorkflowParameter(msgspec.Struct, frozen=True, gc=False):
     """A declared parameter of a workflow; `default` applies only if `has_default`."""
 
     name: str
@@ -42,8 +42,7 @@ class WorkflowParameter:
     suggestions: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(msgspec.Struct, frozen=True, gc=False):
     """When, how often and how long a step runs (manifest.md, "Conditions and loops")."""
 
     when: Template | None = None
@@ -70,8 +69,7 @@ class Control:
 NO_CONTROL = Control()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, gc=False):
     """One step of a workflow (manifest-language §5, "Steps").
 
     `outputs` maps a variable to the output of the action that fills it. `parameters` excludes `retryCount`,
@@ -90,8 +88,7 @@ class Step:
     control: Control = NO_CONTROL
 
 
-@dataclass(frozen=True, slots=True)
-class Workflow:
+class Workflow(msgspec.Struct, frozen=True, gc=False):
     """A workflow, command or macro of one component. A macro's name starts with a dot.
 
     After `steps`, `on_failure` runs if one of them has failed, then `finally_` in any case.

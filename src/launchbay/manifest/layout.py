@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+import msgspec
+
 from launchbay.limits import MANIFEST_BOUND_PINS, NAME_CHARS
 from launchbay.manifest.graph import SCALER, ComponentType, Pin, Target
 from launchbay.manifest.syntax import WILDCARD, BoundPin, ComponentSyntax, TypedPin
@@ -12,8 +14,7 @@ from launchbay.model.findings import Findings, Place, shorten_names
 from launchbay.model.types import PinKind, PinType, parse_pin_type
 
 
-@dataclass(frozen=True, slots=True)
-class PublicPin:
+class PublicPin(msgspec.Struct, frozen=True, gc=False):
     """A pin as seen from outside a component: a leaf's own pin, or what a composite's pin is bound to."""
 
     type: PinType
@@ -25,8 +26,7 @@ class PublicPin:
 PublicPins: TypeAlias = Mapping[str, Mapping[str, PublicPin]]  # interface → pin name → pin
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True, gc=False):
     """A component that does something, with every pin by `interface.pin`.
 
     `builtin` names the interfaces that only its type declares; `scaler` is the path of the Scaler around it.

@@ -62,6 +62,7 @@ _WORKFLOW_KEYS = (
     "name",
 )
 _CONTROL_KEYS = ("when", "each", "parallel", "until", "delay", "timeout")
+_CONTROL = frozenset(_CONTROL_KEYS)
 _STEP_KEYS = ("action", "phase", "precedingPhases", *_CONTROL_KEYS, "parameters", "output", "description", "name")
 _PARAMETER_KEYS = ("type", "default", "description", "name", "suggestions", "enum")
 _RETURN_KEYS = ("value", "description")
@@ -292,6 +293,8 @@ def read_workflow(name: str, place: Place, node: Node, findings: Findings) -> Wo
 def _read_parameters(node: Node | None, findings: Findings) -> Mapping[str, ParameterSyntax]:
     """Return declared parameters; an entry may be null, which declares the bare name."""
     parameters: dict[str, ParameterSyntax] = {}
+    if node is None:
+        return parameters
     for name, child, place in entries_of(node, "'parameters'", findings):
         if name in parameters:
             findings.error("DuplicateParameter", f"Duplicate parameter '{name}'. Keep one.", place)
@@ -326,6 +329,8 @@ def _parameter_type(node: Node | None, findings: Findings) -> Type | None:
 
 def _read_steps(node: Node | None, key: str, names: set[str], findings: Findings) -> tuple[StepSyntax, ...]:
     """Return a list of steps, and add their names to those of the workflow."""
+    if node is None:
+        return ()
     steps: list[StepSyntax] = []
     for name, child, place in entries_of(node, f"'{key}'", findings):
         if name in names:
@@ -338,10 +343,7 @@ def _read_steps(node: Node | None, key: str, names: set[str], findings: Findings
 
 def _read_step(name: str, node: Node, place: Place, findings: Findings) -> StepSyntax:
     parts = children_of(node, "A step", findings, _STEP_KEYS)
-    parameters: dict[str, Node] = {}
-    parameter_places: dict[str, Place] = {}
-    for key, child, key_place in entries_of(parts.get("parameters"), "'parameters'", findings):
-        parameters[key], parameter_places[key] = child, key_place
+    parameters, parameter_places = _read_map(parts.get("parameters"), "'parameters'", findings)
     action = parts.get("action")
     action_name = text_of(action, "'action'", findings)
     if is_null(action) and (isinstance(node, MappingNode) or is_null(node)):  # anything else is an error already
@@ -351,20 +353,35 @@ def _read_step(name: str, node: Node, place: Place, findings: Findings) -> StepS
         None if action is None or action_name is None else Named(action_name, action.line, action.column),
         text_of(parts.get("phase") or parameters.get("phase"), "'phase'", findings),
         _named(names_of(parts.get("precedingPhases"), "'precedingPhases'", findings)),
-        {key: child for key, child in parameters.items() if key not in _NOT_PARAMETERS},
+        parameters
+        if _NOT_PARAMETERS.isdisjoint(parameters)
+        else {key: child for key, child in parameters.items() if key not in _NOT_PARAMETERS},
         parameters.get("retryCount"),
         parameters.get("ignoreFail"),
         _read_outputs(parts.get("output"), findings),
         place.line,
         place.column,
         parameter_places,
-        {key: parts[key] for key in _CONTROL_KEYS if not is_null(parts.get(key))},
+        {} if _CONTROL.isdisjoint(parts) else {key: parts[key] for key in _CONTROL_KEYS if not is_null(parts.get(key))},
         node.keys if isinstance(node, MappingNode) else {},
     )
 
 
+def _read_map(node: Node | None, what: str, findings: Findings) -> tuple[Mapping[str, Node], Mapping[str, Place]]:
+    """Return what a map or a list of one-key maps contains, with the places of the keys."""
+    if isinstance(node, MappingNode):
+        return node.children, node.keys
+    children: dict[str, Node] = {}
+    places: dict[str, Place] = {}
+    for key, child, place in entries_of(node, what, findings):
+        children[key], places[key] = child, place
+    return children, places
+
+
 def _read_outputs(node: Node | None, findings: Findings) -> Mapping[str, Named]:
     outputs: dict[str, Named] = {}
+    if node is None:
+        return outputs
     for variable, child, place in entries_of(node, "'output'", findings):
         output = text_of(child, f"Output '{variable}'", findings)
         if output is not None:
@@ -377,6 +394,8 @@ def _read_outputs(node: Node | None, findings: Findings) -> Mapping[str, Named]:
 
 def _read_returns(node: Node | None, findings: Findings) -> Mapping[str, ReturnSyntax]:
     returns: dict[str, ReturnSyntax] = {}
+    if node is None:
+        return returns
     for name, child, place in entries_of(node, "'return'", findings):
         is_map = isinstance(child, MappingNode)
         value = children_of(child, "A return value", findings.at(name), _RETURN_KEYS).get("value") if is_map else None
@@ -402,4 +421,4 @@ def _named_texts(node: Node | None, section: str, findings: Findings) -> Mapping
 
 
 def _named(nodes: Iterable[ScalarNode]) -> tuple[Named, ...]:
-    return tuple(Named(node.text, node.line, node.column) for node in nodes)
+    return tuple([Named(node.text, node.line, node.column) for node in nodes])

@@ -275,7 +275,7 @@ class _Builder:
         """Return the node that starts with this event, inside `depth` maps and lists."""
         anchor = event.anchor
         if anchor is None:
-            return self._content(event, depth)
+            return self._scalar(event) if event.__class__ is ScalarEvent else self._content(event, depth)
         if event.__class__ is AliasEvent:
             return self._alias(event, depth)
         self._anchors[anchor] = None
@@ -314,23 +314,37 @@ class _Builder:
         mark = event.start_mark
         text: str = event.value
         value: ScalarValue = text
-        self._count(event, 1)
+        self._nodes += 1
+        if self._nodes > self._nodes_max:
+            self._count(event, 0)
         self._chars += len(text)
-        try:
-            if event.tag is None:
-                if event.implicit[0]:
-                    value = resolve(text)
-            elif event.tag in SCALAR_TAGS:
-                value = resolve_tagged(text, event.tag)
-            elif event.tag != "!":  # a bare tag means "string"
-                self._report_tag(event)
-        except ValueError as error:
-            self._findings.error("ImpossibleValue", str(error), _position(event))
+        if event.tag is not None:
+            value = self._valued(event)
+        elif event.implicit[0]:
+            if text in _CONSTANTS:
+                value = _CONSTANTS[text]
+            elif text[0] in _NUMBER_STARTS:
+                value = self._valued(event)
         if "\0" in text:
             self._findings.error(
                 "ForbiddenCharacter", r"A string can't contain the character \0. Remove it.", _position(event)
             )
         return ScalarNode(value, text, mark.line + 1, mark.column + 1)
+
+    def _valued(self, event: _Event) -> ScalarValue:
+        """Return the value of a scalar with a tag or the start of a number; after an error, its text."""
+        text: str = event.value
+        try:
+            if event.tag is None:
+                return resolve(text)
+            if event.tag in SCALAR_TAGS:
+                return resolve_tagged(text, event.tag)
+        except ValueError as error:
+            self._findings.error("ImpossibleValue", str(error), _position(event))
+            return text
+        if event.tag != "!":  # a bare tag means "string"
+            self._report_tag(event)
+        return text
 
     def _sequence(self, event: _Event, depth: int) -> SequenceNode:
         mark = event.start_mark
@@ -339,8 +353,9 @@ class _Builder:
         if event.tag not in _SEQUENCE_TAGS:
             self._report_tag(event)
         children = []
-        while (child := self._next_event()).__class__ is not SequenceEndEvent:
-            children.append(self.node(child, depth))
+        next_event, node = self._next_event, self.node
+        while (child := next_event()).__class__ is not SequenceEndEvent:
+            children.append(node(child, depth))
         return SequenceNode(tuple(children), mark.line + 1, mark.column + 1)
 
     def _mapping(self, event: _Event, depth: int) -> MappingNode:
@@ -352,17 +367,26 @@ class _Builder:
         children: dict[str, Node] = {}
         keys: dict[str, ScalarNode] = {}
         merge_key = None
-        while (key_event := self._next_event()).__class__ is not MappingEndEvent:
-            key = self._key(key_event, depth)
-            child = self.node(self._next_event(), depth)
-            if key.text in keys:
-                first = keys[key.text]
-                message = f"Duplicate key {key.text!r}. The first one is in line {first.line}, column {first.column}."
+        next_event, node = self._next_event, self.node
+        while (key_event := next_event()).__class__ is not MappingEndEvent:
+            if key_event.__class__ is ScalarEvent and key_event.value and key_event.anchor is None:
+                key = self._scalar(key_event)
+            else:
+                key = self._key(key_event, depth)
+            child_event = next_event()
+            if child_event.__class__ is ScalarEvent and child_event.anchor is None:
+                child: Node = self._scalar(child_event)
+            else:
+                child = node(child_event, depth)
+            text = key.text
+            if text in keys:
+                first = keys[text]
+                message = f"Duplicate key {text!r}. The first one is in line {first.line}, column {first.column}."
                 self._findings.error("DuplicateKey", message, key)
                 continue
-            keys[key.text] = key
-            children[key.text] = child
-            if key.text == "<<" and key_event.__class__ is ScalarEvent and key_event.implicit[0]:
+            keys[text] = key
+            children[text] = child
+            if text == "<<" and key_event.__class__ is ScalarEvent and key_event.implicit[0]:
                 merge_key = key
         if merge_key is not None:
             children, keys = self._merged(children, keys, merge_key)

@@ -19,7 +19,7 @@ WILDCARD = "*"
 _NAME = re.compile(r"[^#,()]+")
 
 
-class BindTarget(msgspec.Struct, frozen=True):
+class BindTarget(msgspec.Struct, frozen=True, gc=False):
     """One target: the path of a component, and `interface.pin` or `interface.*` there."""
 
     component: str
@@ -34,7 +34,7 @@ class BindTarget(msgspec.Struct, frozen=True):
         return self.pin[:-2] if self.pin.endswith(".*") else None
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class Endpoint(msgspec.Struct, frozen=True, gc=False):
     """One end of a binding: the path of a component, optionally with one of its interfaces."""
 
     component: str
@@ -85,7 +85,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}…")
 
 
-class Named(msgspec.Struct, frozen=True):
+class Named(msgspec.Struct, frozen=True, gc=False):
     """A name or another short string, with its place."""
 
     text: str
@@ -93,7 +93,7 @@ class Named(msgspec.Struct, frozen=True):
     column: int
 
 
-class TypedPin(msgspec.Struct, frozen=True):
+class TypedPin(msgspec.Struct, frozen=True, gc=False):
     """A pin with a kind and a type: `configuration(int)`."""
 
     name: str
@@ -104,7 +104,7 @@ class TypedPin(msgspec.Struct, frozen=True):
     column: int
 
 
-class BoundPin(msgspec.Struct, frozen=True):
+class BoundPin(msgspec.Struct, frozen=True, gc=False):
     """A pin of a composite or the application: `bind(…)`. The name `*` means all pins of the targets."""
 
     name: str
@@ -117,7 +117,7 @@ PinSyntax: TypeAlias = TypedPin | BoundPin
 Interfaces: TypeAlias = Mapping[str, Mapping[str, PinSyntax]]
 
 
-class BindingSyntax(msgspec.Struct, frozen=True):
+class BindingSyntax(msgspec.Struct, frozen=True, gc=False):
     """An unordered pair of ends."""
 
     first: Endpoint
@@ -126,7 +126,7 @@ class BindingSyntax(msgspec.Struct, frozen=True):
     column: int
 
 
-class ParameterSyntax(msgspec.Struct, frozen=True):
+class ParameterSyntax(msgspec.Struct, frozen=True, gc=False):
     """A declared parameter of a workflow."""
 
     name: str
@@ -140,7 +140,7 @@ class ParameterSyntax(msgspec.Struct, frozen=True):
     column: int
 
 
-class StepSyntax(msgspec.Struct, frozen=True):
+class StepSyntax(msgspec.Struct, frozen=True, gc=False):
     """One step. `phase` is None if the author set none; `parameters` excludes `phase`, `retryCount`, `ignoreFail`.
 
     `parameter_places` has the places of the parameters' names. `control` has the values of `when`, `each`, `parallel`,
@@ -162,7 +162,7 @@ class StepSyntax(msgspec.Struct, frozen=True):
     control_places: Mapping[str, Place] = {}
 
 
-class ReturnSyntax(msgspec.Struct, frozen=True):
+class ReturnSyntax(msgspec.Struct, frozen=True, gc=False):
     """One entry of a workflow's `return`."""
 
     name: str
@@ -171,7 +171,7 @@ class ReturnSyntax(msgspec.Struct, frozen=True):
     column: int
 
 
-class WorkflowSyntax(msgspec.Struct, frozen=True):
+class WorkflowSyntax(msgspec.Struct, frozen=True, gc=False):
     """A workflow, command or macro; `name_place` is the place of its name.
 
     `on_failure` and `finally_` are steps that run after `steps`.
@@ -195,7 +195,7 @@ class WorkflowSyntax(msgspec.Struct, frozen=True):
         return (*self.steps, *self.on_failure, *self.finally_)
 
 
-class WorkflowsSyntax(msgspec.Struct, frozen=True):
+class WorkflowsSyntax(msgspec.Struct, frozen=True, gc=False):
     """What a `workflow.Instance` configures in addition to values of pins (manifest-language §5)."""
 
     workflows: Mapping[str, WorkflowSyntax] = {}
@@ -204,7 +204,7 @@ class WorkflowsSyntax(msgspec.Struct, frozen=True):
     propagate_status: tuple[Named, ...] = ()
 
 
-class ComponentSyntax(msgspec.Struct, frozen=True):
+class ComponentSyntax(msgspec.Struct, frozen=True, gc=False):
     """A component, a composite (`type` is None) or, with the path "", the application itself.
 
     `label` is its name in findings: its path, "application", or what the author of a workflow manifest calls it, which
@@ -226,7 +226,7 @@ class ComponentSyntax(msgspec.Struct, frozen=True):
     concurrency: tuple[ConcurrencyLimit, ...] = ()  # of the application
 
 
-class ManifestSyntax(msgspec.Struct, frozen=True):
+class ManifestSyntax(msgspec.Struct, frozen=True, gc=False):
     """A manifest. A workflow manifest (v1) shows its parameters and results by plain names."""
 
     application: ComponentSyntax

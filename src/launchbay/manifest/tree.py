@@ -28,7 +28,7 @@ class ScalarNode(msgspec.Struct, frozen=True, gc=False):
     column: int
 
 
-class SequenceNode(msgspec.Struct, frozen=True):
+class SequenceNode(msgspec.Struct, frozen=True, gc=False):
     """A list."""
 
     children: "tuple[Node, ...]"
@@ -36,7 +36,7 @@ class SequenceNode(msgspec.Struct, frozen=True):
     column: int
 
 
-class MappingNode(msgspec.Struct, frozen=True):
+class MappingNode(msgspec.Struct, frozen=True, gc=False):
     """A map in source order. `keys` holds the key nodes, for their places; a key is its source text."""
 
     children: "Mapping[str, Node]"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
@@ -25,6 +26,8 @@ def preceding_phases(steps: Sequence[StepSyntax]) -> list[tuple[str, ...]]:
 
     The implicit phase means itself if a step declares it, else the steps that have neither phases nor preceding ones.
     """
+    if not any(step.preceding_phases for step in steps):
+        return [()] * len(steps)
     declared = {step.phase or step.name for step in steps}
     phase_of = {step.name: step.phase for step in steps if step.phase is not None}
     implied = [step.name for step in steps if step.phase is None and not step.preceding_phases]
@@ -118,14 +121,13 @@ class ActionRules:
             for step in workflow.all_steps:
                 self._add_role(step)
 
-    def check(self, workflow: WorkflowSyntax, step: StepSyntax) -> None:
-        """Check one step."""
+    def check(self, step: StepSyntax, findings: Findings) -> None:
+        """Check one step; `findings` are of it."""
         if step.action is None or step.action.text in self._own:
             return
         action = self._actions.get(step.action.text)
         if action is None:
             return
-        findings = self._findings.at(workflow.name, step.name)
         self._check_parameters(step.action, action.parameters, step.parameters, findings)
         if action.parameters and not getattr(action, "extra_parameters", False):
             for name in step.parameters:
@@ -182,6 +184,9 @@ class ActionRules:
                 findings.warning("UnknownMachineRole", message, item)
 
 
+_parsed = lru_cache(maxsize=256)(parse_type)  # the types of parameters of actions: step after step has the same
+
+
 def _problem(parameter: ParameterShape, node: Node) -> str | None:
     """Return why a literal value is wrong; values with expressions are known only at run time."""
     if is_null(node) or _has_expression(node):
@@ -189,7 +194,7 @@ def _problem(parameter: ParameterShape, node: Node) -> str | None:
     value = plain(node)
     try:
         if parameter.type is not None:
-            type_ = parse_type(parameter.type)
+            type_ = _parsed(parameter.type)
             # A single value stands for a list of one.
             coerce(type_, [value] if isinstance(type_, ListType) and not isinstance(value, list) else value)
         if parameter.check is not None:
@@ -274,7 +279,7 @@ class WorkflowRules:
             hint = self._findings.hints.nearest(action.text, known)
             findings.error("UnknownAction", f"Unknown action '{action.text}'.{hint}", action)
         if self._actions is not None:
-            self._actions.check(workflow, step)
+            self._actions.check(step, findings)
         _check_retry_count(step.retry_count, findings)
         _check_ignore_fail(step.ignore_fail, findings)
         for key, node in step.control.items():
@@ -288,6 +293,8 @@ class WorkflowRules:
         return name in self._known_actions or name in self._syntax.workflows or name in self._commands
 
     def _check_phases(self, workflow: WorkflowSyntax, steps: Sequence[StepSyntax]) -> None:
+        if not any(step.preceding_phases for step in steps):
+            return
         declared = {name for step in steps for name in (step.phase, step.name) if name is not None}
         findings = self._findings.at(workflow.name)
         for step in steps:
@@ -571,11 +578,12 @@ def _uses(syntax: WorkflowSyntax, workflow: Workflow) -> Iterator[tuple[Iterable
         yield (syntax.timeout,), workflow.timeout.variables
     for step in workflow.all_steps:
         written = steps[step.name]
-        yield written.parameters.values(), step.parameters.variables
+        if step.parameters.variables:
+            yield written.parameters.values(), step.parameters.variables
         for node, template in ((written.retry_count, step.retry_count), (written.ignore_fail, step.ignore_fail)):
             if node is not None and template is not None:
                 yield (node,), template.variables
-        for key, template in step.control.templates.items():
+        for key, template in step.control.templates.items() if written.control else ():
             yield (written.control[key],), template.variables
     for name, template in workflow.returns.items():
         yield (syntax.returns[name].value,), template.variables

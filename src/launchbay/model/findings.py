@@ -1,10 +1,10 @@
 """Findings of the manifest compiler: what is wrong, and where (manifest-language §1, "Every finding")."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from typing import Literal, NoReturn, Protocol
+from typing import Literal, NoReturn, Protocol, TypeAlias
 
 from launchbay.errors import InvalidManifest
 from launchbay.limits import FINDING_CHARS, MANIFEST_ERRORS, MANIFEST_FINDINGS
@@ -65,6 +65,16 @@ class _Collection:
         return (*stored, Finding(severity, "MoreFindings", message, stored[-1].line, stored[-1].column))
 
 
+# The path of what contains a part, and the names of the part. Most parts have no finding, so their path isn't joined.
+_Path: TypeAlias = "tuple[_Path, tuple[str, ...]] | None"
+
+
+def _names(path: _Path) -> Iterator[str]:
+    if path is not None:
+        yield from _names(path[0])
+        yield from filter(None, path[1])
+
+
 class Findings:
     """Collects the findings of one manifest.
 
@@ -74,13 +84,13 @@ class Findings:
 
     __slots__ = ("_collection", "_path")
 
-    def __init__(self, path: tuple[str, ...] = (), collection: _Collection | None = None) -> None:
+    def __init__(self, path: _Path = None, collection: _Collection | None = None) -> None:
         self._path = path
         self._collection = _Collection() if collection is None else collection
 
     def at(self, *names: str) -> "Findings":
         """Return the same collection for a part, under these names, of what this one is about; "" adds no name."""
-        return Findings((*self._path, *filter(None, names)), self._collection)
+        return Findings((self._path, names), self._collection)
 
     @property
     def hints(self) -> "Hints":
@@ -116,7 +126,8 @@ class Findings:
 
     def _located(self, message: str) -> str:
         """Return the message after the path, clipped: both may quote the author's strings, which have any length."""
-        located = f"{' › '.join(self._path)}: {message}" if self._path else message
+        path = " › ".join(_names(self._path))
+        located = f"{path}: {message}" if path else message
         return located if len(located) <= FINDING_CHARS else f"{located[:FINDING_CHARS]}…"
 
 
