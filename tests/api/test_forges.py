@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from launchbay.auth.secret_key import read_secret_key
+from launchbay.clock import Backoff
 from launchbay.store import keys
+from launchbay.usecases import forges
 from launchbay.usecases.git_sources import seal_parameters
 from launchbay.usecases.sealing import SEALED
 from tests.support.databases import Databases
@@ -61,7 +64,7 @@ async def vault(api: Api) -> str:
 
 @pytest.fixture
 def repository(server: GitServer, request: pytest.FixtureRequest) -> Repository:
-    return server.repository(request.node.name)
+    return server.repository(re.sub(r"\W+", "-", request.node.name).strip("-"))
 
 
 @pytest.fixture
@@ -246,6 +249,120 @@ async def test_a_pull_request_has_a_preview_until_it_is_closed(
     accepted(await send(api, source, "pull_request", {**opened, "action": "another digest"}))
     [found] = accepted(await api.get(f"git-sources/{source}/previews"))
     assert (found["open"], found["instanceId"], found["applicationId"]) == (False, None, None)
+
+
+async def previewed(follower: Follower, repository: Repository, vault: str, **more: Any) -> tuple[str, Any]:
+    """Return a source with the preview of a pull request."""
+    api = follower.api
+    repository.commit({"manifest.yaml": MANIFEST % "main"})
+    first = repository.commit({"manifest.yaml": MANIFEST % "first"}, branch="feature")
+    body = {
+        "applicationId": await api.application(),
+        "path": "manifest.yaml",
+        "vault": vault,
+        "forge": "github",
+        "webhookSecret": "events",
+        "previews": {"environmentId": api.environment, "lifetimeMs": 3_600_000},
+    }
+    source = await follower.make(repository.directory.stem, **body, **more)
+    accepted(await send(api, source, "pull_request", pull_request(first)))
+    preview = await shown(api, source, first)
+    await api.settled(preview["instanceId"])
+    return source, preview
+
+
+async def until_gone(api: Api, preview: Any) -> None:
+    async with asyncio.timeout(30):
+        while (await api.get(f"applications/{preview['applicationId']}")).status_code == 200:
+            await asyncio.sleep(0.05)
+    refused(await api.get(f"instances/{preview['instanceId']}"), 404)
+
+
+@pytest.mark.slow  # the end of an instance is looked for every 2 s
+@pytest.mark.parametrize("said_by", ["the branch", "the forge"])
+async def test_a_pull_request_that_was_closed_while_no_server_ran_loses_its_preview(
+    follower: Follower, repository: Repository, vault: str, forge: LoopbackServer, said_by: str
+) -> None:
+    api, path = follower.api, f"/repos/{repository.directory.stem}/pulls/7"
+    more = {} if said_by == "the branch" else {"api": forge.url(""), "statusToken": "statuses"}
+    source, preview = await previewed(follower, repository, vault, **more)
+
+    # A commit whose event was lost.
+    forge.routes[path] = answer(body=b'{"state": "open"}')
+    second = repository.commit({"manifest.yaml": MANIFEST % "second"}, branch="feature")
+    await hour_later(api, source)
+    assert (await shown(api, source, second))["instanceId"] == preview["instanceId"]
+    await api.settled(preview["instanceId"])
+
+    forge.routes[path] = answer(body=b'{"state": "closed"}')
+    if said_by == "the branch":
+        repository.delete_branch("feature")
+    else:
+        assert {each.headers["authorization"] for each in forge.received} == {f"Bearer {TOKEN}"}
+    await hour_later(api, source)
+    await until_gone(api, preview)
+
+
+async def hour_later(api: Api, source: str) -> None:
+    """Let the next look at the pull requests be due."""
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE git_previews SET check_at = now() WHERE source_id = %s", [source])
+
+
+@pytest.mark.slow  # the same
+async def test_a_preview_that_fails_for_long_is_given_up_until_somebody_asks(
+    follower: Follower, repository: Repository, vault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forges, "_ATTEMPTS", 3)
+    monkeypatch.setattr(forges, "AGAIN", Backoff(0.01, 0.01))
+    api, own = follower.api, await account(follower.api, "Administrator")
+    source, preview = await previewed(follower, repository, vault, accountId=own)
+    path = f"organizations/{api.organization}/serviceAccounts/{own}"
+    accepted(await api.put(path, {"enabled": False}))
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE git_previews SET is_open = false, due_at = now() WHERE source_id = %s", [source]
+        )
+    async with asyncio.timeout(20):
+        while True:
+            [found] = accepted(await api.get(f"git-sources/{source}/previews"))
+            if found["problem"] is not None and "Given up" in found["problem"]:
+                break
+            await asyncio.sleep(0.05)
+    assert found["problem"].startswith("Given up after 3 attempts; sync the source to try again. The service account")
+    async with api.database.connection() as connection:
+        cursor = await connection.execute("SELECT due_at FROM git_previews WHERE source_id = %s", [source])
+        assert await cursor.fetchall() == [(None,)]
+    accepted(await api.put(path, {"enabled": True}))
+    accepted(await api.post(f"git-sources/{source}/sync"))
+    await until_gone(api, preview)
+
+
+async def test_a_status_that_can_not_be_told_is_given_up(
+    follower: Follower, repository: Repository, vault: str, forge: LoopbackServer
+) -> None:
+    api, commit = follower.api, repository.commit({"manifest.yaml": MANIFEST % "one"})
+    forge.routes[f"/repos/{repository.directory.stem}/statuses/{commit}"] = answer(201)
+    body = {"applicationId": await api.application(), "path": "manifest.yaml", "vault": vault, "forge": "github"}
+    source = await follower.make(repository.directory.stem, **body, statusToken="statuses", api=forge.url(""))
+    await follower.outcome(source)
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE git_syncs SET changes = 'no JSON', report_at = now(), report_attempts = 7 WHERE source_id = %s",
+            [source],
+        )
+    async with asyncio.timeout(20):
+        while True:
+            async with api.database.connection() as connection:
+                rows = await (
+                    await connection.execute(
+                        "SELECT report_at, report_problem FROM git_syncs WHERE source_id = %s", [source]
+                    )
+                ).fetchall()
+            if rows[0][1] is not None:
+                break
+            await asyncio.sleep(0.05)
+    assert rows == [(None, "Given up after 8 attempts. Internal error. The log of the server says more.")]
 
 
 async def shown(api: Api, source: str, commit: str) -> Any:

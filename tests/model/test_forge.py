@@ -9,11 +9,13 @@ import pytest
 
 from launchbay.model.forge import (
     ForgeName,
+    ForgeRequest,
     PullRequest,
     Push,
-    StatusRequest,
     default_api,
+    is_open_pull_request,
     is_signed,
+    pull_request_request,
     read_event,
     status_request,
 )
@@ -105,7 +107,7 @@ def test_an_event_of_a_wrong_form_is_refused(document: Any) -> None:
 
 
 def test_a_status_is_asked_for_in_the_form_of_the_forge() -> None:
-    def request(forge: ForgeName, host: str) -> StatusRequest:
+    def request(forge: ForgeName, host: str) -> ForgeRequest:
         api, link = default_api(forge, host), "https://bay.example.org"
         return status_request(forge, api, "team/shop.git", "token", "a" * 40, "failure", "x" * 200, link)
 
@@ -121,3 +123,15 @@ def test_a_status_is_asked_for_in_the_form_of_the_forge() -> None:
         f"https://git.example.org/api/v1/repos/team/shop/statuses/{'a' * 40}",
         "token token",
     )
+
+
+def test_a_pull_request_is_asked_for_in_the_form_of_each_forge() -> None:
+    def url(forge: ForgeName) -> str:
+        return pull_request_request(forge, "https://git.example.org/api", "team/shop.git", "token", 7).url
+
+    assert url("gitlab") == "https://git.example.org/api/projects/team%2Fshop/merge_requests/7"
+    assert url("github") == url("gitea") == "https://git.example.org/api/repos/team/shop/pulls/7"
+    assert [is_open_pull_request({"state": state}) for state in ("open", "opened", "closed", "merged")] == [
+        *(True, True, False, False)
+    ]
+    assert not is_open_pull_request([])

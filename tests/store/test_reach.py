@@ -57,6 +57,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "recurring.list_due",
             "git_sources.list_due",
             "git_sources.take_preview",
+            "git_sources.take_check",
             "git_sources.claim_report",
             "git_sources.note_report",
             "fleet.list_old_jobs",

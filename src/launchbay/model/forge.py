@@ -6,7 +6,7 @@ The forms are those of GitHub, GitLab and Gitea (which Forgejo has too).
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 from urllib.parse import quote
@@ -45,12 +45,12 @@ Event = Push | PullRequest
 
 
 @dataclass(frozen=True, slots=True)
-class StatusRequest:
-    """The request that sets the status of a commit."""
+class ForgeRequest:
+    """A request to the API of a forge."""
 
     url: str
     headers: Mapping[str, str]
-    body: Mapping[str, str]
+    body: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_signed(forge: ForgeName, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
@@ -141,20 +141,41 @@ def default_api(forge: ForgeName, host: str) -> str:
 
 def status_request(
     forge: ForgeName, api: str, repository: str, token: str, commit: str, outcome: Outcome, text: str, link: str | None
-) -> StatusRequest:
+) -> ForgeRequest:
     """Return the request for a commit's status; `repository` is a path at the forge."""
     path = repository.removesuffix(".git")
     linked = {} if link is None else {"target_url": link}
     description = text if len(text) <= _DESCRIPTION_CHARS else text[: _DESCRIPTION_CHARS - 1] + "…"
     if forge == "gitlab":
         state = "failed" if outcome in ("failure", "error") else outcome
-        return StatusRequest(
+        return ForgeRequest(
             f"{api}/projects/{quote(path, safe='')}/statuses/{commit}",
-            {"private-token": token},
+            _authorization(forge, token),
             {"state": state, "name": _CONTEXT, "description": description, **linked},
         )
-    return StatusRequest(
+    return ForgeRequest(
         f"{api}/repos/{quote(path)}/statuses/{commit}",
-        {"authorization": f"{'Bearer' if forge == 'github' else 'token'} {token}", "accept": "application/json"},
+        _authorization(forge, token),
         {"state": outcome, "context": _CONTEXT, "description": description, **linked},
     )
+
+
+def pull_request_request(forge: ForgeName, api: str, repository: str, token: str, number: int) -> ForgeRequest:
+    """Return the request for a pull request; `repository` is a path at the forge."""
+    path = repository.removesuffix(".git")
+    if forge == "gitlab":
+        url = f"{api}/projects/{quote(path, safe='')}/merge_requests/{number}"
+    else:
+        url = f"{api}/repos/{quote(path)}/pulls/{number}"
+    return ForgeRequest(url, _authorization(forge, token))
+
+
+def is_open_pull_request(document: Any) -> bool:
+    """Return whether a forge's answer says that a pull request is open."""
+    return isinstance(document, dict) and document.get("state") in ("open", "opened")
+
+
+def _authorization(forge: ForgeName, token: str) -> dict[str, str]:
+    if forge == "gitlab":
+        return {"private-token": token}
+    return {"authorization": f"{'Bearer' if forge == 'github' else 'token'} {token}", "accept": "application/json"}

@@ -155,13 +155,14 @@ class TakenPreviewRow(NamedTuple):
     preview_id: str | None
     instance_id: str | None
     applied: str | None
-    due_at: datetime
+    due_at: datetime | None
     organization_id: str
     account_id: str
     application_id: str | None
     settings: str
     sealed_parameters: bytes | None
     started_at: datetime
+    changed_at: datetime
 
 
 class UnsealedRow(NamedTuple):
@@ -182,6 +183,9 @@ count_previews = _sql.value("count_previews", int)
 put_preview = _sql.change("put_preview")
 list_previews = _sql.rows("list_previews", PreviewRow)
 take_preview = _sql.row("take_preview", TakenPreviewRow)
+take_check = _sql.row("take_check", TakenPreviewRow)
+note_check = _sql.change("note_check")
+retry_previews = _sql.change("retry_previews")
 renew_preview = _sql.change("renew_preview")
 hold_preview = _sql.value("hold_preview", str)
 finish_preview = _sql.change("finish_preview")

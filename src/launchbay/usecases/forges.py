@@ -6,7 +6,7 @@ repeated one changes nothing that the repository doesn't say.
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Literal
@@ -29,11 +29,14 @@ from launchbay.errors import (
 )
 from launchbay.ids import new_id
 from launchbay.model.forge import (
+    ForgeName,
     Outcome,
     PullRequest,
     Push,
     default_api,
+    is_open_pull_request,
     is_signed,
+    pull_request_request,
     read_event,
     status_request,
 )
@@ -69,7 +72,10 @@ _GONE_S = 2.0  # between two looks at an instance that is being destroyed
 _REPORT_AGAIN = Backoff(5.0, 600.0)
 _AT_ONCE = 2  # previews that one process works at, at the same time
 _REPORTS = 8  # attempts
+_ATTEMPTS = 30  # at a preview, nearly a day
+_CHECKS_S = 3_600.0  # between two looks whether a pull request is still open
 _MESSAGE_CHARS = 2_000
+_OK = 200
 _ENDED = frozenset({InstanceStatus.DESTROYED, InstanceStatus.DESTROYING})
 _OUTCOMES: Mapping[str, Outcome] = {
     "Applied": "success",
@@ -135,6 +141,7 @@ async def _put_preview(connection: Connection, source_id: str, event: PullReques
         commit=event.commit,
         is_open=event.is_open,
         changed_at=event.changed_at,
+        check_s=_CHECKS_S,
     )
 
 
@@ -154,13 +161,15 @@ class PreviewRunner:
         self._working: set[asyncio.Task[None]] = set()
 
     async def advance(self) -> None:
-        """Begin to work at one preview that is due."""
+        """Begin to work at one preview that is due, or to check one."""
         if len(self._working) >= _AT_ONCE:
             return
         async with self._app.database.transaction() as connection:
-            row = await store.take_preview(connection, lease_s=LEASE_S)
+            row, do = await store.take_preview(connection, lease_s=LEASE_S), self._work_and_note
+            if row is None:
+                row, do = await store.take_check(connection, lease_s=LEASE_S), self._check
         if row is not None:
-            task = asyncio.create_task(self._work(row), name="preview of a pull request")
+            task = asyncio.create_task(self._work(do, row), name="preview of a pull request")
             self._working.add(task)
             task.add_done_callback(self._working.discard)
 
@@ -171,9 +180,9 @@ class PreviewRunner:
         if self._working:
             await asyncio.wait(self._working)
 
-    async def _work(self, row: TakenPreviewRow) -> None:
+    async def _work(self, do: Callable[[TakenPreviewRow], Awaitable[None]], row: TakenPreviewRow) -> None:
         try:
-            await self._work_and_note(row)
+            await do(row)
         except Fenced:
             log.info("git_preview.lease_lost", source=row.source_id, number=row.number)
         except Exception:
@@ -187,6 +196,56 @@ class PreviewRunner:
             raise
         except LaunchbayError as error:
             await self._failed(row, error)
+        except Exception:
+            # A defect of ours.
+            log.exception("git_preview.failed", source=row.source_id, number=row.number)
+            await self._failed(row, LaunchbayError("Internal error. The log of the server says more."))
+
+    async def _check(self, row: TakenPreviewRow) -> None:
+        """Find out whether a pull request is still open, and whether its branch has another commit.
+
+        The events that say so may have come while no server ran.
+        """
+        is_open, commit = True, row.commit
+        try:
+            async with leased(partial(self._renew, row)):
+                found = await self._present_commit(row)
+                is_open, commit = found is not None, found or commit
+        except LaunchbayError as error:
+            log.warning("git_preview.not_checked", source=row.source_id, number=row.number, error=str(error))
+        async with self._app.database.transaction() as connection:
+            await store.note_check(
+                connection,
+                source_id=row.source_id,
+                number=row.number,
+                fence=row.fence,
+                changed_at=row.changed_at,
+                is_open=is_open,
+                commit=commit,
+                is_due=not is_open or commit != row.commit,
+                pause_s=_CHECKS_S,
+            )
+
+    async def _present_commit(self, row: TakenPreviewRow) -> str | None:
+        """Return the commit of a pull request's branch; None if that is gone or the forge says closed."""
+        settings = read_settings(row.settings)
+        if settings.previews is None:
+            return None
+        ctx = Context(self._app, await account_of(self._app, row.organization_id, row.account_id))
+        remote = await remote_of(ctx, row.organization_id, settings)
+        commit = await self._git.head(row.organization_id, remote, f"refs/heads/{validate_branch(row.branch)}")
+        if commit is None or settings.forge is None or settings.status_token is None:
+            return commit
+        async with ctx.read() as work:
+            await work.lookup.organization(row.organization_id)
+            token = await secret_of(work, row.organization_id, settings.vault, settings.status_token)
+        api = api_of(settings.forge, settings)
+        request = pull_request_request(settings.forge, api, remote.path, token, row.number)
+        egress = self._app.egress.for_environment(row.organization_id)
+        answer = await egress.request("GET", request.url, headers=request.headers)
+        # A token that may only set statuses is no reason to end a preview.
+        is_closed = answer.status == _OK and not is_open_pull_request(msgspec.json.decode(answer.body))
+        return None if is_closed else commit
 
     async def _renew(self, row: TakenPreviewRow) -> int:
         async with self._app.database.transaction() as connection:
@@ -315,22 +374,25 @@ class PreviewRunner:
         """Note why a preview couldn't be made, and when to try again."""
         is_final = isinstance(error, MEANT) or (isinstance(error, EgressFailed) and not error.retryable)
         failures = row.failures + 1
-        again_s = AGAIN.delay_s(failures) if row.is_open else _GONE_S * failures
-        message = str(error)[:_MESSAGE_CHARS]
+        is_over = failures >= _ATTEMPTS or (row.is_open and is_final)
+        message = str(error)
+        if failures >= _ATTEMPTS:
+            message = f"Given up after {failures} attempts; sync the source to try again. {message}"
+        message = message[:_MESSAGE_CHARS]
+        await self._finish(
+            row,
+            commit=row.applied,
+            preview_id=row.preview_id,
+            instance_id=row.instance_id,
+            problem=message,
+            failures=failures,
+            pause_s=None if is_over else AGAIN.delay_s(failures),
+        )
+        if not row.is_open:
+            return  # the commit is no longer of interest
+        status: Literal["Refused", "Failed"] = "Refused" if isinstance(error, MEANT) else "Failed"
+        settings = read_settings(row.settings)
         async with self._app.database.transaction() as connection:
-            await self._finish(
-                row,
-                commit=row.applied,
-                preview_id=row.preview_id,
-                instance_id=row.instance_id,
-                problem=message,
-                failures=failures,
-                pause_s=None if row.is_open and is_final else again_s,
-            )
-            if not row.is_open:
-                return  # an instance that is busy ends later; the commit is no longer of interest
-            status: Literal["Refused", "Failed"] = "Refused" if isinstance(error, MEANT) else "Failed"
-            settings = read_settings(row.settings)
             await self._note(connection, row, settings, status, row.commit, message, row.instance_id)
 
     async def _note(
@@ -376,9 +438,16 @@ class StatusReporter:
         try:
             await self._report(row)
         except LaunchbayError as error:
-            problem = str(error)[:_MESSAGE_CHARS]
+            problem = str(error)
             log.warning("git_status.failed", source=row.source_id, error=problem)
+        except Exception:
+            # A defect of ours.
+            log.exception("git_status.failed", source=row.source_id)
+            problem = "Internal error. The log of the server says more."
         is_over = problem is None or row.report_attempts >= _REPORTS
+        if problem is not None and is_over:
+            problem = f"Given up after {row.report_attempts} attempts. {problem}"
+        problem = problem and problem[:_MESSAGE_CHARS]
         pause_s = None if is_over else _REPORT_AGAIN.delay_s(row.report_attempts)
         async with self._app.database.transaction() as connection:
             await store.note_report(connection, sync_id=row.id, pause_s=pause_s, problem=problem)
@@ -395,7 +464,7 @@ class StatusReporter:
         remote = Remote(url=settings.url)
         request = status_request(
             settings.forge,
-            (settings.api or default_api(settings.forge, remote.host)).rstrip("/"),
+            api_of(settings.forge, settings),
             remote.path,
             token,
             row.commit,
@@ -418,6 +487,11 @@ class StatusReporter:
         if row.instance_id is not None:
             return f"{self._base_url}/console/instances/{row.instance_id}"
         return f"{self._base_url}/console/organizations/{row.organization_id}/git-sources/{row.source_id}"
+
+
+def api_of(forge: ForgeName, settings: GitSettings) -> str:
+    """Return where the API of a source's forge is."""
+    return (settings.api or default_api(forge, Remote(url=settings.url).host)).rstrip("/")
 
 
 def _text_of(row: ReportRow) -> str:

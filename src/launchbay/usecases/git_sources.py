@@ -367,12 +367,13 @@ async def delete_git_source(ctx: Context, source_id: str) -> None:
 async def sync_git_source(ctx: Context, source_id: str) -> None:
     """Look at the branch now, and apply its commit once more if need be.
 
-    Raises Conflict for a paused source.
+    Previews that failed are tried again. Raises Conflict for a paused source.
     """
     async with ctx.begin() as work:
         found = await _controlled(work, source_id)
         if not await store.request(work.connection, source_id=found.id, is_forced=True):
             raise Conflict("The source is paused.", code="GitSourcePaused")
+        await store.retry_previews(work.connection, source_id=found.id)
         await work.audit("sync_git_source", found.organization_id, at=_at(found.organization_id, found.id))
 
 

@@ -136,10 +136,11 @@ SELECT count(*) FROM git_previews WHERE source_id = %(source_id)s AND is_open AN
 
 -- name: put_preview
 -- No row: a younger event of the pull request was accepted before.
-INSERT INTO git_previews (source_id, number, branch, commit, is_open, changed_at, due_at)
-VALUES (%(source_id)s, %(number)s, %(branch)s, %(commit)s, %(is_open)s, %(changed_at)s, now())
+INSERT INTO git_previews (source_id, number, branch, commit, is_open, changed_at, due_at, check_at)
+VALUES (%(source_id)s, %(number)s, %(branch)s, %(commit)s, %(is_open)s, %(changed_at)s, now(), now() + %(check_s)s * interval '1 second')
 ON CONFLICT (source_id, number) DO UPDATE
-SET branch = EXCLUDED.branch, commit = EXCLUDED.commit, is_open = EXCLUDED.is_open, changed_at = EXCLUDED.changed_at, due_at = now(), failures = 0
+SET branch = EXCLUDED.branch, commit = EXCLUDED.commit, is_open = EXCLUDED.is_open, changed_at = EXCLUDED.changed_at, due_at = now(), failures = 0,
+    check_at = EXCLUDED.check_at
 WHERE git_previews.changed_at <= EXCLUDED.changed_at;
 
 -- name: list_previews
@@ -156,7 +157,35 @@ WHERE git_sources.id = git_previews.source_id
                              ORDER BY due_at FOR UPDATE SKIP LOCKED LIMIT 1)
 RETURNING source_id, number, branch, commit, is_open, git_previews.fence, git_previews.failures, git_previews.application_id AS preview_id,
           instance_id, git_previews.applied, git_previews.due_at, organization_id, account_id, git_sources.application_id, settings,
-          sealed_parameters, now() AS started_at;
+          sealed_parameters, now() AS started_at, git_previews.changed_at;
+
+-- name: take_check
+-- Takes the lease of a preview whose pull request was open at the last look.
+UPDATE git_previews SET lease_until = now() + %(lease_s)s * interval '1 second', fence = git_previews.fence + 1
+FROM git_sources
+WHERE git_sources.id = git_previews.source_id
+  AND (source_id, number) = (SELECT source_id, number FROM git_previews JOIN git_sources ON git_sources.id = git_previews.source_id
+                             WHERE is_open AND git_previews.due_at IS NULL AND check_at <= now() AND NOT is_paused
+                               AND (git_previews.lease_until IS NULL OR git_previews.lease_until <= now())
+                             ORDER BY check_at FOR UPDATE OF git_previews SKIP LOCKED LIMIT 1)
+RETURNING source_id, number, branch, commit, is_open, git_previews.fence, git_previews.failures, git_previews.application_id AS preview_id,
+          instance_id, git_previews.applied, git_previews.due_at, organization_id, account_id, git_sources.application_id, settings,
+          sealed_parameters, now() AS started_at, git_previews.changed_at;
+
+-- name: note_check
+-- Ends a check. An event that came meanwhile knows better.
+UPDATE git_previews
+SET lease_until = NULL, check_at = now() + %(pause_s)s::float8 * interval '1 second',
+    is_open = CASE WHEN changed_at = %(changed_at)s THEN %(is_open)s ELSE is_open END,
+    commit = CASE WHEN changed_at = %(changed_at)s THEN %(commit)s ELSE commit END,
+    failures = CASE WHEN %(is_due)s THEN 0 ELSE failures END, due_at = CASE WHEN %(is_due)s THEN coalesce(due_at, now()) ELSE due_at END
+WHERE source_id = %(source_id)s AND number = %(number)s AND fence = %(fence)s;
+
+-- name: retry_previews
+-- Previews that failed are tried again, and the pull requests of all others are asked for.
+UPDATE git_previews
+SET check_at = now(), failures = 0, due_at = CASE WHEN problem IS NOT NULL THEN now() ELSE due_at END
+WHERE source_id = %(source_id)s;
 
 -- name: renew_preview
 UPDATE git_previews SET lease_until = now() + %(lease_s)s * interval '1 second'
