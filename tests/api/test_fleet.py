@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from launchbay.limits import SEARCH_WORDS
+from launchbay.store.schema import change_indexes
 from tests.support.databases import Databases
 from tests.support.manifests import FAILING_EARLY, PAUSING
 from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
@@ -388,6 +389,51 @@ async def test_jobs_of_earlier_versions_are_added_to_the_list(own: Api) -> None:
     async with asyncio.timeout(20):
         while await jobs(own, application=application) != [job]:
             await asyncio.sleep(0.05)
+
+
+async def test_searches_find_everything_while_the_index_of_words_is_made(own: Api) -> None:
+    application = await own.application(PAUSING)
+    instance = await own.launch(application, instanceName="old quokka")
+    await own.settled(instance)
+    async with own.database.transaction() as connection:  # as the version before left it
+        await connection.execute("DROP INDEX instances_words")
+        old = "launchbay_trigrams(launchbay_search_text(name, labels))"
+        await connection.execute(f"CREATE INDEX instances_search ON instances USING gin ({old})")
+        new = "launchbay_word_keys(organization_id, launchbay_search_text(name, labels))"
+        await connection.execute(
+            "INSERT INTO index_changes VALUES (1, 'instances_words', %s), (2, 'instances_search', NULL)",
+            [f"ON instances USING gin ({new})"],
+        )
+    assert await names(own, q="quokka") == ["old quokka"]
+    async with own.database.transaction() as reader:
+        await reader.execute("SELECT count(*) FROM instances")  # indexes are complete after this transaction
+        for stops in (True, False):
+            changing = asyncio.create_task(change_indexes(own.database))
+            async with asyncio.timeout(20):
+                while not await _shown(own, _CHANGING):
+                    await asyncio.sleep(0.01)
+            await change_indexes(own.database)  # another process, which finds one at it
+            assert await names(own, q="quokka") == ["old quokka"]
+            assert (await own.settled(await own.launch(application)))["status"] == "Running", "nobody waits for it"
+            if stops:
+                changing.cancel()  # its process stops
+                await asyncio.wait({changing})
+                assert await _shown(own, "SELECT FROM pg_index WHERE NOT indisvalid")
+    await changing
+    assert not await _shown(own, "SELECT FROM index_changes")
+    assert not await _shown(own, "SELECT FROM pg_indexes WHERE indexname = 'instances_search'")
+    assert await _shown(own, "SELECT FROM pg_index WHERE indexrelid = 'instances_words'::regclass AND indisvalid")
+    assert await names(own, q="quokka") == ["old quokka"]
+
+
+_CHANGING = """
+SELECT FROM pg_stat_activity WHERE query ~ '^(CREATE|DROP) INDEX CONCURRENTLY' AND wait_event_type = 'Lock'
+"""
+
+
+async def _shown(api: Api, statement: str) -> bool:
+    async with api.database.transaction() as connection:
+        return bool(await (await connection.execute(statement)).fetchall())
 
 
 @pytest.mark.parametrize("kind", ["applications", "environments"])

@@ -23,11 +23,27 @@ HOUSEKEEPING_INTERVAL_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """A background task. If a round returns a true value, the next one starts immediately."""
+    """A background task. If a round returns a true value, the next one starts immediately.
+
+    `stop` cancels a round of one that `may_take_long`.
+    """
 
     name: str
     interval_s: float
     run: Callable[[], Awaitable[object]]
+    may_take_long: bool = False
+
+
+async def _until(stop: asyncio.Event, work: Awaitable[object]) -> object:
+    """Return what the work returns, or None if `stop` came first."""
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.wait({working, stopping})
 
 
 async def run_periodically(task: PeriodicTask, stop: asyncio.Event) -> None:
@@ -35,7 +51,7 @@ async def run_periodically(task: PeriodicTask, stop: asyncio.Event) -> None:
     while not stop.is_set():
         has_more = None
         try:
-            has_more = await task.run()
+            has_more = await (_until(stop, task.run()) if task.may_take_long else task.run())
         except Unavailable as error:
             log.warning("background_task.postponed", task=task.name, error=str(error))
         except Exception:

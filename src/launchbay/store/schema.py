@@ -16,13 +16,15 @@ from importlib.resources.abc import Traversable
 from typing import Any, LiteralString, NamedTuple
 
 import psycopg
+import structlog
 from psycopg import AsyncConnection, sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
-from launchbay.store.database import connect_directly, conninfo, redacted_url, refused
+from launchbay.store.database import Database, connect_directly, conninfo, redacted_url, refused
 
+log = structlog.get_logger(__name__)
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers can run together with this version. Tests hold their statements to today's schema.
 OLDEST_COMPATIBLE = "0058"
@@ -31,6 +33,8 @@ PAUSE_S = 2.0  # between two attempts, so that the blocked users get their turn
 ATTEMPTS = 150  # ten minutes; a backup of a large database holds its tables for about as long
 
 _LOCK_KEY = 0x6C61_756E_6368_6261  # "launchba": any number that nothing else in the database locks
+INDEXES_S = 60.0  # between two looks for indexes to make
+_INDEXES_LOCK_KEY = _LOCK_KEY + 1
 _STATEMENT_TIMEOUT_S = 3600  # migrating a large table is slow, and so is waiting for another server that does it
 _FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
 _AUTHOR = "Launchbay "  # in the comment of the record, before the version
@@ -50,6 +54,7 @@ SELECT
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
     extract(epoch FROM clock_timestamp())
 """
+_HALF_MADE = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
 _TABLES = "SELECT 1 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LIMIT 1"
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
 
@@ -106,6 +111,31 @@ async def inspect(database_url: str) -> Inspection:
     assert row is not None, "it reads no table"
     version, encoding, may_create, connections, clock_s = row
     return Inspection(version, revision, encoding, may_create, connections, float(clock_s) - now_s)
+
+
+async def change_indexes(database: Database) -> None:
+    """Make and drop the indexes in `index_changes`, while everybody works.
+
+    One process at a time does it, on a connection of its own. An index that a process left half made is made again.
+    Raises CannotStart if the database refuses a direct connection.
+    """
+    async with database.connection() as pooled:
+        if not await (await pooled.execute("SELECT FROM index_changes LIMIT 1")).fetchall():
+            return
+    async with await connect_directly(database.direct_url, name=CONNECTION_NAME) as connection:
+        await connection.execute("SET statement_timeout = 0")
+        locked = await connection.execute("SELECT pg_try_advisory_lock(%s)", [_INDEXES_LOCK_KEY])
+        if await locked.fetchone() != (True,):
+            return
+        found = await connection.execute("SELECT name, definition FROM index_changes ORDER BY number")
+        for name, definition in await found.fetchall():  # of our own migrations
+            half_made = await connection.execute(_HALF_MADE, [name])
+            if definition is None or await half_made.fetchone():
+                await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
+            if definition is not None:
+                await connection.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {definition}".encode())
+            await connection.execute("DELETE FROM index_changes WHERE name = %s", [name])
+            log.info("schema.index_changed", index=name)
 
 
 def has_tables(database_url: str) -> bool:
