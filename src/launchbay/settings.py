@@ -86,6 +86,7 @@ class Settings:
     metrics_token: str = field(default="", repr=False)
     metrics_applications: str = ""
     metrics_environments: str = ""
+    metrics_labels: str = ""
     log_level: Annotated[
         str, Meta(pattern=r"(?i)^(debug|info|warn(ing)?|error|critical)\Z", description="debug, info, warning or error")
     ] = "info"

@@ -105,6 +105,42 @@ async def test_ended_jobs_are_counted_by_the_names_that_the_settings_list(databa
         assert not [key for key in after if "blog" in key or api.organization in key]
 
 
+LABELED = "launchbay_labeled_job_seconds_count"  # by label, outcome, value
+
+
+async def test_ended_jobs_are_counted_by_the_labels_that_the_settings_list(databases: Databases) -> None:
+    async with running_api(databases.create(), metrics_labels="team, tier=web, tier=d*") as api:
+        before = await seen(api)
+        works, fails = await api.application("launch: {steps: []}", "works"), await api.application(WORK, "fails")
+        every: list[tuple[str, dict[str, str]]] = [
+            (works, {"team": "blue", "tier": "web", "cost": "secret-4711"}),
+            (works, {"team": "red", "tier": "cache"}),
+            (fails, {"team": "red"}),
+            (fails, {}),
+        ]
+        for application, labels in every:
+            await api.settled(await api.launch(application, labels=labels))
+        after = await seen(api)
+        assert grown(before, after, LABELED, "team", "succeeded", "blue") == 1
+        assert grown(before, after, LABELED, "team", "succeeded", "red") == 1
+        assert grown(before, after, LABELED, "team", "failed", "red") == 1
+        assert grown(before, after, LABELED, "tier", "succeeded", "web") == 1
+        assert grown(before, after, LABELED, "tier", "succeeded", "other") == 1
+        assert {key[1] for key in after if key[0] == LABELED} == {"team", "tier"}
+        assert not [key for key in after if "secret-4711" in key]
+
+
+async def test_the_job_that_deletes_its_instance_counts_by_its_labels(databases: Databases) -> None:
+    async with running_api(databases.create(), metrics_labels="team") as api:
+        before = await seen(api)
+        instance = await api.launch(await api.application("launch: {steps: []}"), labels={"team": "green"})
+        await api.settled(instance)
+        accepted(await api.delete(f"instances/{instance}?force=1"))
+        async with asyncio.timeout(20):
+            while grown(before, await seen(api), LABELED, "team", "succeeded", "green") < 2:
+                await asyncio.sleep(0.05)
+
+
 async def test_a_cancelled_job_is_no_failed_one_in_the_metrics(databases: Databases) -> None:
     async with running_api(databases.create(), metrics_applications="*") as api:
         waits = "launch: {steps: []}\nrest: {steps: [{rest: {action: wait, parameters: {delay: 10 minutes}}}]}"
@@ -119,7 +155,7 @@ async def test_a_cancelled_job_is_no_failed_one_in_the_metrics(databases: Databa
 
 
 def test_beyond_the_limit_of_names_all_are_other() -> None:
-    names = metrics._Names("*")
+    names = metrics._Names(["*"])
     shown = [names.label(f"app {number}") for number in range(METRIC_NAMES + 5)]
     assert shown[:METRIC_NAMES] == [f"app {number}" for number in range(METRIC_NAMES)]
     assert set(shown[METRIC_NAMES:]) == {"other"}

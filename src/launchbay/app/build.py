@@ -59,7 +59,7 @@ from launchbay.shared_counts import SharedCounts
 from launchbay.store import dispatch as store_dispatch
 from launchbay.store.database import Database
 from launchbay.store.events import EventFeed
-from launchbay.store.schema import upgrade
+from launchbay.store.schema import INDEXES_S, change_indexes, upgrade
 from launchbay.telemetry.metrics import REGISTRY, NamedJobs, exposition, sample
 from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.bulk import POLL_S as BULK_S
@@ -518,7 +518,8 @@ def _engine(
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
     stored = StoredBytes(database, context.quotas)
-    named_jobs = NamedJobs(database, settings.metrics_applications, settings.metrics_environments)
+    listed = (settings.metrics_applications, settings.metrics_environments, settings.metrics_labels)
+    named_jobs = NamedJobs(database, *listed)
     orphans = sweeper(settings, database, secret, context.machines, deps.clock)
     return Engine(
         dispatcher=dispatcher,
@@ -538,6 +539,7 @@ def _engine(
             ),
             PeriodicTask("webhooks", POLL_S, sender.send_due),
             PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database)),
+            PeriodicTask("indexes", INDEXES_S, partial(change_indexes, database), may_take_long=True),
             PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
             PeriodicTask("recurring schedules", RECURRING_S, RecurringRunner(context).advance),
             PeriodicTask("Git sources", GIT_S, git.advance),

@@ -161,6 +161,7 @@ class JobCompletion:
 
     async def write(self, state: InstanceState, outcome: JobOutcome) -> None:
         """End the job, as failed if there is an error; waits for an unavailable database. Raises Fenced."""
+        labels = await self.named_jobs.labels_of(self.claim.instance_id)
         try:
             if outcome.error is not None:
                 outcome = replace(outcome, error=self.journal.redact(outcome.error, limits.ERROR_CHARS))
@@ -181,7 +182,7 @@ class JobCompletion:
         metrics.jobs.labels(self.plan.kind, status.value).observe(time.monotonic() - self.started_s)
         outcome_label = "cancelled" if self.claim.cancel_requested else status.value.lower()
         places = (self.claim.organization_id, self.claim.application_id, self.claim.environment_id)
-        await self.named_jobs.ended(*places, outcome_label, self._duration_s())
+        await self.named_jobs.ended(*places, labels, outcome_label, self._duration_s())
         workflow = self.plan.workflow
         log.info("job.ended", job=self.job_id, instance=self.claim.instance_id, workflow=workflow, error=outcome.error)
 

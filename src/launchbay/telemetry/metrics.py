@@ -10,10 +10,11 @@ process that is started again continues the counters of its predecessor. Any of 
 import asyncio
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector, values
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
@@ -22,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from launchbay.errors import Unavailable
 from launchbay.limits import METRIC_NAMES
+from launchbay.store import fleet as store_fleet
 from launchbay.store import jobs as store_jobs
 from launchbay.store.database import Database
 
@@ -84,6 +86,13 @@ jobs_of_users = Histogram(
     "launchbay_ended_job_seconds",
     "Time from the first start of a job to its end, by application, environment and outcome.",
     ("application", "environment", "outcome"),
+    buckets=(1, 10, 60, 300, 1800, 7200),
+    registry=REGISTRY,
+)
+labeled_jobs = Histogram(
+    "launchbay_labeled_job_seconds",
+    "Time from the first start of a job to its end, by each listed label of its instance, and outcome.",
+    ("label", "value", "outcome"),
     buckets=(1, 10, 60, 300, 1800, 7200),
     registry=REGISTRY,
 )
@@ -168,22 +177,49 @@ def job_claimed(fence: int, waited_s: float) -> None:
 
 
 class NamedJobs:
-    """Counts jobs by application and environment, for the names that match the patterns of the settings.
+    """Counts jobs by the applications, environments and labels that the settings list.
 
-    All other names are `other`, and so is what comes after the first METRIC_NAMES of a label. Without patterns,
-    nothing is counted.
+    All others are `other`, and so is what comes after the first METRIC_NAMES of each. Without patterns, nothing is
+    counted. `labels` lists names, or `name=pattern` for some values.
     """
 
-    def __init__(self, database: Database, applications: str, environments: str) -> None:
+    def __init__(self, database: Database, applications: str, environments: str, labels: str) -> None:
         self._database = database
-        self._applications = _Names(applications)
-        self._environments = _Names(environments)
+        self._applications = _Names(_listed(applications))
+        self._environments = _Names(_listed(environments))
+        patterns: dict[str, list[str]] = {}
+        for each in _listed(labels):
+            name, _, pattern = each.partition("=")
+            patterns.setdefault(name.strip(), []).append(pattern.strip() or "*")
+        self._labels = {name: _Names(listed) for name, listed in patterns.items()}
         self._known: dict[tuple[str, str], tuple[float, store_jobs.NamesRow]] = {}
 
+    async def labels_of(self, instance_id: str) -> Mapping[str, str]:
+        """Return the listed labels of an instance.
+
+        None if the database is away, or after a job has deleted the instance.
+        """
+        if not self._labels:
+            return {}
+        try:
+            async with asyncio.timeout(SAMPLE_S), self._database.connection() as connection:
+                text = await store_fleet.get_labels["instance"](connection, id=instance_id)
+        except (TimeoutError, Unavailable):
+            return {}
+        return {name: value for name, value in msgspec.json.decode(text or "{}").items() if name in self._labels}
+
     async def ended(
-        self, organization_id: str, application_id: str, environment_id: str, outcome: str, duration_s: float
+        self,
+        organization_id: str,
+        application_id: str,
+        environment_id: str,
+        labels: Mapping[str, str],
+        outcome: str,
+        duration_s: float,
     ) -> None:
         """Count a job. If the database is away, it counts as one of another application and environment."""
+        for name, value in labels.items():
+            labeled_jobs.labels(name, self._labels[name].label(value), outcome).observe(duration_s)
         if not (self._applications.patterns or self._environments.patterns):
             return
         names = await self._names(organization_id, application_id, environment_id)
@@ -214,11 +250,15 @@ class NamedJobs:
         return names
 
 
-class _Names:
-    """Which names a label may have."""
+def _listed(text: str) -> list[str]:
+    return [each for part in text.split(",") if (each := part.strip())]
 
-    def __init__(self, listed: str) -> None:
-        self.patterns = [each for part in listed.split(",") if (each := part.strip())]
+
+class _Names:
+    """Which values a label of a metric may have."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.patterns = patterns
         self._seen: set[str] = set()
 
     def label(self, name: str | None) -> str:
