@@ -8,6 +8,7 @@ import httpx
 import psycopg
 import pytest
 
+from launchbay.store.events import SILENT_S, StreamCounts
 from tests.support.databases import Databases
 from tests.support.manifests import WORKFLOWS
 from tests.support.network import stream
@@ -307,6 +308,62 @@ async def test_streams_are_shared_between_organizations_and_a_closed_one_makes_r
     async with asyncio.timeout(5):
         while (await api.head(f"instances/{instance}/events")).status_code == 429:
             await asyncio.sleep(0.02)
+
+
+async def streams_known(api: Api) -> int:
+    """Return how many event streams of its organization a server knows."""
+    found = accepted(await api.get(f"organizations/{api.organization}/usage"))
+    [streams] = [each["used"] for each in found if each["id"] == "eventStreams"]
+    assert isinstance(streams, int)
+    return streams
+
+
+async def until_known(servers: tuple[Api, ...], streams: int) -> None:
+    """Wait until each server knows so many."""
+    async with asyncio.timeout(10):
+        while {await streams_known(each) for each in servers} != {streams}:
+            await asyncio.sleep(0.02)
+
+
+async def test_two_servers_count_event_streams_together(databases: Databases) -> None:
+    url = databases.create()
+    async with (
+        running_api(url, quota_event_streams=8) as first,
+        running_api(url, engine=False, quota_event_streams=8) as second,
+        served(first) as port,
+        served(second) as other_port,
+    ):
+        instance = await first.running(WORKFLOWS, parameters={"label": "x"})
+        async with AsyncExitStack() as stack:
+            for each in [port] * 5 + [other_port]:
+                opened = await stack.enter_async_context(stream(each, instance))
+                assert opened.response.status_code == 200
+            await until_known((first, second), 6)
+        await until_known((first, second), 0)
+        async with AsyncExitStack() as stack:
+            opening = [stack.enter_async_context(stream(each, instance)) for each in [port, other_port] * 6]
+            statuses = [each.response.status_code for each in await asyncio.gather(*opening)]
+            assert set(statuses) == {200, 429}
+            # People of an organization leave each other a fifth of what is free.
+            assert 4 <= statuses.count(200) <= 8
+            await until_known((first, second), statuses.count(200))
+        await until_known((first, second), 0)
+        async with stream(port, instance) as events:
+            await events.next()
+            await until_known((second,), 1)
+            await first.parts.feed.close()  # as a server that stops does, whatever its clients do
+            await until_known((second,), 0)
+    databases.drop(url)
+
+
+async def test_streams_of_a_server_that_tells_nothing_any_more_do_not_count() -> None:
+    counts = StreamCounts("here")
+    counts.hear('{"process": "there", "streams": {"o": 3}}')
+    counts.hear('{"process": "here", "streams": {"o": 9}}')
+    counts.hear('["of a newer version"]')
+    assert counts.of("o") == 3
+    counts._heard_s["there"] -= SILENT_S
+    assert counts.of("o") == 0
 
 
 async def listeners(api: Api) -> list[int]:

@@ -43,7 +43,7 @@ CELL_WIDE: dict[str, set[str]] = {
     SERVERS: {
         *("dispatch.register", "dispatch.beat", "dispatch.list_workers", "dispatch.claim", "dispatch.list_held"),
         *("dispatch.announce", "dispatch.unregister", "dispatch.rescue", "dispatch.wake_due"),
-        *("instances.announce_new", "instances.list_making"),
+        *("instances.announce_new", "instances.list_making", "events.tell_streams"),
     },
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),

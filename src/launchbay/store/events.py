@@ -2,19 +2,21 @@
 
 import asyncio
 import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
 import psycopg
 import structlog
 
 from launchbay import limits
 from launchbay.errors import TooManyRequests, Unavailable
 from launchbay.store.connection import BoundedConnection
-from launchbay.store.database import Connection, Database, conninfo
+from launchbay.store.database import Connection, Database, DatabaseError, conninfo
 from launchbay.store.statements import load
 
 _sql = load("events")
@@ -60,6 +62,7 @@ list_current = _sql.rows("list_current", EventRow)
 insert_watch = _sql.change("insert_watch")
 delete_watch = _sql.change("delete_watch")
 delete_stale_watches = _sql.change("delete_stale_watches")
+tell_streams = _sql.change("tell_streams")
 list_log_lines = _sql.rows("list_log_lines", LogRow)
 find_log_tail = _sql.value("find_log_tail", int)
 count_log_lines = _sql.value("count_log_lines", int)
@@ -72,6 +75,11 @@ find_step_start = _sql.value("find_step_start", int)
 CHANNEL = "launchbay_events"  # also in migrations/0006_events.sql
 WATCH_RENEW_S = 20.0  # rows not renewed for WATCH_EXPIRY_S are deleted
 WATCH_EXPIRY_S = 300.0
+STREAMS_CHANNEL = "launchbay_streams"
+TELL_S = 0.2  # at most so often does a process tell the others how many streams it has
+SILENT_S = 45.0  # the streams of a process that told nothing for so long don't count
+_NEW_PROCESSES = 4  # a process that has just begun to listen supposes that there are so many
+_TOLD_AT_ONCE = 150  # organizations in a notification, which has at most 8,000 bytes
 CONNECT_S = 5.0
 RECONNECT_S = 0.5
 RETRY_AFTER_S = 5
@@ -107,6 +115,180 @@ def _is_fair(taken: int, free: int) -> bool:
     return free > 0 and (taken == 0 or taken < 4 * free)
 
 
+class _News(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a process tells the others: its open streams by organization.
+
+    One that `asks` wants to know all of theirs.
+    """
+
+    process: str
+    streams: dict[str, int] = {}
+    asks: bool = False
+    ends: bool = False
+
+
+_read_news = msgspec.json.Decoder(_News).decode
+
+
+class StreamCounts:
+    """Open streams by organization, of all processes on a database (decision 0106).
+
+    Processes tell each other what changed. In between, each may open a share of what it knows to be free: half of it
+    divided by the number of processes, because two of its turns may fall into one of another. So all together exceed
+    what is allowed by one for each process, at most.
+    """
+
+    def __init__(self, process_id: str) -> None:
+        self._process_id = process_id
+        self._own: dict[str, Counter[str]] = {}  # by organization and user
+        self._others: dict[str, dict[str, int]] = {}  # by process and organization
+        self._heard_s: dict[str, float] = {}
+        self._untold: Counter[str] = Counter()  # opened since the last news
+        self._changed: set[str] = set()
+        self._asks = False
+        self._listens_since_s = float("inf")
+        self._told = asyncio.Event()
+        self.has_news = asyncio.Event()
+
+    def of(self, organization_id: str) -> int:
+        """Return how many streams the organization has open, on all servers."""
+        own = self._own[organization_id].total() if organization_id in self._own else 0
+        return own + self._elsewhere(organization_id)
+
+    async def wait_for_share(self, organization_id: str, allowed: int) -> None:
+        """Wait until this process may open one more, or until nothing is free."""
+        while allowed and self._untold[organization_id] >= self._share(organization_id, allowed):
+            self.has_news.set()
+            await self._told.wait()
+
+    @contextmanager
+    def counted(self, organization_id: str, user_id: str, allowed: int) -> Iterator[None]:
+        """Count a stream.
+
+        Raises TooManyRequests. `allowed` is the quota of the organization, 0 for any number.
+        """
+        users = self._own.setdefault(organization_id, Counter())
+        taken = users.total()
+        most = limits.EVENT_STREAMS
+        if allowed:
+            most = min(most, allowed - self._elsewhere(organization_id))
+        free = limits.EVENT_STREAMS - sum(each.total() for each in self._own.values())
+        if taken >= most:
+            who = "Your organization has"
+        elif not _is_fair(taken, free):
+            who = "Together with others, your organization has"
+        elif not _is_fair(users[user_id], most - taken):
+            who = "Together with others of your organization, you have"
+        else:
+            who = ""
+        if who:
+            self._forget_if_idle(organization_id, user_id)
+            raise TooManyRequests(
+                f"{who} too many event streams open.", "Close some, or retry.", retry_after_s=RETRY_AFTER_S
+            )
+        users[user_id] += 1
+        self._untold[organization_id] += 1
+        self._change(organization_id)
+        try:
+            yield
+        finally:
+            users[user_id] -= 1
+            self._forget_if_idle(organization_id, user_id)
+            self._change(organization_id)
+
+    def begin(self) -> None:
+        """Ask the other processes: this one has begun to listen."""
+        self._listens_since_s = min(self._listens_since_s, time.monotonic())
+        self._asks = True
+        self.tell_all()
+
+    def tell_all(self) -> None:
+        """Tell others of all streams, although nothing may have changed."""
+        self._changed.update(self._own)
+        self.has_news.set()
+
+    async def tell(self, database: Database) -> None:
+        """Tell others what has changed. Raises Unavailable."""
+        self.has_news.clear()
+        changed, opened, asks = sorted(self._changed), self._untold.copy(), self._asks
+        self._changed, self._asks = set(), False
+        news = [_News(self._process_id, asks=asks)]
+        for start in range(0, len(changed), _TOLD_AT_ONCE):
+            part = changed[start : start + _TOLD_AT_ONCE]
+            counts = {each: self._own[each].total() if each in self._own else 0 for each in part}
+            news.append(_News(self._process_id, counts))
+        try:
+            await self._send(database, news)
+        except BaseException:
+            self._changed.update(changed)
+            self._asks |= asks
+            self.has_news.set()
+            raise
+        self._untold -= opened
+        self._told.set()
+        self._told = asyncio.Event()
+
+    async def tell_the_end(self, database: Database) -> None:
+        """Tell others that the streams of this process don't count any more. Raises Unavailable."""
+        await self._send(database, [_News(self._process_id, ends=True)])
+
+    async def _send(self, database: Database, news: list[_News]) -> None:
+        texts = [msgspec.json.encode(each).decode() for each in news]
+        async with database.connection() as connection:
+            await tell_streams(connection, channel=STREAMS_CHANNEL, news=texts)
+
+    def hear(self, text: str) -> None:
+        """Take in what another process told."""
+        try:
+            news = _read_news(text)
+        except msgspec.MsgspecError:
+            return  # of a newer version
+        if news.process == self._process_id:
+            return
+        if news.ends:
+            self._forget(news.process)
+            return
+        counts = self._others.setdefault(news.process, {})
+        self._heard_s[news.process] = time.monotonic()
+        for organization_id, count in news.streams.items():
+            if count > 0:
+                counts[organization_id] = count
+            else:
+                counts.pop(organization_id, None)
+        if news.asks:
+            self.tell_all()
+
+    def _share(self, organization_id: str, allowed: int) -> float:
+        free = allowed - self.of(organization_id)
+        processes = 1 + len(self._others)
+        if time.monotonic() < self._listens_since_s + TELL_S:
+            processes = max(processes, _NEW_PROCESSES)
+        if free <= 0 or processes == 1:
+            return float("inf")
+        return max(1, free // (2 * processes))
+
+    def _elsewhere(self, organization_id: str) -> int:
+        least_s = time.monotonic() - SILENT_S
+        for silent in [process for process, heard_s in self._heard_s.items() if heard_s < least_s]:
+            self._forget(silent)
+        return sum(counts.get(organization_id, 0) for counts in self._others.values())
+
+    def _forget(self, process: str) -> None:
+        self._others.pop(process, None)
+        self._heard_s.pop(process, None)
+
+    def _change(self, organization_id: str) -> None:
+        self._changed.add(organization_id)
+        self.has_news.set()
+
+    def _forget_if_idle(self, organization_id: str, user_id: str) -> None:
+        users = self._own[organization_id]
+        if not users[user_id]:
+            del users[user_id]
+        if not users:
+            del self._own[organization_id]
+
+
 class EventFeed:
     """Listens to the database on one connection, and wakes the waiters of this process.
 
@@ -123,10 +305,11 @@ class EventFeed:
         self._database = database
         self._process_id = secrets.token_hex(8)
         self._waiters: dict[str, set[Waiter]] = {}
-        self._streams: dict[str, Counter[str]] = {}  # open ones by organization and user
+        self.streams = StreamCounts(self._process_id)
         self._waiters_of: dict[str, set[Waiter]] = {}  # by watcher
         self._rows = asyncio.Lock()  # serializes changes of `event_watches`
         self._listening: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._is_listening = asyncio.Event()  # set while the connection listens
         self.closing = asyncio.Event()
 
@@ -136,11 +319,17 @@ class EventFeed:
     ) -> AsyncIterator[Waiter]:
         """Provide a waiter for the events of an instance; `watcher` is a user's ID.
 
-        Of `limits.EVENT_STREAMS`, an organization may take up to `allowed` (0: any number), and no more than four times
-        as many as are free. The same holds for its users among each other. Raises Unavailable, TooManyRequests.
+        On all servers, an organization may take up to `allowed` (0: any number). Of the `limits.EVENT_STREAMS` of a
+        process, it takes no more than four times as many as are free. The same holds for its users among each other.
+        Raises Unavailable, TooManyRequests.
         """
-        with self._counted(organization_id, watcher, allowed):
-            await self._listen()
+        await self._listen()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await self.streams.wait_for_share(organization_id, allowed)
+        except TimeoutError:
+            raise Unavailable("The database is unavailable.", "Retry.") from None
+        with self.streams.counted(organization_id, watcher, allowed):
             waiter = Waiter()
             self._waiters_of.setdefault(watcher, set()).add(waiter)
             try:
@@ -156,13 +345,20 @@ class EventFeed:
         """Stop listening and wake every waiter: watchers see `closing` and end."""
         self.closing.set()
         self._wake_all()
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.wait({self._listening})
+        if self._listening is None or self._telling is None:
+            return
+        self._listening.cancel()
+        self._telling.cancel()
+        await asyncio.wait({self._listening, self._telling})
+        with suppress(TimeoutError, Unavailable, DatabaseError):
+            async with asyncio.timeout(RECONNECT_S):
+                await self.streams.tell_the_end(self._database)
 
     async def _listen(self) -> None:
         if self._listening is None or self._listening.done():
             self._listening = asyncio.create_task(self._keep_listening(), name="event feed")
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._keep_telling(), name="counts of event streams")
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._is_listening.wait()
@@ -183,7 +379,9 @@ class EventFeed:
             await asyncio.sleep(RECONNECT_S)
 
     async def _listen_once(self, connection: Connection) -> None:
-        await connection.execute(f"LISTEN {CHANNEL}".encode())
+        for channel in (CHANNEL, STREAMS_CHANNEL):
+            await connection.execute(f"LISTEN {channel}".encode())
+        self.streams.begin()
         while True:
             # Restores rows that the database lost in a crash.
             if self._waiters:
@@ -192,7 +390,11 @@ class EventFeed:
             if not self._is_listening.is_set():
                 self._is_listening.set()
                 self._wake_all()  # events may have been missed
+            self.streams.tell_all()
             async for notification in connection.notifies(timeout=WATCH_RENEW_S):
+                if notification.channel == STREAMS_CHANNEL:
+                    self.streams.hear(notification.payload)
+                    continue
                 about = notification.payload  # the ID of an instance, or of a user
                 for waiter in self._waiters.get(about, ()):
                     waiter.wake()
@@ -206,42 +408,14 @@ class EventFeed:
                 waiter.credentials_ended = True  # perhaps: nobody told
                 waiter.wake()
 
-    def count_streams(self, organization_id: str) -> int:
-        """Return how many streams of this process the organization has open."""
-        return self._streams[organization_id].total() if organization_id in self._streams else 0
-
-    @contextmanager
-    def _counted(self, organization_id: str, watcher: str, allowed: int) -> Iterator[None]:
-        users = self._streams.setdefault(organization_id, Counter())
-        taken = users.total()
-        most = min(allowed or limits.EVENT_STREAMS, limits.EVENT_STREAMS)
-        free = limits.EVENT_STREAMS - sum(each.total() for each in self._streams.values())
-        if taken >= most:
-            who = "Your organization has"
-        elif not _is_fair(taken, free):
-            who = "Together with others, your organization has"
-        elif not _is_fair(users[watcher], most - taken):
-            who = "Together with others of your organization, you have"
-        else:
-            who = ""
-        if who:
-            self._forget_if_idle(organization_id, watcher)
-            raise TooManyRequests(
-                f"{who} too many event streams open.", "Close some, or retry.", retry_after_s=RETRY_AFTER_S
-            )
-        users[watcher] += 1
-        try:
-            yield
-        finally:
-            users[watcher] -= 1
-            self._forget_if_idle(organization_id, watcher)
-
-    def _forget_if_idle(self, organization_id: str, watcher: str) -> None:
-        users = self._streams[organization_id]
-        if not users[watcher]:
-            del users[watcher]
-        if not users:
-            del self._streams[organization_id]
+    async def _keep_telling(self) -> None:
+        while True:
+            await self.streams.has_news.wait()
+            try:
+                await self.streams.tell(self._database)
+            except (Unavailable, DatabaseError) as error:
+                log.info("event_streams.not_told", error=str(error))
+            await asyncio.sleep(TELL_S)
 
     async def _watch(self, instance_id: str, waiter: Waiter) -> None:
         async with self._rows:

@@ -307,7 +307,7 @@ async def read_usage(ctx: Context, organization_id: str) -> list[Usage]:
         await known.read_own(work.connection)
         used = await known.used(work.connection, organization.id)
     used[Quota.REQUESTS] = known.requests_per_s(organization.id)
-    used[Quota.EVENT_STREAMS] = ctx.app.feed.count_streams(organization.id)
+    used[Quota.EVENT_STREAMS] = ctx.app.feed.streams.of(organization.id)
     return [Usage(quota, used[quota], known.allowed(organization.id, quota) or None) for quota in Quota]
 
 

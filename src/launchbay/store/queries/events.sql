@@ -56,6 +56,9 @@ UNION ALL
 INSERT INTO event_watches (instance_id, process_id) SELECT unnest(%(instance_ids)s::text[]), %(process_id)s
 ON CONFLICT (instance_id, process_id) DO UPDATE SET seen_at = now();
 
+-- name: tell_streams
+SELECT pg_notify(%(channel)s, news) FROM unnest(%(news)s::text[]) AS news;
+
 -- name: delete_watch
 DELETE FROM event_watches WHERE instance_id = %(instance_id)s AND process_id = %(process_id)s;
 
