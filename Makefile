@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform test test-slow test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform test test-slow test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-fleet bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -116,6 +116,9 @@ audit: $(PACKAGE) ## look for known vulnerabilities in the locked packages
 
 bench: $(DEV) ## measure the guaranteed speeds
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-fleet: $(DEV) ## measure the lists of 100,000 instances and 1,000,000 jobs, and a log of 100 MB
+	$(BIN)/python -m benchmarks.fleet --json docs/evidence/data/fleet.json $(ARGS)
 
 bench-dispatch: $(DEV) ## measure launches as users make them, on disks of several speeds
 	$(BIN)/python -m benchmarks.dispatch $(ARGS)

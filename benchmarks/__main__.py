@@ -78,14 +78,6 @@ def measure_list(table: Table, server: Server, url: str) -> None:
     )
 
 
-def measure_fleet(table: Table, *, rounds: int) -> None:
-    """Measure the lists of an organization with 100,000 instances and 1,000,000 jobs."""
-    with running() as server, EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
-        fleet.fill(joined.url, asyncio.run(running_instance(server)))
-        for found in asyncio.run(fleet.lists_of(server.bearer(), rounds)):
-            table.add(f"list: {found.what}, p99", found.p99_ms, "ms", must=50, beside=f"p50 {found.p50_ms:.1f}")
-
-
 def measure_starts(table: Table) -> None:
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as bare:
         postgres = [_postgres_start_s(Path(bare)) for _ in range(2)]
@@ -131,7 +123,7 @@ def main() -> None:
             measure_reads(table, server, joined.url, seconds)
             measure_list(table, server, joined.url)
         table.add("memory of the server after it all", server.memory_mb(), "MB", must=120)
-    measure_fleet(table, rounds=20 if options.quick else 200)
+    fleet.measure_fleet(table, rounds=fleet.QUICK_ROUNDS if options.quick else fleet.ROUNDS)
     table.write(options.json)
 
 

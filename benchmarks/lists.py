@@ -54,12 +54,12 @@ async def measure(server: Server, client: Client, instance: str, count: int = CO
     path = f"/api/1/instances/{instance}"
     detail = await client.json("GET", path)
     listed = f"/api/1/applications/{detail['applicationId']}/instances"
-    await asyncio.to_thread(_list, client, listed)  # whose connections and caches are then as they stay
+    await asyncio.to_thread(read_whole, client, listed)  # whose connections and caches are then as they stay
     before = server.memory_mb()
     forget_peak(server)
     waits: list[float] = []
-    others = asyncio.create_task(_read_on(client.another(), path, waits))
-    lists = [await asyncio.to_thread(_list, client, listed) for _ in range(LISTS)]
+    others = asyncio.create_task(read_on(client.another(), path, waits))
+    lists = [await asyncio.to_thread(read_whole, client, listed) for _ in range(LISTS)]
     others.cancel()
     peak = peak_mb(server)
     for body, _, _ in lists:
@@ -90,7 +90,8 @@ def peak_mb(server: Server) -> float:
     return int(line.split()[1]) / 1024
 
 
-async def _read_on(client: Client, path: str, waits: list[float]) -> None:
+async def read_on(client: Client, path: str, waits: list[float]) -> None:
+    """Read one path again and again, and note how long each took, in seconds."""
     while True:
         began = time.perf_counter()
         status, _ = await client.request("GET", path)
@@ -99,7 +100,7 @@ async def _read_on(client: Client, path: str, waits: list[float]) -> None:
         await asyncio.sleep(PAUSE_S)
 
 
-def _list(client: Client, path: str) -> tuple[bytes, float, float]:
+def read_whole(client: Client, path: str) -> tuple[bytes, float, float]:
     """Return the body of a list, when its first byte came and when its last, in seconds. Blocks: meant for a thread."""
     body = _Body()
     parser = httptools.HttpResponseParser(body)

@@ -20,6 +20,7 @@ EVIDENCE = ROOT / "docs" / "evidence"
 
 COMMANDS = {
     "speed": "make bench ARGS='--json docs/evidence/data/speed.json'",
+    "fleet": "make bench-fleet",
     "schedules": "python -m benchmarks.schedules --json docs/evidence/data/schedules.json",
     "dispatch": "make bench-dispatch ARGS='--json docs/evidence/data/dispatch.json'",
     "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",

@@ -10,9 +10,13 @@ KEPT = {True: "yes", False: "**no**", None: "–"}
 
 
 def speed(data: dict[str, Any]) -> str:
-    """Return the page, from `python -m benchmarks` and `python -m benchmarks.schedules`."""
+    """Return the page, from `python -m benchmarks` and those of single parts."""
     parts = []
-    for name, command in (("speed", "make bench"), ("schedules", "python -m benchmarks.schedules")):
+    for name, command in (
+        ("speed", "make bench"),
+        ("fleet", "make bench-fleet"),
+        ("schedules", "python -m benchmarks.schedules"),
+    ):
         if name in data:
             parts += [f"## `{command}`", made_on(data[name]), table(HEADS, _rows(data[name]["lines"]))]
             parts.append(

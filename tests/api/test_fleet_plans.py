@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+import httpx
 import pytest
 
 from benchmarks import fleet
@@ -15,7 +16,7 @@ from tests.support.service import Api, accepted, running_api
 pytestmark = pytest.mark.slow  # 8,000 instances are made first
 
 _collected: ContextVar[list[Statement]] = ContextVar("statements")
-_LARGE = ("fleet", "fleet_jobs", "fleet_labels", "instances", "jobs")
+_SORTS = [order for name in ("name", "created", "lastJob", "expiry") for order in (name, f"-{name}")]
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +56,38 @@ async def plans(api: Api, statements: Sequence[Statement]) -> list[str]:
 
 
 @pytest.mark.parametrize("what", list(fleet.FILTERS))
-async def test_no_list_of_instances_scans_a_table(full: Api, what: str) -> None:
-    await check(full, "instances", fleet.FILTERS[what])
+async def test_no_list_of_instances_scans_a_table_in_any_order(full: Api, what: str) -> None:
+    for sort in _SORTS:
+        await check(full, "instances", {**fleet.FILTERS[what], "sort": sort})
 
 
 @pytest.mark.parametrize("what", list(fleet.JOB_FILTERS))
-async def test_no_list_of_jobs_scans_a_table(full: Api, what: str) -> None:
-    await check(full, "jobs", fleet.JOB_FILTERS[what])
+async def test_no_list_of_jobs_scans_a_table_in_any_order(full: Api, what: str) -> None:
+    for sort in ("created", "-created"):
+        await check(full, "jobs", {**fleet.JOB_FILTERS[what], "sort": sort})
+
+
+async def test_the_next_page_begins_at_its_place_in_the_index(full: Api) -> None:
+    for path, sorts in (("instances", _SORTS), ("jobs", ["created", "-created"])):
+        for sort in sorts:
+            answer = await full.get(f"organizations/{full.organization}/{path}", sort=sort, limit=10)
+            after = httpx.URL(answer.links["next"]["url"]).params["after"]
+            await check(full, path, {"sort": sort, "limit": "10", "after": after})
+
+
+async def test_a_search_reads_the_words_of_its_own_organization_alone(full: Api) -> None:
+    async with full.database.transaction() as connection:
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        await connection.execute("SET LOCAL enable_indexscan = off")
+        found = await connection.execute(
+            "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) SELECT id FROM instances WHERE launchbay_word_keys("
+            "organization_id, launchbay_search_text(name, labels)) @> launchbay_word_keys(%s, 'shop')",
+            [fleet.NEIGHBOR],
+        )
+        plan = "\n".join(line for (line,) in await found.fetchall())
+    assert "Bitmap Index Scan on instances_words (actual rows=50" in plan, plan
+    [own] = accepted(await full.get(f"organizations/{fleet.NEIGHBOR}/instances", q="shop-17"))
+    assert own["name"] == "shop-17"
 
 
 async def test_the_summary_reads_an_index_alone(full: Api) -> None:
@@ -77,5 +103,5 @@ async def check(api: Api, what: str, query: Mapping[str, str]) -> list[str]:
     found = await plans(api, statements)
     assert found, "the request has read a list"
     for plan in found:
-        assert not any(f"Seq Scan on {table} " in plan for table in _LARGE), plan
+        assert not any(f"Seq Scan on {table} " in plan for table in fleet.LARGE), plan
     return found
