@@ -61,7 +61,7 @@ def refused(answer: httpx.Response, status: int, code: str | None = None) -> str
     assert answer.status_code == status, (answer.status_code, answer.text)
     assert answer.headers["content-type"] == "application/json"
     document = answer.json()
-    assert set(document) - {"findings"} == {"errors", "code", "requestId"}
+    assert set(document) - {"findings", "docs"} == {"errors", "code", "requestId"}
     assert document["requestId"] == answer.headers["x-request-id"]
     assert document["errors"]
     assert all(isinstance(sentence, str) and sentence.endswith((".", "…")) for sentence in document["errors"])
