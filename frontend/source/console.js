@@ -3,6 +3,7 @@ import "./htmx_global.js";
 import "htmx-ext-sse";
 import { Idiomorph } from "idiomorph/dist/idiomorph.esm.js";
 import "./connection.js";
+import "./focus.js";
 import "./graph.js";
 import "./keys.js";
 import "./palette.js";
@@ -68,6 +69,13 @@ document.addEventListener("htmx:sseMessage", (event) => {
   row.dataset.changed = "";
   setTimeout(() => delete row.dataset.changed, 2000);
 });
+
+// The newest lines of a log are in view, or those of what is wrong.
+for (const log of document.querySelectorAll("ol.log")) {
+  const fault = document.getElementById("live-error") && [...log.querySelectorAll(".error")].at(-1);
+  log.scrollTop = log.scrollHeight;
+  if (fault) log.scrollTop += fault.getBoundingClientRect().top - log.getBoundingClientRect().top - log.clientHeight / 2;
+}
 
 // A log that is scrolled to its end stays there.
 document.addEventListener("htmx:sseBeforeMessage", () => {

@@ -69,6 +69,10 @@ function move(step) {
 
 function pick(item, inNewTab) {
   if (!item) return;
+  if (item.dataset.fill) {
+    input.value = item.dataset.fill;
+    return input.dispatchEvent(new Event("show"));
+  }
   dialog.close();
   if (item.act) item.act();
   else if (inNewTab) window.open(item.dataset.href, "_blank", "noopener");

@@ -10,6 +10,7 @@ LaunchbayError
 ├── NotFound                 the object doesn't exist
 ├── Conflict                 the object is busy, or another request changed it
 ├── PreconditionFailed       the object isn't the one that the caller has read; has its present `tag`
+│   └── SavedMeanwhile       a form of the console would overwrite it unseen
 ├── TooManyRequests          a rate limit; has `retry_after_s`
 ├── TooLarge                 beyond a size limit
 ├── Unavailable              database unavailable, overload, stopping; has `retry_after_s`

@@ -23,7 +23,7 @@ def test_the_palette_finds_an_application_by_the_beginning_of_its_name(page: Pag
     palette = page.get_by_role("dialog", name="Command palette")
     expect(palette.get_by_role("option").first).to_be_visible()
     page.keyboard.type(name[:8].lower())
-    first = palette.get_by_role("option", name=name)
+    first = palette.get_by_role("option", name=name, exact=True)
     expect(first).to_be_visible()
     while first.get_attribute("aria-selected") != "true":
         page.keyboard.press("ArrowDown")
@@ -32,7 +32,7 @@ def test_the_palette_finds_an_application_by_the_beginning_of_its_name(page: Pag
     # It is offered again, as what was opened last.
     page.goto(home)
     page.get_by_role("button", name="Search or run a command").click()
-    expect(palette.get_by_role("option", name=name)).to_be_visible()
+    expect(palette.get_by_role("option", name=name, exact=True)).to_be_visible()
 
 
 def test_the_palette_runs_the_commands_of_the_page(page: Page, site: Site, home: str) -> None:
@@ -43,6 +43,79 @@ def test_the_palette_runs_the_commands_of_the_page(page: Page, site: Site, home:
     expect(page.get_by_role("option", name="Launch", exact=True)).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/console/applications/{application}/launch")
+
+
+def test_the_palette_completes_a_command_and_runs_it_on_an_object(page: Page, site: Site, home: str) -> None:
+    name = fresh_name("Halyard")
+    application = site.application(GREETER, name)
+    page.goto(home)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("edit")
+    first = page.get_by_role("option", name="Edit manifest of…")
+    expect(first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("combobox")).to_have_value("edit ")
+    page.keyboard.type(name)
+    expect(page.get_by_role("option", name=f"Edit manifest of {name}")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/console/applications/{application}/manifest")
+
+
+def test_the_focus_returns_to_what_was_acted_on_or_to_what_follows(page: Page, site: Site, home: str) -> None:
+    root = f"organizations/{site.organization}"
+    prefix = fresh_name("Buoy")
+    instance = site.launch(site.application("launch: {steps: []}\nsail: {steps: []}\n"))
+    site.settled(instance)
+    made = [
+        site.ask(
+            "POST",
+            f"{root}/recurring-schedules",
+            {"name": f"{prefix} {each}", "cron": "0 7 * * *", "instanceId": instance, "workflow": "sail"},
+        )["id"]
+        for each in "ab"
+    ]
+    page.goto(f"{home}/recurring?instance={instance}")
+    pause = page.locator(f"form[action$='{made[0]}/pause'] button")
+    pause.press("Enter")
+    expect(page.get_by_role("status").first).to_contain_text("Schedule paused")
+    expect(page.locator(f"form[action$='{made[0]}/pause'] button")).to_be_focused()
+    # What is gone gives the focus to the next of its kind.
+    for minutes in (30, 40, 50):
+        site.ask("POST", f"instances/{instance}/sail/schedule", {"interval": minutes * 60_000})
+    page.goto(f"/console/instances/{instance}/schedules")
+    rows = page.locator("#schedules tbody tr")
+    expect(rows).to_have_count(3)
+    third = rows.nth(2).locator("input[name=schedule]").get_attribute("value")
+    rows.nth(1).get_by_role("button", name="Cancel").press("Enter")
+    expect(rows).to_have_count(2)
+    kept = page.locator("form", has=page.locator(f"input[value='{third}']")).get_by_role("button", name="Cancel")
+    expect(kept).to_be_focused()
+
+
+def test_a_form_with_a_mistake_gives_the_mistake_the_focus(page: Page, site: Site) -> None:
+    application = site.application(GREETER)
+    page.goto(f"/console/applications/{application}/launch")
+    page.get_by_role("button", name="Launch", exact=True).press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    focused = page.evaluate("document.activeElement.getAttribute('aria-invalid') ?? document.activeElement.role")
+    assert focused in {"true", "alert"}
+
+
+def test_the_log_of_an_instance_opens_at_the_failure(page: Page, site: Site) -> None:
+    steps = " ".join(f"{{ s{number}: {{ action: wait, parameters: {{ delay: 0 }} }} }}," for number in range(20))
+    broken = f"launch: {{ steps: [ {steps} {{ end: {{ action: serialize, parameters: {{ format: XLS }} }} }} ] }}\n"
+    instance = site.launch(site.application(broken))
+    site.settled(instance)
+    page.goto(f"/console/instances/{instance}")
+    expect(page.locator("ol.log .error").last).to_be_visible()
+    inside = page.evaluate(
+        """() => {
+        const log = document.querySelector("ol.log").getBoundingClientRect();
+        const line = [...document.querySelectorAll("ol.log .error")].at(-1).getBoundingClientRect();
+        return log.top <= line.top && line.top < log.bottom;
+    }"""
+    )
+    assert inside is True
 
 
 def test_escape_leaves_the_palette(page: Page, home: str) -> None:

@@ -25,7 +25,7 @@ def test_values_that_are_the_same_everywhere_are_no_difference_and_secrets_stay_
 async def test_the_list_shows_what_environments_give_and_where_they_differ(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
-    name = fresh_name("quayside")
+    name = fresh_name("A quayside")  # the first by name are compared
     made = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": name}))["id"]
     properties = [{"name": "region", "type": "string", "value": "eu-north"}]
     accepted(await api.put(f"environments/{made}/properties", {"properties": properties}))

@@ -60,7 +60,7 @@ async def test_an_instance_goes_back_to_a_generation_exactly_as_shown(api: Api, 
     text = " ".join(page.text.split())
     assert "Generation 1 and now" in text
     assert "input.size12" in text.replace(" ", "")
-    assert "Going back will" in text
+    assert "Rolling back will" in text
     assert "web#grow" in text
     for word in ("quayside", "harbor"):
         assert word not in listed.answer.text + page.answer.text
@@ -72,6 +72,23 @@ async def test_an_instance_goes_back_to_a_generation_exactly_as_shown(api: Api, 
     assert back["parameters"]["input.size"] == 1
     again = await get(visitor, f"/console/instances/{instance}/configuration")
     assert "Rollback to generation 1" in again.text
+
+
+async def test_the_current_generation_offers_no_rollback_but_its_difference_from_the_one_before(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await _changed(api)
+    listed = await get(visitor, f"/console/instances/{instance}/configuration")
+    assert "Roll back… to generation 1" in " ".join(listed.text.split())
+    assert "Roll back… to generation 2" not in " ".join(listed.text.split())
+    page = await get(visitor, f"/console/instances/{instance}/generations/2")
+    text = " ".join(page.text.split())
+    assert "Generation 2 and generation 1" in text
+    assert "This is the current generation." in text
+    assert "Rolling back will" not in text
+    refused = await _sent(visitor, f"/console/instances/{instance}/generations/2", page, do="apply anything")
+    assert refused.status_code == 409
+    assert "Choose an earlier one." in Page(refused).text
 
 
 async def test_a_rollback_that_was_shown_of_another_state_is_shown_again(api: Api, visitor: httpx.AsyncClient) -> None:

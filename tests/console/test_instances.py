@@ -48,6 +48,60 @@ async def test_the_palette_answers_with_names_that_begin_with_the_text_first(
     assert "Nothing matches" in nothing.text
 
 
+async def test_the_palette_has_commands_with_their_objects(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("Trawler").replace(" ", "-")
+    application = await api.application(f"launch: {{steps: []}}\n{FAILING_LATE.replace('launch', 'break')}", name)
+    instance = await api.launch(application, instanceName=f"{name}-1")
+    await api.settled(instance)
+    job = (await api.run(instance, "break"))["lastFailure"]["jobId"]
+
+    async def offered(text: str) -> dict[str, str]:
+        answer = await visitor.get(f"/console/organizations/{api.organization}/jump", params={"q": text})
+        found = re.findall(r'<li role="option"[^>]*data-(?:href|fill)="([^"]+)">.*?<span>([^<]+)', answer.text)
+        return {words: target for target, words in found}
+
+    assert (await offered(f"launch {name[:9]}"))[f"Launch {name}"] == f"/console/applications/{application}/launch"
+    opened = await offered(f"open {name}")
+    assert opened[f"Open {name}"] == f"/console/applications/{application}"
+    assert opened[f"Open {name}-1"] == f"/console/instances/{instance}"
+    assert await offered(f"resume {name}") == {
+        f"Resume {name}-1": f"/console/instances/{instance}/jobs/{job}?do=resume"
+    }
+    assert await offered(f"log {name}") == {
+        f"Show log of {name}-1": f"/console/instances/{instance}/jobs/{job}/log/failure"
+    }
+    assert (await offered("laun"))["Launch…"] == "launch "
+    named = await offered(name)
+    assert list(named)[:2] == [f"{name}-1", name]
+    assert named[f"Launch {name}"] == f"/console/applications/{application}/launch"
+
+
+async def test_an_instance_whose_last_run_failed_is_degraded_everywhere(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(f"launch: {{steps: []}}\n{FAILING_LATE.replace('launch', 'break')}")
+    name = fresh_name("Tender").replace(" ", "-")
+    instance = await api.launch(application, instanceName=name)
+    await api.settled(instance)
+    job = (await api.run(instance, "break"))["lastFailure"]["jobId"]
+    listed = await get(visitor, f"/console/organizations/{api.organization}/instances?q={name}")
+    assert "Degraded" in listed.answer.text.partition("<tbody>")[2]
+    assert f"/console/instances/{instance}/jobs/{job}/log/failure" in listed.links
+    page = await get(visitor, f"/console/instances/{instance}")
+    assert "Degraded" in page.answer.text.partition('id="state"')[2].partition("</h")[0][:600]
+    of_application = await get(visitor, f"/console/applications/{application}")
+    assert "Degraded" in of_application.text
+
+
+async def test_pages_of_the_account_keep_the_navigation_of_the_organization(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    home = f"/console/organizations/{api.organization}"
+    await get(visitor, home)
+    for path in ("/console/account", "/console/account/accessTokens", "/console/organizations"):
+        page = await get(visitor, path)
+        assert f"{home}/instances" in page.links, path
+        assert f'data-home="{home}"' in page.answer.text, path
+
+
 async def test_a_person_keeps_views_of_the_list_for_themselves(api: Api, visitor: httpx.AsyncClient) -> None:
     home = f"/console/organizations/{api.organization}"
     name = fresh_name("<b>view")

@@ -44,7 +44,7 @@ async def test_the_overview_names_what_is_broken_with_its_reason_and_its_run(
     broken = page.answer.text.partition('id="h-broken"')[2].partition("</section>")[0]
     assert f"/console/instances/{fine}" not in broken
     for instance in (degraded, failed):
-        [job] = re.findall(rf'href="/console/instances/{instance}/jobs/(\w+)#log"', broken)
+        [job] = re.findall(rf'href="/console/instances/{instance}/jobs/(\w+)/log/failure"', broken)
         assert f'action="/console/instances/{instance}/jobs/{job}/resume"' in broken
     assert document["errorMessage"].rpartition("failed: ")[2] in page.text
 

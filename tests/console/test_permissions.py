@@ -129,6 +129,9 @@ async def _world(api: Api) -> dict[str, str]:
     running, busy, failed, asking = [await api.launch(application) for _ in range(4)]
     for instance in (running, busy, failed, asking):
         await api.settled(instance)
+    # A generation that it can go back to.
+    accepted(await api.put(f"instances/{running}/configuration", {"manifestVersion": 2}))
+    await api.settled(running)
     accepted(await api.post(f"instances/{busy}/linger", {}))
     await api.run(failed, "fall")
     accepted(await api.post(f"instances/{asking}/ask", {}))

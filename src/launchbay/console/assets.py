@@ -8,6 +8,7 @@ from importlib import resources
 from markupsafe import Markup
 from starlette.responses import Response
 
+from launchbay.model.instance import Health, InstanceStatus, health_of
 from launchbay.model.job import CANCELLED, JobStatus
 
 PATH = "/console/static"
@@ -105,6 +106,15 @@ def run_status(status: str, *, has_started: bool, error: str | None, is_asking: 
     if status == JobStatus.EXECUTING and not has_started:
         return "requested"
     return "cancelled" if status == JobStatus.FAILED and (error or "").startswith(CANCELLED) else status
+
+
+def instance_status(status: str, last_job: str | None) -> str:
+    """Return the status of an instance, for `shown_status`.
+
+    One that runs is degraded after a job that failed.
+    """
+    health = health_of(InstanceStatus(status), last_job_failed=last_job == JobStatus.FAILED, is_incomplete=False)
+    return "degraded" if health is Health.DEGRADED else status
 
 
 def color_class(kind: str) -> str:

@@ -1,6 +1,6 @@
 """What forms send: fields, numbers, intervals, JSON objects, and masked secrets that come back unchanged."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -35,6 +35,10 @@ class Form:
     def has(self, name: str) -> bool:
         """Return whether a field was sent. An empty check box isn't sent."""
         return name in self._fields
+
+    def pairs(self, *, without: Collection[str]) -> list[tuple[str, str]]:
+        """Return all fields but some, as they were sent."""
+        return [(name, value) for name, values in self._fields.items() if name not in without for value in values]
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
         """Return the fields whose names start with the prefix, by the rest of their names."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from launchbay.console.assets import Glyph, shown_status
+from launchbay.console.assets import Glyph, instance_status, shown_status
 from launchbay.console.graph import ComponentState
 from launchbay.console.request import PageRequest
 from launchbay.limits import LIST_LIMIT_MAX
@@ -177,7 +177,7 @@ def component_states(view: InstanceView, components: Iterable[str]) -> dict[str,
     known = {row.id: row for row in view.family}
     for component, child in view.children.items():
         if component in found and child in known:
-            kind, words = shown_status(known[child].status)
+            kind, words = shown_status(instance_status(known[child].status, known[child].job_status))
             found[component] = ComponentState(kind, words, note=f"Submodule · {known[child].name}")
     return found
 

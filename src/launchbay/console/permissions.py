@@ -13,6 +13,7 @@ from launchbay.ids import new_id
 from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.change_sets import ChangeSetInstance
+from launchbay.store.fleet import FleetRow
 from launchbay.store.instances import InstancePageRow, InstanceRecord
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.store.users import Role
@@ -20,7 +21,7 @@ from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.bulk import Begun, may_control
 from launchbay.usecases.permissions import Permitted, manages_every_user
 
-InstanceRef: TypeAlias = InstanceRecord | InstancePageRow
+InstanceRef: TypeAlias = InstanceRecord | InstancePageRow | FleetRow
 
 
 class UiPermissions:
@@ -103,6 +104,7 @@ class UiPermissions:
 
     def offer(self, instance: InstanceRef, environment_id: str) -> bool:
         """Offer an instance in an environment, or withdraw it."""
+        assert instance.id is not None, "only the row of an empty list has no instance"
         return self.edit_instance(instance) and self._permitted.allows(
             Permission.EDIT_ENVIRONMENT,
             permissions.environment(environment_id),
@@ -205,6 +207,7 @@ class UiPermissions:
         return self._permitted.allows(Permission.MANAGE_USERS, permissions.user(user_id))
 
     def _on(self, instance: InstanceRef, permission: Permission, workflow: str | None = None) -> bool:
+        assert instance.id is not None, "only the row of an empty list has no instance"
         target = (
             permissions.instance(instance.application_id, instance.id)
             if workflow is None

@@ -2,11 +2,12 @@
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request
@@ -18,7 +19,7 @@ from launchbay.auth.second_factors import RelyingParty, relying_party
 from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import SEEN, Form, seen_tag
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.rendering import HEADERS, render
+from launchbay.console.rendering import HEADERS, redact_value, render
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, PreconditionFailed
 from launchbay.ids import NamedRow
@@ -34,6 +35,8 @@ from launchbay.usecases.users import list_users
 HOME = "/console"
 SIGN_IN = "/console/signIn"
 FLASH_COOKIE = "launchbay_flash"
+ORGANIZATION_COOKIE = "launchbay_organization"  # whose pages the user saw last
+_ORGANIZATION_S = 30 * 24 * 3_600
 _FLASH_PURPOSE = b"launchbay flash"
 _FLASH_S = 60
 _FLASH_CHARS = 400
@@ -152,17 +155,19 @@ class PageRequest:
         flash = read_flash(self.session, sent_cookie(cookies, FLASH_COOKIE, secure=secure)) if self.session else None
         organizations = await self._organizations()
         current = next((row for row in organizations if row.id == organization_id), None)
+        # Pages of the account keep the navigation of the organization that the user was in.
+        around = current or self._last_organization(organizations, cookies)
         text = render(
             template,
             {
-                "permissions": None if current is None else await self.permissions(current.id),
+                "permissions": None if around is None else await self.permissions(around.id),
                 "actor": self.signed_in,
                 "form_token": form_token(self.session),
                 "organizations": organizations,
-                "organization": current,
+                "organization": around,
                 "section": section,
                 "navigation": NAVIGATION,
-                "navigation_counts": {} if current is None else await self._counts(current.id),
+                "navigation_counts": {} if around is None else await self._counts(around.id),
                 "access_tabs": ACCESS_TABS,
                 "shortcuts": SHORTCUTS,
                 "flash": flash,
@@ -174,9 +179,16 @@ class PageRequest:
             },
         )
         response = HTMLResponse(text, status, HEADERS)
+        if current is not None and sent_cookie(cookies, ORGANIZATION_COOKIE, secure=secure) != current.id:
+            cookie = set_cookie(ORGANIZATION_COOKIE, current.id, _ORGANIZATION_S, path=HOME, secure=secure)
+            response.headers.append("Set-Cookie", cookie)
         if flash is not None:
             response.headers.append("Set-Cookie", flash_cookie(self.session, None, secure=secure))
         return response
+
+    def _last_organization(self, organizations: Sequence[NamedRow], cookies: str) -> NamedRow | None:
+        last = sent_cookie(cookies, ORGANIZATION_COOKIE, secure=self.is_secure)
+        return next((row for row in organizations if row.id == last), next(iter(organizations), None))
 
     async def _counts(self, organization_id: str) -> dict[str, int]:
         """Return what waits for the user and what runs, by the sections of the navigation."""
@@ -193,18 +205,45 @@ class PageRequest:
         """Make a change if `read` still returns what the form shows.
 
         The comparison and the change in the block are one transaction, with the object locked. `kind` is as in
-        `Context.locked`. Raises PreconditionFailed.
+        `Context.locked`. Raises SavedMeanwhile.
         """
         await read()  # who may not read an object must not lock it
         async with self.ctx.locked(kind, object_id):
-            tag = seen_tag(await read())
+            stored = await read()
+            tag = seen_tag(stored)
             if self.form.text(SEEN, tag) != tag:
-                raise PreconditionFailed(
-                    "Somebody else has changed this since you opened it. Nothing was saved.",
-                    "Your version is still in the form, and theirs is below. Saving again replaces theirs.",
-                    tag=tag,
-                )
+                raise SavedMeanwhile(stored, tag)
             yield
+
+    def seen(self, part: str, stored: Any) -> str:
+        """Return the tag for the form that is sent to `part` of this page.
+
+        A form that is shown again, with a mistake, keeps its tag: it doesn't show what others have saved.
+        """
+        is_sent = self.http.method == "POST" and self.http.url.path.endswith(part)
+        return self.form.text(SEEN, seen_tag(stored)) if is_sent else seen_tag(stored)
+
+    async def conflict(self, error: "SavedMeanwhile") -> Response:
+        """Return the page with what somebody else has saved and the user's version."""
+        stored = error.stored if isinstance(error.stored, Mapping) else {}
+        names = [name for name in stored if isinstance(name, str)]
+        rows = [
+            SavedField(
+                name.rpartition(":")[2],
+                _field_words(stored[name]),
+                _field_words(self.form.has(name) if isinstance(stored[name], bool) else sorted(self.form.all(name))),
+            )
+            for name in names
+        ]
+        return await self.page(
+            "conflict.html",
+            problem=error,
+            rows=[SavedField(*(redact_value(each, row.name) for each in row)) for row in rows],
+            tag=error.tag,
+            action=self.http.url.path,
+            sent=self.form.pairs(without=(SEEN, "formToken")),
+            back=safe_path(urlsplit(self.http.headers.get("referer", "")).path),
+        )
 
     async def permissions(self, organization_id: str) -> UiPermissions:
         return UiPermissions(await permitted(self.ctx, organization_id))
@@ -258,6 +297,36 @@ class PageRequest:
             return []  # the session ended; the page itself reports it
 
 
+class SavedMeanwhile(PreconditionFailed):
+    """Somebody else has saved what the form would overwrite.
+
+    `stored` is what they saved, by field of the form.
+    """
+
+    def __init__(self, stored: Any, tag: str) -> None:
+        super().__init__(
+            "Somebody else has changed this since you opened it. Nothing was saved.",
+            "Your version is still in the form, and theirs is below. Saving again replaces theirs.",
+            tag=tag,
+        )
+        self.stored = stored
+
+
+class SavedField(NamedTuple):
+    """A field of a form: what is stored, and what was sent."""
+
+    name: str
+    theirs: str
+    yours: str
+
+
+def _field_words(value: Any) -> str:
+    """Return the value of a field for people; a list has a line for each entry."""
+    if isinstance(value, bool):
+        return "on" if value else ""
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 Handler = Callable[[PageRequest], Awaitable[Response]]
 FormPage = Callable[[PageRequest, LaunchbayError], Awaitable[Response]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
@@ -283,6 +352,8 @@ class PageRoute:
         except self.refusals as error:
             assert self.again is not None, "errors are expected where a page can show them"
             return await self.again(request, error)
+        except SavedMeanwhile as error:
+            return await request.conflict(error)
 
 
 class Routes:

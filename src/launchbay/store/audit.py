@@ -26,6 +26,14 @@ class AuditRow(NamedTuple):
     token_name: str | None
 
 
+class FoundObject(NamedTuple):
+    """An object or member of an organization; `kind` is a word for people."""
+
+    kind: str
+    id: str
+    name: str
+
+
 insert = _sql.change("insert")
 insert_for_actor = _sql.change("insert_for_actor")
 insert_for_home = _sql.change("insert_for_home")
@@ -34,6 +42,7 @@ list_by_object = _sql.rows("list_by_object", AuditRow)
 list_newest_by_organization = _sql.rows("list_newest_by_organization", AuditRow)
 list_newest_by_object = _sql.rows("list_newest_by_object", AuditRow)
 list_names = _sql.rows("list_names", NamedRow)
+list_named = _sql.rows("list_named", FoundObject)
 
 
 class IdempotencyKeyRow(NamedTuple):

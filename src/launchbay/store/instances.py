@@ -242,6 +242,7 @@ class InstancePageRow(NamedTuple):
     created_at: datetime
     destroy_at: datetime | None
     parent_id: str | None
+    job_status: str | None
 
 
 class RelativeRow(NamedTuple):
@@ -254,6 +255,7 @@ class RelativeRow(NamedTuple):
     application_id: str
     application: str
     environment_id: str
+    job_status: str | None
 
 
 list_page = _sql.rows("list_page", InstancePageRow)

@@ -21,7 +21,7 @@ from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store import audit as store
 from launchbay.store import environments, machines, organizations, quotas, services, users
-from launchbay.store.audit import AuditRow
+from launchbay.store.audit import AuditRow, FoundObject
 from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
 from launchbay.store.organizations import Organization
@@ -89,6 +89,16 @@ async def names_of(connection: Connection, organization_id: str, rows: Iterable[
     ids = {part for row in rows for part in (row.actor_id, *row.object.split("/")) if is_id(part)}
     named = await store.list_names(connection, organization_id=organization_id, ids=sorted(ids))
     return {row.id: row.name for row in named}
+
+
+async def find_by_name(ctx: Context, organization_id: str, text: str, count: int) -> list[FoundObject]:
+    """Return objects and members by the beginning of their names, in any case.
+
+    For those who may see the audit log.
+    """
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
+        return await store.list_named(work.connection, organization_id=organization_id, text=text, count=count)
 
 
 @dataclass(frozen=True)

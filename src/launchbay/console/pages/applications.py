@@ -1,5 +1,6 @@
 """Applications: their list, their components and newest instances, and their settings."""
 
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -90,6 +91,8 @@ async def _settings(request: PageRequest, application: Application, problem: Lau
     may_hook = (await request.permissions(organization_id)).manage_all_users()
     return {
         "on_failure": await read_failure_policy(ctx, application.id),
+        "seen_name": request.seen("/name", await _read_name(request)),
+        "seen_policy": request.seen("/onFailure", await _read_policy(request)),
         "webhooks": await list_webhooks(ctx, organization_id) if may_hook else None,
         "git_sources": await list_git_sources(ctx, organization_id, application_id=application.id),
         **await rule_values(request, "application", application.id, organization_id, problem),
@@ -103,7 +106,8 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
 
 @routes.post("/console/applications/{id}/name", again=show_settings)
 async def rename(request: PageRequest) -> Response:
-    await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
+    async with request.unless_changed("applications", request.path("id"), partial(_read_name, request)):
+        await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(_path(request), "Application renamed.")
 
 
@@ -111,7 +115,8 @@ async def rename(request: PageRequest) -> Response:
 async def set_on_failure(request: PageRequest) -> Response:
     """Set what instances do when a reconfiguration fails."""
     policy: FailurePolicy = "rollback" if request.form.text("onFailure") == "rollback" else "keep"
-    await set_failure_policy(request.ctx, request.path("id"), policy)
+    async with request.unless_changed("applications", request.path("id"), partial(_read_policy, request)):
+        await set_failure_policy(request.ctx, request.path("id"), policy)
     return request.redirect(f"{_path(request)}/settings", "Policy saved.")
 
 
@@ -146,6 +151,14 @@ async def delete(request: PageRequest) -> Response:
     await applications.delete_application(request.ctx, application.id)
     target = f"{HOME}/organizations/{application.organization_id}/applications"
     return request.redirect(target, f"Application {application.name} deleted.")
+
+
+async def _read_name(request: PageRequest) -> dict[str, str]:
+    return {"name": (await applications.read_application(request.ctx, request.path("id"))).name}
+
+
+async def _read_policy(request: PageRequest) -> dict[str, str]:
+    return {"onFailure": await read_failure_policy(request.ctx, request.path("id"))}
 
 
 def _path(request: PageRequest) -> str:

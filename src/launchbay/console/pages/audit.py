@@ -12,12 +12,13 @@ from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
-from launchbay.store.audit import AuditRow
-from launchbay.usecases.organizations import AuditFilter, Change, list_changes, read_audit_entries
+from launchbay.store.audit import AuditRow, FoundObject
+from launchbay.usecases.organizations import AuditFilter, Change, find_by_name, list_changes, read_audit_entries
 
 routes = Routes()
 
 _NEWEST = 2**62  # no entry has a greater number
+_NAMED = 10  # objects of a name, to choose from
 _CHANGES = 4  # fields that the list shows of an entry
 # The first word of an operation as it is told. What isn't here keeps its name.
 _PAST = {
@@ -175,16 +176,22 @@ async def show_audit_log(request: PageRequest, problem: LaunchbayError | None = 
     before = parse_number(request.query("before"), 18)
     by, about = request.query("actor"), request.query("object")
     did, days = request.query("did") or "", request.query("since") or ""
+    person, people = await _resolve(request, by, is_person=True)
+    target, objects = await _resolve(request, about, is_person=False)
     wanted = AuditFilter(
-        actor=by,
-        about=about,
+        actor=person,
+        about=target,
         actions=_KINDS[did][1] if did in _KINDS else None,
         since=request.now() - timedelta(days=int(days)) if days in _PERIODS else None,
     )
-    try:
-        rows, names = await _read(request, wanted, before, CONSOLE_PAGE_ROWS + 1)
-    except BadRequest as error:
-        rows, names, problem = [], {}, error
+    query = {name: value for name, value in (("actor", by), ("object", about), ("did", did), ("since", days)) if value}
+    rows: list[AuditRow] = []
+    names: dict[str, str] = {}
+    if (by is None) == (person is None) and (about is None) == (target is None):
+        try:
+            rows, names = await _read(request, wanted, before, CONSOLE_PAGE_ROWS + 1)
+        except BadRequest as error:
+            problem = error
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "audit.html",
@@ -196,10 +203,28 @@ async def show_audit_log(request: PageRequest, problem: LaunchbayError | None = 
         is_first=before is None,
         kinds=[(key, words) for key, (words, _) in _KINDS.items()],
         periods=_PERIODS,
-        query={
-            name: value for name, value in (("actor", by), ("object", about), ("did", did), ("since", days)) if value
-        },
+        query=query,
+        unknown=[
+            (field, query[field], [(each, {**query, field: each.id}) for each in found])
+            for field, value, found in (("actor", person, people), ("object", target, objects))
+            if field in query and value is None
+        ],
     )
+
+
+async def _resolve(request: PageRequest, text: str | None, *, is_person: bool) -> tuple[str | None, list[FoundObject]]:
+    """Return what an ID, a path, an address or a name selects.
+
+    None, with objects to choose from, if a name doesn't say which.
+    """
+    if text is None or is_id(text) or text.startswith("/") or (is_person and "@" in text):
+        return text, []
+    found = await find_by_name(request.ctx, request.path("id"), text, _NAMED)
+    found = [each for each in found if not is_person or each.kind == "user"]
+    exact = [each for each in found if each.name.lower() == text.lower()]
+    if len(exact or found) == 1:
+        return (exact or found)[0].id, []
+    return None, exact or found
 
 
 @routes.get("/console/organizations/{id}/audit/{entry}")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.console.assets import Glyph
-from launchbay.console.forms import parse_number
+from launchbay.console.forms import parse_number, seen_tag
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -92,6 +93,10 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
     )
     shown = rows[:CONSOLE_PAGE_ROWS]
+    policies = [
+        (row, await change_sets.read_change_policy(request.ctx, row.id))
+        for row in (await list_environments(request.ctx, organization_id))[:_POLICIES]
+    ]
     asking = {row.id for row in await change_sets.list_asking(request.ctx, organization_id)}
     return await request.page(
         "change_sets.html",
@@ -99,10 +104,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=[(row, title_of(row), STATUSES[row.status]) for row in shown],
-        policies=[
-            (row, await change_sets.read_change_policy(request.ctx, row.id))
-            for row in (await list_environments(request.ctx, organization_id))[:_POLICIES]
-        ],
+        policies=[(row, policy, seen_tag(_stored(policy))) for row, policy in policies],
         roles=await _roles(request, organization_id),
         asking=asking,
         people=await user_names(request, organization_id),
@@ -118,8 +120,17 @@ async def set_policy(request: PageRequest) -> Response:
     if approvals is None or approvals > _MOST_APPROVALS:
         raise BadRequest(f"Approvals: expected a number from 0 to {_MOST_APPROVALS}.", code="InvalidField")
     policy = ChangePolicy(approvals=approvals, role_id=form.text("role") or None)
-    await change_sets.set_change_policy(request.ctx, request.path("id"), policy)
+    async with request.unless_changed("environments", request.path("id"), partial(_read_policy, request)):
+        await change_sets.set_change_policy(request.ctx, request.path("id"), policy)
     return request.redirect(f"{HOME}/organizations/{form.text('organization')}/changes", "Policy saved.")
+
+
+async def _read_policy(request: PageRequest) -> dict[str, str]:
+    return _stored(await change_sets.read_change_policy(request.ctx, request.path("id")))
+
+
+def _stored(policy: ChangePolicy) -> dict[str, str]:
+    return {"approvals": str(policy.approvals), "role": policy.role_id or ""}
 
 
 async def _roles(request: PageRequest, organization_id: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from launchbay.console.fields import (
 from launchbay.console.forms import parse_number
 from launchbay.console.instance_view import InstanceView
 from launchbay.console.pages.change_sets import SAVE, save
-from launchbay.console.pages.generations import list_shown
+from launchbay.console.pages.generations import current_number, list_shown
 from launchbay.console.pages.instance import tab_values
 from launchbay.console.rendering import redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
@@ -182,6 +182,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
     }
     name = request.form.text("instanceName", record.name)
     changes = sum(row.changed is not None for row in rows) + (name != record.name) + (draft.version != record.version)
+    shown_generations = await list_shown(request, record, _GENERATIONS)
     return await request.page(
         "configuration.html",
         **values,
@@ -189,7 +190,8 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         draft=draft,
         versions=await list_manifests(request.ctx, record.application_id),
         name=name,
-        generations=await list_shown(request, record, _GENERATIONS),
+        generations=shown_generations,
+        current_generation=current_number(record, [each.row for each in shown_generations]),
         save_comment=request.form.text("changeComment"),
         preview=draft.preview,
         fingerprint=draft.fingerprint,

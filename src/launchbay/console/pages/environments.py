@@ -142,10 +142,20 @@ async def _read_part(request: PageRequest, part: str) -> Any:
     return await _PARTS[part](request.ctx, request.path("id"))
 
 
+async def _name(ctx: Context, environment_id: str) -> dict[str, str]:
+    return {"name": (await read_environment(ctx, environment_id)).name}
+
+
+async def _service_names(ctx: Context, environment_id: str) -> dict[str, list[str]]:
+    return {"service": sorted(row.id for row in await environments.read_services(ctx, environment_id))}
+
+
 _PARTS: Mapping[str, Callable[[Context, str], Awaitable[Any]]] = {
     "policies": environments.read_policies_document,
     "markers": environments.read_markers,
     "properties": environments.read_properties,
+    "name": _name,
+    "services": _service_names,
 }
 
 
@@ -175,7 +185,8 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
 
 @routes.post("/console/environments/{id}/name", again=show_settings)
 async def rename(request: PageRequest) -> Response:
-    await environments.rename_environment(request.ctx, request.path("id"), request.form.text("name"))
+    async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "name")):
+        await environments.rename_environment(request.ctx, request.path("id"), request.form.text("name"))
     return request.redirect(_path(request), "Environment renamed.")
 
 
@@ -233,7 +244,8 @@ async def replace_properties(request: PageRequest) -> Response:
 @routes.post("/console/environments/{id}/services", again=show)
 async def replace_services(request: PageRequest) -> Response:
     """Offer the selected services in the environment, and no other."""
-    await environments.replace_services(request.ctx, request.path("id"), request.form.all("service"))
+    async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "services")):
+        await environments.replace_services(request.ctx, request.path("id"), request.form.all("service"))
     return request.redirect(_path(request), "Services saved.")
 
 

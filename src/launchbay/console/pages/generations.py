@@ -53,6 +53,15 @@ async def list_shown(request: PageRequest, record: InstanceRecord, count: int) -
     return [_shown(record, row, before) for row, before in zip(rows, befores, strict=True)][:count]
 
 
+def current_number(record: InstanceRecord, rows: Sequence[Generation]) -> int | None:
+    """Return the generation that the instance has, of its newest ones.
+
+    After a change that failed, it has none of them.
+    """
+    is_current = bool(rows) and not differences(_settings(rows[0]), _present(record))
+    return rows[0].number if is_current else None
+
+
 def _shown(record: InstanceRecord, row: Generation, before: Generation | None) -> ShownGeneration:
     changed = [] if before is None else differences(_settings(before), _settings(row))
     cause, address = "", ""
@@ -78,6 +87,9 @@ async def show(request: PageRequest) -> Response:
 async def roll_back(request: PageRequest) -> Response:
     """Roll back exactly as it was shown."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
+    newest = await generations.list_generations(request.ctx, record.id, before=None, count=1)
+    if current_number(record, newest) == _number(request):
+        return await _show(request, Conflict("This is the current generation. Choose an earlier one."))
     generation, preview = await generations.preview_rollback(request.ctx, record.id, _number(request))
     if request.form.text("do") != f"apply {_fingerprint(record, generation, preview)}":
         return await _show(request, Conflict("The instance has changed. Check the difference again."))
@@ -93,23 +105,27 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
     found = await generations.read_generation(request.ctx, request.path("id"), number)
     values = await tab_values(request, "configuration", problem)
     record: InstanceRecord = values["view"].record
+    rows = await generations.list_generations(request.ctx, record.id, before=None, count=_MOST)
+    is_current = number == current_number(record, rows)
     against = parse_number(request.query("against"))
+    if against is None and is_current and len(rows) > 1:
+        against = rows[1].number  # with itself, it has no difference
     other = None if against is None else await generations.read_generation(request.ctx, record.id, against)
     preview: Preview | None = None
     may = (await request.permissions(record.organization_id)).edit_instance(record)
-    if other is None and may and not values["view"].is_over and record.parent_id is None:
+    if other is None and may and not is_current and not values["view"].is_over and record.parent_id is None:
         try:
             preview = (await generations.preview_rollback(request.ctx, record.id, number))[1]
         except (BadRequest, Conflict) as error:
             preview = Preview(errors=list(error.messages))
     now = _present(record) if other is None else _settings(other)
-    rows = await generations.list_generations(request.ctx, record.id, before=None, count=_MOST)
     return await request.page(
         "generation.html",
         **values,
         status=None if problem is None else request.deps.status_of(problem),
         found=_shown(record, found, None),
         number=number,
+        is_current=is_current,
         against=against,
         numbers=[row.number for row in rows if row.number != number],
         rows=differences(_settings(found), now),

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from launchbay.console.pages.components import (
 )
 from launchbay.console.pages.recurring import shown_rows
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.rendering import HEADERS, live_event, redact, web_address
+from launchbay.console.rendering import HEADERS, live_event, pretty, redact, web_address
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -345,14 +346,21 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
     return await request.page(
         "instance_settings.html",
         **values,
-        labels_text=form.text("labels") or " ".join(f"{name}={value}" for name, value in values["labels"].items()),
+        labels_text=form.text("labels") or _labels_text(values["labels"]),
         offers=await _offers(request, view, await request.permissions(record.organization_id)),
         notes=redact(msgspec.json.decode(record.user_data)),
         notes_text=form.raw("userData"),
         lifetimes=forms.CHOICES,
         lifetime=form.text("lifetime"),
         minutes=form.text("minutes"),
+        seen={
+            name: request.seen(_SETTING_PATHS[name], {name: value})
+            for name, value in (await _read_settings(request)).items()
+        },
     )
+
+
+_SETTING_PATHS = {"labels": "/labels", "environment": "/offers", "userData": "/userData", "expires": "/lifetime"}
 
 
 @routes.get("/console/instances/{id}/run")
@@ -488,14 +496,16 @@ async def reschedule(request: PageRequest) -> Response:
 async def put_labels(request: PageRequest) -> Response:
     """Replace the labels."""
     labels = parse_labels(request.form.text("labels"))
-    await fleet.put_labels(request.ctx, "instance", request.path("id"), labels)
+    async with request.unless_changed("instances", request.path("id"), partial(_read_setting, request, "labels")):
+        await fleet.put_labels(request.ctx, "instance", request.path("id"), labels)
     return request.redirect(f"{_path(request)}/settings#labels", "Labels saved.")
 
 
 @routes.post("/console/instances/{id}/offers", again=show_settings, refusals=(BadRequest, Conflict))
 async def offer(request: PageRequest) -> Response:
     """Offer the instance as a service in the selected environments, and in no other."""
-    await environments.replace_offers(request.ctx, request.path("id"), request.form.all("environment"))
+    async with request.unless_changed("instances", request.path("id"), partial(_read_setting, request, "environment")):
+        await environments.replace_offers(request.ctx, request.path("id"), request.form.all("environment"))
     return request.redirect(f"{_path(request)}/settings#offers", "Environments saved.")
 
 
@@ -505,10 +515,11 @@ async def put_notes(request: PageRequest) -> Response:
 
     A masked secret that comes back keeps its value.
     """
-    record, _ = await read_instance_record(request.ctx, request.path("id"))
     sent = parse_object("Notes", request.form.raw("userData"))
-    data = restore_hidden(sent, msgspec.json.decode(record.user_data))
-    await instances.put_user_data(request.ctx, record.id, data)
+    async with request.unless_changed("instances", request.path("id"), partial(_read_setting, request, "userData")):
+        record, _ = await read_instance_record(request.ctx, request.path("id"))
+        data = restore_hidden(sent, msgspec.json.decode(record.user_data))
+        await instances.put_user_data(request.ctx, record.id, data)
     return request.redirect(f"{_path(request)}/settings#notes", "Notes saved.")
 
 
@@ -572,8 +583,29 @@ async def extend(request: PageRequest) -> Response:
     else:
         interval = forms.interval_ms(form.text("lifetime"), form.text("minutes"))
         at = NEVER if interval == NEVER else to_ms(request.now()) + interval
-    await instances.set_destroy_at(request.ctx, request.path("id"), at)
+    async with request.unless_changed("instances", request.path("id"), partial(_read_setting, request, "expires")):
+        await instances.set_destroy_at(request.ctx, request.path("id"), at)
     return request.redirect(safe_path(form.text("back", _path(request))), "Expiration saved.")
+
+
+async def _read_setting(request: PageRequest, name: str) -> dict[str, Any]:
+    """Return a setting of the instance by the field of its form."""
+    return {name: (await _read_settings(request))[name]}
+
+
+async def _read_settings(request: PageRequest) -> dict[str, Any]:
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    labels = await fleet.read_object_labels(request.ctx, "instance", record.id)
+    return {
+        "labels": _labels_text(labels),
+        "environment": sorted(await list_offers(request.ctx, record.id)),
+        "userData": pretty(redact(msgspec.json.decode(record.user_data))),
+        "expires": "never" if record.destroy_at is None else record.destroy_at.isoformat(timespec="seconds"),
+    }
+
+
+def _labels_text(labels: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in labels.items())
 
 
 def parse_labels(text: str) -> dict[str, str]:

@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_object
+from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.console.shell import NAVIGATION
 from launchbay.errors import LaunchbayError
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import JobStatus
 from launchbay.usecases import archives, organizations, second_factors
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.archives import Imported
@@ -20,7 +23,40 @@ from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter, list_instances
 
 _FOUND = 6  # of each kind, in the palette
+_LAUNCHED = 2  # applications of this name that the palette offers to launch
 _LOOKED_AT = 30  # instances with the text in their names
+_NOT_DESTROYED = [each for each in InstanceStatus if each is not InstanceStatus.DESTROYED]
+
+
+class Verb(NamedTuple):
+    """A command of the palette; `path` follows that of its object."""
+
+    label: str
+    icon: str
+    path: str = ""
+    of_applications: bool = False
+
+
+_VERBS = {
+    "open": Verb("Open", "inst"),
+    "launch": Verb("Launch", "rocket", "/launch", of_applications=True),
+    "edit": Verb("Edit manifest of", "edit", "/manifest", of_applications=True),
+    "run": Verb("Run a workflow of", "play", "/run"),
+    "resume": Verb("Resume", "redo"),
+    "log": Verb("Show log of", "list"),
+    "change": Verb("Change configuration of", "edit", "/configuration"),
+    "expire": Verb("Set expiry of", "expire", "/settings#expiry"),
+    "destroy": Verb("Destroy", "trash", "/end"),
+}
+
+
+class Act(NamedTuple):
+    """A command of the palette with its object."""
+
+    href: str
+    icon: str
+    text: str
+    detail: str = ""
 
 
 routes = Routes()
@@ -60,19 +96,77 @@ async def jump(request: PageRequest) -> Response:
     """Return what the palette offers for a text: objects by name, then sections."""
     ctx, organization_id, text = request.ctx, request.path("id"), request.query("q") or ""
     permissions = await request.permissions(organization_id)
-    named = InstanceFilter(name_part=text, statuses=[each for each in InstanceStatus if each != "Destroyed"])
+    key, space, rest = request.http.query_params.get("q", "").lstrip().lower().partition(" ")
+    if space and (verb := _VERBS.get(key)):
+        acts = await _acts(request, permissions, key, verb, rest.strip())
+        return request.fragment(
+            "jump.html", acts=acts, verbs=(), instances=(), applications=(), environments=(), entries=()
+        )
+    named = InstanceFilter(name_part=text, statuses=_NOT_DESTROYED)
     found = None
     if text:
         found = await list_instances(ctx, organization_id, named, sort="name", after=None, count=_LOOKED_AT)
     sections = [entry for group in NAVIGATION for entry in group.entries if permissions.section(entry.key)]
+    applications = _best(await list_applications(ctx, organization_id), text) if text else []
     return request.fragment(
         "jump.html",
+        verbs=[
+            (key, verb, "an application" if verb.of_applications else "an instance")
+            for key, verb in _VERBS.items()
+            if text and verb.label.lower().startswith(text.lower())
+        ],
+        acts=[
+            Act(f"{HOME}/applications/{row.id}/launch", "rocket", f"Launch {row.name}")
+            for row in applications[:_LAUNCHED]
+            if permissions.launch(row.id)
+        ],
         home=f"{HOME}/organizations/{organization_id}",
         instances=_best(found.rows, text) if found else (),
-        applications=_best(await list_applications(ctx, organization_id), text) if text else (),
+        applications=applications,
         environments=_best(await list_environments(ctx, organization_id), text) if text else (),
         entries=[entry for entry in sections if text.lower() in entry.label.lower()],
     )
+
+
+async def _acts(request: PageRequest, permissions: UiPermissions, key: str, verb: Verb, name: str) -> list[Act]:
+    """Return a command with each object that the user may use it on."""
+    organization_id = request.path("id")
+    found: list[Act] = []
+    if verb.of_applications or key == "open":
+        may = permissions.launch if key == "launch" else permissions.edit_application
+        found += [
+            Act(f"{HOME}/applications/{row.id}{verb.path}", verb.icon, f"{verb.label} {row.name}", "application")
+            for row in _best(await list_applications(request.ctx, organization_id), name)
+            if key == "open" or may(row.id)
+        ]
+    if verb.of_applications:
+        return found
+    wanted = InstanceFilter(
+        name_part=name or None,
+        statuses=_NOT_DESTROYED,
+        job_statuses=[JobStatus.FAILED] if key == "resume" else None,
+    )
+    page = await list_instances(
+        request.ctx, organization_id, wanted, sort="name" if name else "-lastJob", after=None, count=_LOOKED_AT
+    )
+    for row in _best(page.rows, name):
+        may_run = row.job_name is not None and permissions.run(row, row.job_name)
+        edits = key in {"change", "expire", "destroy"}
+        if (edits and (row.parent_id or not permissions.edit_instance(row))) or (key == "resume" and not may_run):
+            continue
+        path = verb.path
+        if key in {"resume", "log"}:
+            if row.job_id is None:
+                continue
+            end = "#log" if row.job_status != JobStatus.FAILED else "/log/failure"
+            path = f"/jobs/{row.job_id}" + ("?do=resume" if key == "resume" else end)
+        found.append(Act(f"{HOME}/instances/{row.id}{path}", verb.icon, f"{verb.label} {row.name}", row.application))
+    if key == "open":
+        found += [
+            Act(f"{HOME}/environments/{row.id}", "env", f"{verb.label} {row.name}", "environment")
+            for row in _best(await list_environments(request.ctx, organization_id), name)
+        ]
+    return found
 
 
 class _Named(Protocol):
@@ -101,20 +195,33 @@ async def show_settings(request: PageRequest) -> Response:
         rows=await organizations.read_usage(request.ctx, organization_id),
         environments=await list_environments(request.ctx, organization_id),
         second_factor_required=await second_factors.read_requirement(request.ctx, organization_id),
+        seen_name=request.seen("/name", await _read_name(request)),
+        seen_policy=request.seen("/signInPolicy", await _read_policy(request)),
     )
+
+
+async def _read_name(request: PageRequest) -> dict[str, str]:
+    rows = await organizations.list_organizations(request.ctx)
+    return {"name": next((row.name for row in rows if row.id == request.path("id")), "")}
+
+
+async def _read_policy(request: PageRequest) -> dict[str, bool]:
+    return {"secondFactorRequired": await second_factors.read_requirement(request.ctx, request.path("id"))}
 
 
 @routes.post("/console/organizations/{id}/name")
 async def rename(request: PageRequest) -> Response:
     organization_id = request.path("id")
-    await organizations.rename_organization(request.ctx, organization_id, request.form.text("name"))
+    async with request.unless_changed("organizations", organization_id, partial(_read_name, request)):
+        await organizations.rename_organization(request.ctx, organization_id, request.form.text("name"))
     return request.redirect(f"{HOME}/organizations/{organization_id}/usage", "Organization renamed.")
 
 
 @routes.post("/console/organizations/{id}/signInPolicy")
 async def write_sign_in_policy(request: PageRequest) -> Response:
     organization_id, required = request.path("id"), request.form.has("secondFactorRequired")
-    await second_factors.write_requirement(request.ctx, organization_id, required=required)
+    async with request.unless_changed("organizations", organization_id, partial(_read_policy, request)):
+        await second_factors.write_requirement(request.ctx, organization_id, required=required)
     return request.redirect(f"{HOME}/organizations/{organization_id}/usage", "Sign-in policy saved.")
 
 

@@ -166,6 +166,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         status=200 if form.text("do") == "preview" else None,
         found=found,
+        seen=request.seen(f"/{found.id}", _stored(view)),
         row=row,
         doing=view.doing,
         narrowing=_narrowing(view.doing),
@@ -185,7 +186,14 @@ async def update(request: PageRequest) -> Response:
     form = request.form
     if form.text("do") == "preview":
         return await show(request)
-    await recurring.update_recurring_schedule(request.ctx, request.path("recurring"), form.text("name"), _timing(form))
+
+    async def read() -> dict[str, Any]:
+        return _stored(await recurring.read_recurring_schedule(request.ctx, request.path("recurring")))
+
+    async with request.unless_changed("recurring-schedules", request.path("recurring"), read):
+        await recurring.update_recurring_schedule(
+            request.ctx, request.path("recurring"), form.text("name"), _timing(form)
+        )
     return request.redirect(_path(request.path("id"), request.path("recurring")), "Schedule saved.")
 
 
@@ -391,6 +399,13 @@ def _stored_values(found: RecurringSchedule) -> dict[str, Any]:
         "paused": found.is_paused,
         "zones": _zones(),
     }
+
+
+def _stored(view: RecurringView) -> dict[str, Any]:
+    """Return what is stored, by field of the form."""
+    values = _stored_values(view.schedule)
+    del values["zones"]
+    return {"whenBusy" if name == "when_busy" else name: value for name, value in values.items()}
 
 
 def _zones() -> list[str]:

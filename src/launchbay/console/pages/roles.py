@@ -45,6 +45,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         check=await _checked(request, organization_id, None),
         role_completions=_COMPLETIONS,
         groups=await roles.list_group_roles(request.ctx, organization_id) if may_map else None,
+        seen_tag=seen_tag,
         group=request.form.text("group"),
         selected=request.form.all("role"),
         name=request.form.text("name"),
@@ -68,7 +69,13 @@ async def create(request: PageRequest) -> Response:
 async def set_group(request: PageRequest) -> Response:
     """Set the roles of a group of the identity provider."""
     organization_id, form = request.path("id"), request.form
-    await roles.set_group_roles(request.ctx, organization_id, form.text("group"), form.all("role"))
+
+    async def read() -> dict[str, list[str]]:
+        groups = await roles.list_group_roles(request.ctx, organization_id)
+        return {"role": next((sorted(each.roles) for each in groups if each.group == form.text("group")), [])}
+
+    async with request.unless_changed("organizations", organization_id, read):
+        await roles.set_group_roles(request.ctx, organization_id, form.text("group"), form.all("role"))
     message = "Roles of the group saved. Members get and lose them at their next sign-in."
     return request.redirect(f"{HOME}/organizations/{organization_id}/roles", message)
 

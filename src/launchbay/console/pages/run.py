@@ -187,6 +187,14 @@ class _Found(NamedTuple):
             None,
         )
 
+    async def failure_line(self) -> int | None:
+        """Return the number of the line that says why the run failed."""
+        if self.view.job.view.status != JobStatus.FAILED:
+            return None
+        failed = self.view.failed
+        line = await self.places.last_error(step=failed.path) if failed else None
+        return line or await self.places.last_error()
+
     async def head(self, request: PageRequest) -> dict[str, Any]:
         """Return what the head shows: what happened, why, what can be done."""
         job, view = self.view.job, self.view
@@ -196,10 +204,7 @@ class _Found(NamedTuple):
         if not view.is_over:
             rows = await list_instance_approvals(request.ctx, self.record.id, after=None, count=LIST_LIMIT_MAX)
             pending = [row for row in rows if row.status == ApprovalStatus.PENDING and row.job_id == job.view.id]
-        line = None
-        if job.view.status == JobStatus.FAILED:
-            line = await self.places.last_error(step=failed.path) if failed else None
-            line = line or await self.places.last_error()
+        line = await self.failure_line()
         permissions = await request.permissions(self.record.organization_id)
         may_control = permissions.run(self.record, job.view.name) and self.record.parent_id is None
         return {
@@ -277,10 +282,7 @@ class _Found(NamedTuple):
         step = view.by_path.get(request.query("step") or "")
         if target is None and step is not None and not is_filtered:
             target = await self.places.step_start(step.path)
-        failure = None
-        if target is None and not is_filtered and view.job.view.status == JobStatus.FAILED:
-            failure = await self.places.last_error(step=view.failed.path) if view.failed else None
-            failure = failure or await self.places.last_error()
+        failure = await self.failure_line() if target is None and not is_filtered else None
         after = parse_number(request.query("after"), 18)
         if after is not None:
             place = Place(after, parse_number(request.query("n"), 9) or 0)
@@ -405,12 +407,16 @@ async def show_log(request: PageRequest) -> Response:
 
 @routes.get("/console/instances/{id}/jobs/{job}/log/failure")
 async def find_failure(request: PageRequest) -> Response:
-    """Lead to the next error after a line, or to the one before it."""
+    """Lead to the failure, or to the error after or before a line."""
     found = await _Found.read(request)
     after, before = parse_number(request.query("after"), 18), parse_number(request.query("before"), 18)
-    number = (
-        await found.places.next_error(after or 0) if before is None else await found.places.last_error(before=before)
-    )
+    number = await found.failure_line() if after is None and before is None else None
+    if number is None:
+        number = (
+            await found.places.next_error(after or 0)
+            if before is None
+            else await found.places.last_error(before=before)
+        )
     if number is None:
         return request.redirect(f"{found.base}#log", "There is no other failure in the log.")
     return request.redirect(f"{found.base}?line={number}#L{number}")

@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.store.access_tokens import ServiceAccountRow
 from launchbay.usecases import access_tokens, organizations, roles, service_accounts
 from launchbay.usecases.access_tokens import NewToken
 
@@ -54,6 +55,7 @@ async def show(
         organization_id=organization_id,
         problem=problem,
         row=row,
+        seen=request.seen(f"/{row.id}", _stored(row)),
         roles=await roles.list_roles(request.ctx, organization_id),
         tokens=[token for token in tokens if token.user_id == account_id],
         created=created,
@@ -63,14 +65,20 @@ async def show(
 @routes.post("/console/organizations/{id}/serviceAccounts/{account}", again=show)
 async def update(request: PageRequest) -> Response:
     form = request.form
-    await service_accounts.update_service_account(
-        request.ctx,
-        request.path("id"),
-        request.path("account"),
-        name=form.text("name"),
-        description=form.text("description"),
-        enabled=None,
-    )
+
+    async def read() -> dict[str, str]:
+        account = await service_accounts.read_service_account(request.ctx, request.path("id"), request.path("account"))
+        return _stored(account)
+
+    async with request.unless_changed("users", request.path("account"), read):
+        await service_accounts.update_service_account(
+            request.ctx,
+            request.path("id"),
+            request.path("account"),
+            name=form.text("name"),
+            description=form.text("description"),
+            enabled=None,
+        )
     return request.redirect(_path(request), "Saved.")
 
 
@@ -146,6 +154,10 @@ async def _created(request: PageRequest, organization_id: str, owner_id: str | N
         days=int(days),
         owner_id=owner_id,
     )
+
+
+def _stored(row: ServiceAccountRow) -> dict[str, str]:
+    return {"name": row.name, "description": row.description}
 
 
 def _path(request: PageRequest) -> str:

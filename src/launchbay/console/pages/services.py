@@ -1,6 +1,7 @@
 """Service instances: their types, parameters and commands (reference §4, Service instances)."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -122,6 +123,7 @@ async def show(
         organization_id=view.record.organization_id,
         problem=problem,
         view=view,
+        seen=request.seen(f"/{view.record.id}", _stored(view, {} if kind is None else kind.parameters)),
         users=(await services.count_users(request.ctx, view.record.organization_id)).get(view.record.id, 0),
         offered=(await _offered(request, view.record.organization_id)).get(view.record.id, []),
         resources=await services.list_resources(request.ctx, view.record.id),
@@ -146,12 +148,25 @@ async def update(request: PageRequest) -> Response:
             changed: dict[str, Any] = dict(values(fields))
             changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
             name = request.form.text("name")
-            await services.update_service(request.ctx, view.record.id, name, changed)
+            async with request.unless_changed("services", view.record.id, partial(_read, request, declared)):
+                await services.update_service(request.ctx, view.record.id, name, changed)
             return request.redirect(f"{HOME}/services/{view.record.id}", "Service saved.")
     except (BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest) if rest else problem
     return await show(request, problem, fields=fields)
+
+
+async def _read(request: PageRequest, declared: Mapping[str, ServiceParameter]) -> dict[str, str]:
+    return _stored(await services.read_service(request.ctx, request.path("id")), declared)
+
+
+def _stored(view: services.ServiceView, declared: Mapping[str, ServiceParameter]) -> dict[str, str]:
+    """Return what the form shows, by its fields; secrets are not in it."""
+    return {
+        "name": view.name,
+        **{f"{PARAMETER}{field.name}": field.value for field in _fields(declared, view.parameters)},
+    }
 
 
 @routes.post("/console/services/{id}/command")

@@ -82,6 +82,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         organization_id=organization_id,
         problem=problem,
         view=view,
+        seen=request.seen("/roles", _held(view)),
         roles=await roles.list_roles(request.ctx, organization_id),
         blocked_s=await users.sign_in_blocked_s(request.ctx, organization_id, view.row.id),
     )
@@ -91,12 +92,16 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 async def assign(request: PageRequest) -> Response:
     """Assign and revoke roles, so that the user has exactly the selected ones."""
     organization_id, user_id = request.path("id"), request.path("user")
-    view = await users.read_user(request.ctx, organization_id, user_id)
-    wanted, held = set(request.form.all("role")), set(view.row.roles)
-    if wanted - held:
-        await roles.assign_roles(request.ctx, organization_id, user_id, sorted(wanted - held))
-    if held - wanted:
-        await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
+
+    async def read() -> dict[str, list[str]]:
+        return _held(await users.read_user(request.ctx, organization_id, user_id))
+
+    async with request.unless_changed("users", user_id, read):
+        wanted, held = set(request.form.all("role")), set((await read())["role"])
+        if wanted - held:
+            await roles.assign_roles(request.ctx, organization_id, user_id, sorted(wanted - held))
+        if held - wanted:
+            await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
     return request.redirect(_path(request), "Roles saved.")
 
 
@@ -124,6 +129,10 @@ async def remove(request: PageRequest) -> Response:
     organization_id = request.path("id")
     await users.remove_user(request.ctx, organization_id, request.path("user"))
     return request.redirect(f"{HOME}/organizations/{organization_id}/users", "User removed.")
+
+
+def _held(view: users.UserView[AccountRow]) -> dict[str, list[str]]:
+    return {"role": sorted(view.row.roles)}
 
 
 async def _about(request: PageRequest, organization_id: str, view: users.UserView[AccountRow]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Webhooks of an organization, and their deliveries."""
 
+from typing import Any
+
 from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
@@ -63,6 +65,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         organization_id=organization_id,
         problem=problem,
         row=row,
+        seen=request.seen(f"/{row.id}", _stored(row)),
         events=EVENTS,
         formats=FORMATS,
         deliveries=shown,
@@ -75,15 +78,20 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 @routes.post("/console/organizations/{id}/webhooks/{webhook}", again=show)
 async def update(request: PageRequest) -> Response:
     form = request.form
-    await webhooks.update_webhook(
-        request.ctx,
-        request.path("webhook"),
-        url=form.text("url") or None,
-        events=form.all("event"),
-        secret=form.raw("secret") or None,
-        enabled=form.has("enabled"),
-        form=_format(request),
-    )
+
+    async def read() -> dict[str, Any]:
+        return _stored(await _find(request, request.path("id")))
+
+    async with request.unless_changed("webhooks", request.path("webhook"), read):
+        await webhooks.update_webhook(
+            request.ctx,
+            request.path("webhook"),
+            url=form.text("url") or None,
+            events=form.all("event"),
+            secret=form.raw("secret") or None,
+            enabled=form.has("enabled"),
+            form=_format(request),
+        )
     return request.redirect(_path(request), "Webhook saved.")
 
 
@@ -117,6 +125,10 @@ async def set_enabled(request: PageRequest) -> Response:
 async def delete(request: PageRequest) -> Response:
     await webhooks.delete_webhook(request.ctx, request.path("webhook"))
     return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook deleted.")
+
+
+def _stored(row: WebhookRow) -> dict[str, Any]:
+    return {"url": row.url, "event": sorted(row.events), "format": row.format, "enabled": row.enabled}
 
 
 def _path(request: PageRequest) -> str:

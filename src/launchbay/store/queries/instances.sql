@@ -201,8 +201,9 @@ WHERE instances.id = new.id;
 -- name: list_page
 -- Instances of an organization, the newest first: ids have the order of time.
 SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application, instances.environment_id,
-       environments.name AS environment, instances.version, instances.created_at, instances.destroy_at, instances.parent_id
+       environments.name AS environment, instances.version, instances.created_at, instances.destroy_at, instances.parent_id, fleet.job_status
 FROM instances
+LEFT JOIN fleet ON fleet.instance_id = instances.id
 JOIN applications ON applications.id = instances.application_id
 JOIN environments ON environments.id = instances.environment_id
 WHERE instances.organization_id = %(organization_id)s AND instances.id < %(before)s
@@ -223,8 +224,9 @@ WITH RECURSIVE family AS (
     WHERE family.level < %(levels)s
 )
 SELECT family.id, family.parent_id, family.name, family.status, family.application_id, applications.name AS application,
-       family.environment_id
+       family.environment_id, fleet.job_status
 FROM family JOIN applications ON applications.id = family.application_id
+LEFT JOIN fleet ON fleet.instance_id = family.id
 ORDER BY family.level, family.id LIMIT %(count)s;
 
 -- name: list_log_tail
