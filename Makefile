@@ -13,8 +13,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 PYTEST := $(BIN)/python -m pytest
 # Four processes; what fails among them runs once more alone: a machine that stood still isn't a defect (decision 0102).
 TWICE := $(BIN)/python -m tests.support.twice
-# Tests that read all of the code, and run nothing of it.
-RULES := tests/style/test_style.py tests/style/test_imports.py
+# Tests that read all of the code and the pages, and run nothing of it.
+RULES := tests/style/test_style.py tests/style/test_imports.py tests/golden tests/docs/test_errors.py tests/docs/test_links.py tests/test_supply_chain.py
 # More arguments for a command: make test ARGS='tests/store -k pool', make serve ARGS='--port 9000'.
 ARGS ?=
 
@@ -31,7 +31,7 @@ help: ## list all targets
 
 setup: $(PACKAGE) ## create .venv with the locked packages and Launchbay
 
-check: $(DEV) ## run the linter, formatter, type checker, import rules, style rules and prose checks
+check: $(DEV) ## run the linter, formatter, type checker, import rules, prose checks and rules for code and pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -51,7 +51,7 @@ prose: $(DEV) ## check the English of documentation, messages and docstrings
 test: $(DEV) debian moto axe ## run the quick tests
 	$(TWICE) --durations=25 -m "not slow and not faults and not load" $(patsubst %,--ignore=%,$(RULES)) $(ARGS)
 
-test-slow: $(DEV) debian moto chart terraform axe ## run the tests that start real programs
+test-slow: $(DEV) debian moto chart terraform axe ## run the tests that start real programs or try every endpoint
 	$(TWICE) --durations=25 -m "slow and not packages and not faults and not load" $(ARGS)
 
 test-packages: $(DEV) debian terraform ## run the tests that install packages, and use other programs for long

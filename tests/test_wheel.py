@@ -33,6 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("wheel"))
 
 
+@pytest.mark.slow
 def test_everything_that_runs_is_in_the_wheel_and_nothing_else(wheel: Path) -> None:
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = (path for path in (SOURCE / "launchbay").rglob("*") if path.is_file() and path.suffix != ".pyc")

@@ -177,6 +177,7 @@ async def serialized(value: Any, wanted: Any = "JSON") -> str:
     return str(outputs["serialized"])
 
 
+@pytest.mark.slow
 @given(DATA)
 async def test_json_reads_back_as_the_same_data(value: Any) -> None:
     assert json.loads(await serialized(value, "JSON")) == value
@@ -186,6 +187,7 @@ async def test_json_keeps_order_and_letters_and_is_the_default() -> None:
     assert await run(Serialize(), input={"b": "ü", "a": [1, None]}) == {"serialized": '{"b":"ü","a":[1,null]}'}
 
 
+@pytest.mark.slow
 @given(YAML_DATA)
 async def test_yaml_reads_back_as_the_same_data(value: Any) -> None:
     assert yaml.safe_load(await serialized(value, "YAML")) == value

@@ -165,6 +165,7 @@ async def test_a_workflow_may_uninstall_it_before(program: Path, charts: Loopbac
     assert releases(program) == {}
 
 
+@pytest.mark.slow
 async def test_cancelling_ends_the_program(program: Path, charts: LoopbackServer) -> None:
     parameters = {"cluster": CLUSTER, "release": "shop", "chart": charts.url("/shop.tgz"), "values": {"sleep": 600}}
     context = here()

@@ -188,6 +188,7 @@ async def test_nothing_is_waited_for_where_that_is_not_wanted(cluster: KubeServe
     assert len(outputs["objects"]) == 3
 
 
+@pytest.mark.slow
 async def test_a_kind_that_a_definition_brings_is_found_when_it_is_there(cluster: KubeServer) -> None:
     thing = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "a"}}
 

@@ -204,6 +204,7 @@ async def test_what_is_wrong_with_a_token_is_said(api: Api, body: dict[str, Any]
     refused(await api.post(f"{within(api)}/accessTokens", body), 400, code)
 
 
+@pytest.mark.slow
 async def test_the_number_of_tokens_of_an_owner_is_bounded(api: Api) -> None:
     who = await person(api, "Guest")
     for _ in range(ACCESS_TOKENS - 1):
@@ -242,6 +243,7 @@ async def test_an_explanation_names_the_scope(api: Api) -> None:
     assert accepted(await api.get(explain.format("EditApplication", path)))["allowed"] is True
 
 
+@pytest.mark.slow
 async def test_wrong_tokens_count_at_their_address_and_right_ones_still_work(databases: Databases) -> None:
     url = databases.create()
     async with running_api(url, engine=False) as api:

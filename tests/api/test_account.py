@@ -289,6 +289,7 @@ async def test_the_token_decides_when_both_schemes_are_sent(api: Api, visitor: h
     refused(await api.caller(f"Bearer {refresh}").get("tokens"), 401, "NotAuthenticated")
 
 
+@pytest.mark.slow
 async def test_wrong_tokens_from_one_address_are_slowed_down_in_the_end(databases: Databases) -> None:
     url = databases.create()
     async with running_api(url) as api, browser(api) as visitor:

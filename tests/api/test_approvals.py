@@ -319,6 +319,7 @@ async def test_a_secret_in_the_text_is_covered(api: Api) -> None:
     assert "correct-horse" not in (await api.document(instance))["waitingFor"]
 
 
+@pytest.mark.slow
 async def test_many_that_wait_keep_nobody_else_from_running(api: Api) -> None:
     """The engine of this file runs five jobs at a time."""
     application = await api.application(ASKING % (SIMPLE + ", timeout: 1 hour"))

@@ -262,6 +262,7 @@ def whole(document: dict[str, Any]) -> Archive:
     return archive
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_is_exported_again(databases: Databases) -> None:
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()

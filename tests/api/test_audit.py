@@ -107,6 +107,7 @@ def test_every_row_that_may_change_something_has_a_scenario_or_a_reason() -> Non
 RECORDED_AS = {"sign_in_with_form": "open_session"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", [name for name in CHANGING if name in SCENARIOS])
 async def test_a_change_leaves_one_entry_under_its_operation(stage: Stage, operation: str) -> None:
     call = await SCENARIOS[operation](stage)
@@ -124,6 +125,7 @@ async def test_a_change_leaves_one_entry_under_its_operation(stage: Stage, opera
     assert touched.startswith("/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", [name for name in CHANGING if name in SCENARIOS])
 async def test_a_change_whose_entry_cannot_be_written_does_not_happen(stage: Stage, operation: str) -> None:
     call = await SCENARIOS[operation](stage)

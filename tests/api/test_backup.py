@@ -27,6 +27,7 @@ async def pending(url: str) -> list[str]:
     return [workflow for (workflow,) in rows]
 
 
+@pytest.mark.slow
 def test_a_backup_taken_amid_changes_holds_one_moment_of_everything(databases: Databases, tmp_path: Path) -> None:
     url, copy = databases.create(), databases.create(empty=True)
 

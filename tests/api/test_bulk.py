@@ -184,6 +184,7 @@ async def test_a_preview_says_what_would_be_refused_and_changes_nothing(own: Api
     assert len((await own.document(made[1]))["workflowHistory"]) == 1
 
 
+@pytest.mark.slow
 async def test_other_acts_extend_label_reconfigure_and_destroy(own: Api) -> None:
     application, made = await family(own, PAUSING, 2)
     select = {"application": application}
@@ -338,6 +339,7 @@ async def test_an_unknown_workflow_or_version_is_refused_at_once(own: Api) -> No
     assert (await outcomes(own, begun["id"]))[others[0]] == "Succeeded"
 
 
+@pytest.mark.slow
 async def test_a_provider_is_destroyed_after_its_users(own: Api) -> None:
     provider, where = await offered(own)
     user = await launched(own, NEEDY, where)

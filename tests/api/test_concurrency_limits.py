@@ -295,6 +295,7 @@ async def test_a_deletion_by_force_and_an_expiry_are_not_held_up_for_good(api: A
     await api.gone(first)
 
 
+@pytest.mark.slow
 async def test_workers_of_several_processes_keep_one_limit(databases: Databases) -> None:
     url = databases.create()
     async with running_api(url) as one, running_api(url) as two:

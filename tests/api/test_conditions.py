@@ -106,6 +106,7 @@ async def sent_if_match(call: Call, tag: str) -> httpx.Response:
         del caller.client.headers["If-Match"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", CONDITIONAL)
 async def test_every_change_is_made_for_the_present_tag_only(stage: Stage, watch: Watch, operation: str) -> None:
     call = await SCENARIOS[operation](stage)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.support.applications import (
     EASY,
     NEEDY,
@@ -60,6 +62,7 @@ async def test_a_workflow_runs_a_command_of_the_service_and_gets_its_results(api
     assert names(await api.document(service)) == ["orders.say", "launch"]
 
 
+@pytest.mark.slow
 async def test_many_who_call_one_service_at_the_same_time_all_get_their_answers(api: Api) -> None:
     service, where = await offered(api)
     users = [(await launched(api, EASY.replace("voice.word: hear", ""), where))["id"] for _ in range(8)]

@@ -127,6 +127,7 @@ async def test_a_stream_goes_on_where_the_last_one_was_cut(api: Api, port: int, 
     assert told >= 2
 
 
+@pytest.mark.slow
 async def test_no_line_of_the_log_is_lost_or_told_twice_by_a_client_that_comes_and_goes(
     api: Api, port: int, instance: str
 ) -> None:
@@ -240,6 +241,7 @@ async def test_a_stream_ends_at_once_with_the_access_token_that_opened_it(api: A
         await staying.until("job", status="Succeeded")
 
 
+@pytest.mark.slow
 async def test_streams_end_at_once_when_their_person_signs_out_at_another_server(databases: Databases) -> None:
     """Of all kinds of credentials, long before the next look at a quiet instance."""
     url = databases.create()
@@ -386,6 +388,7 @@ async def test_many_streams_share_one_connection(api: Api, port: int, instance: 
             await each.until("signal", value="hello")
 
 
+@pytest.mark.slow
 async def test_open_streams_hold_no_connection_of_the_pool(api: Api, port: int, instance: str) -> None:
     pool = api.parts.database.pool
     async with AsyncExitStack() as open_streams:

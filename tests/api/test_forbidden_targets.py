@@ -52,6 +52,7 @@ def targets(server: LoopbackServer) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 async def test_no_manifest_is_loaded_from_a_forbidden_target(api: Api, server: LoopbackServer) -> None:
     application = await api.application()
     for url in targets(server):
@@ -70,6 +71,7 @@ async def test_no_step_calls_a_forbidden_target(api: Api, server: LoopbackServer
     assert server.connections == 0
 
 
+@pytest.mark.slow
 async def test_no_webhook_tells_a_forbidden_target(api: Api, server: LoopbackServer) -> None:
     urls = [url for url in targets(server) if "@" not in url]
     hooks: list[str] = []

@@ -92,6 +92,7 @@ def pull_request(commit: str, *, is_open: bool = True, after_s: int = 0, reposit
     return {"number": 7, "pull_request": found}
 
 
+@pytest.mark.slow
 async def test_an_event_counts_if_it_is_signed_and_only_once(
     follower: Follower, repository: Repository, vault: str
 ) -> None:

@@ -343,6 +343,7 @@ async def test_addresses_that_the_rules_forbid_are_not_reached(
     databases.drop(url)
 
 
+@pytest.mark.slow
 async def test_a_token_from_a_vault_is_the_password(follower: Follower, tmp_path: Path) -> None:
     api = follower.api
     with GitServer(tmp_path) as server:

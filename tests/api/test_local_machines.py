@@ -36,6 +36,7 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
     databases.drop(url)
 
 
+@pytest.mark.slow
 async def test_an_environment_that_the_operator_named_chooses_local_machines(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +61,7 @@ async def test_any_other_environment_is_told_who_may_allow_it(api: Api) -> None:
     assert f"an administrator adds {other} to the setting LOCAL_ENVIRONMENTS." in document["errorMessage"]
 
 
+@pytest.mark.slow
 async def test_a_data_directory_that_is_named_from_here_is_found_from_there(
     databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

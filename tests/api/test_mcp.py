@@ -395,6 +395,7 @@ def test_tools_name_operations_of_the_endpoint_table_and_those_that_read_change_
         assert len(tool.description) < 400
 
 
+@pytest.mark.slow
 async def test_tools_call_no_other_operations_than_those_that_they_name(
     bay: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

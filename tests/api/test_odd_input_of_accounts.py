@@ -82,6 +82,7 @@ async def all_answers(api: Api, send: Callable[[str, str, Any], Awaitable[httpx.
     accepted(await api.delete(f"roles/{role}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 async def test_an_odd_value_in_any_field_is_taken_or_refused(api: Api, odd: str) -> None:
     async def send(method: str, path: str, body: Any) -> httpx.Response:

@@ -58,6 +58,7 @@ async def known(api: Api, provider: Provider, subject: str, **claims: Any) -> Pe
     return added
 
 
+@pytest.mark.slow
 async def test_a_logout_ends_the_sessions_of_its_session_at_the_provider_only(
     api: Api, provider: Provider, browsers: AsyncExitStack
 ) -> None:
@@ -70,6 +71,7 @@ async def test_a_logout_ends_the_sessions_of_its_session_at_the_provider_only(
     assert (await is_signed_in(first), await is_signed_in(second)) == (False, True)
 
 
+@pytest.mark.slow
 async def test_a_logout_of_a_person_ends_all_sessions_through_the_provider_and_no_others(
     api: Api, provider: Provider, browsers: AsyncExitStack
 ) -> None:

@@ -5,6 +5,8 @@ What Chef is given, and what is passed to stand-ins, is looked at too: there the
 
 from typing import Any
 
+import pytest
+
 from launchbay.manifest.compiler import compile_manifest
 from tests.support.applications import (
     DATABASE,
@@ -234,6 +236,7 @@ GROWING = (
 )
 
 
+@pytest.mark.slow
 async def test_petclinic_deploys_again_when_its_tier_grows_or_its_branch_changes(dry: Api) -> None:
     manifest = compile_manifest(text_of(PETCLINIC).encode(), known_actions=ACTIONS)
     locators = {locator: fresh_name("petclinic's") for locator in stand_ins(manifest)}

@@ -64,6 +64,7 @@ async def test_it_is_cancelled_once(api: Api) -> None:
     assert await schedules(api, instance) == [cancelled]
 
 
+@pytest.mark.slow
 async def test_one_that_fires_each_second_fires_no_more_even_after_a_restart(databases: Databases) -> None:
     url = databases.create()
     async with running_api(url) as api:

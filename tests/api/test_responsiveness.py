@@ -204,6 +204,7 @@ async def test_storing_the_largest_manifest_leaves_the_loop_free(stored: Stored)
     await check(lambda: stored.send("PUT", path, "application/x-yaml", text), 200, 400)
 
 
+@pytest.mark.slow
 async def test_the_measurement_sees_a_blocked_loop(api: Api) -> None:
     async def blocking(scope: object, receive: object, send: object) -> None:
         sum(number & 7 for number in range(8_000_000))

@@ -245,6 +245,7 @@ async def pair_of_administrators(api: Api) -> tuple[str, list[Person]]:
     return organization, pair
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["revoke", "evict", "disable"])
 async def test_the_last_administrator_stays_even_when_two_are_removed_at_once(api: Api, way: str) -> None:
     for _ in range(3):

@@ -164,6 +164,7 @@ async def test_a_bad_version_is_stopped_in_its_first_wave_and_taken_back(own: Ap
     assert [(await own.document(instance))["status"] for instance in made] == ["Running"] * 3
 
 
+@pytest.mark.slow
 async def test_an_unhealthy_version_stops_and_continues_or_goes_back(own: Api) -> None:
     application, made = await shops(own, 3, checked="-1")
     begun = await begin(own, application, waves=[1, 1], healthWorkflow="actions.check")

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.support.applications import RELAY, SIZED_CHILD, until
 from tests.support.databases import Databases
 from tests.support.families import links
@@ -187,6 +189,7 @@ async def test_a_command_adds_and_removes_members_that_are_submodules(api: Api) 
         assert (await api.document(each))["status"] == "Destroyed"
 
 
+@pytest.mark.slow
 async def test_members_that_a_command_adds_are_made_once_when_the_worker_goes(databases: Databases) -> None:
     url = databases.create()
     async with running_api(url) as api:

@@ -160,6 +160,7 @@ async def test_cancelling_a_job_kills_the_process_group_on_the_host(fleet: Fleet
     await until(lambda: not _sleepers(seconds))
 
 
+@pytest.mark.slow
 async def test_a_command_call_that_takes_too_long_leaves_nothing_running(fleet: Fleet) -> None:
     instance = await fleet.api.running(COMPUTE)
     mark = fleet.hosts[0].work / "too-long"

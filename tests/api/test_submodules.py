@@ -328,6 +328,7 @@ async def test_a_launch_takes_as_many_statements_with_50_children_as_with_5(
     assert counts[0] == counts[1] > 3
 
 
+@pytest.mark.slow
 async def test_a_reconfiguration_writes_20_new_children_in_as_many_statements_as_2(
     api: Api, statements: ContextVar[list[Any]]
 ) -> None:
@@ -352,6 +353,7 @@ async def test_a_reconfiguration_writes_20_new_children_in_as_many_statements_as
     assert counts[0] == counts[1] > 3
 
 
+@pytest.mark.slow
 async def test_a_reconfiguration_changes_20_children_in_as_many_statements_as_2(
     api: Api, statements: ContextVar[list[Any]]
 ) -> None:

@@ -167,6 +167,7 @@ async def test_a_secret_travels_between_instances_as_itself_and_is_sealed_on_the
     )
 
 
+@pytest.mark.slow
 async def test_an_answer_that_is_cut_in_the_middle_of_a_secret_shows_no_part_of_it(
     api: Api, receiver: LoopbackServer
 ) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -83,6 +85,7 @@ async def test_a_read_waits_no_longer_than_it_says(api: Api) -> None:
     refused(await api.get(f"instances/{instance}?wait=61"), 400, "BadRequest")
 
 
+@pytest.mark.slow
 async def test_reads_that_wait_hold_no_connection(databases: Databases) -> None:
     async with running_api(databases.create(), database_connections=2) as api:
         instance = await api.running(HOLDING.replace("30 sec", "1 sec"))

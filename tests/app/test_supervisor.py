@@ -291,6 +291,7 @@ def test_a_process_takes_passed_connections_as_a_listener_does() -> None:
     channel.close()
 
 
+@pytest.mark.slow
 def test_a_process_whose_supervisor_is_another_one_ends() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     receive = "import sys; from launchbay.app.supervisor import Channel; Channel(int(sys.argv[1])).receive()"

@@ -327,6 +327,7 @@ async def test_a_right_password_writes_nothing(world: World) -> None:
         assert await cursor.fetchone() == (0,)
 
 
+@pytest.mark.slow
 async def test_a_right_password_is_accepted_at_an_address_where_others_were_wrong(world: World) -> None:
     async with world.database.connection() as connection:
         await make_user(connection, "bob@example.org", HASH)
@@ -339,6 +340,7 @@ async def test_a_right_password_is_accepted_at_an_address_where_others_were_wron
     assert (await world.sign_in(PASSWORD, HOME, "bob@example.org")).email == "bob@example.org"
 
 
+@pytest.mark.slow
 async def test_a_flood_of_an_address_gets_503_and_leaves_the_verifier_to_others(world: World) -> None:
     for number in range(110):
         with pytest.raises((NotAuthenticated, TooManyRequests)):

@@ -50,6 +50,7 @@ def memory() -> Iterator[Memory]:
     keyring.set_keyring(before)
 
 
+@pytest.mark.slow
 def test_a_keyring_that_answers_keeps_the_token(memory: Memory, shell: Shell, server: Bay) -> None:
     shell.environ = {"LAUNCHBAY_KEYRING": ""}
     told = shell.run("login", server.url, "--email", EMAIL, "--password-stdin", stdin=f"{PASSWORD}\n").stderr

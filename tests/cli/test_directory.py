@@ -17,6 +17,7 @@ from tests.support.service import GREETER
 from tests.support.shell import Shell
 
 
+@pytest.mark.slow
 def test_an_organization_goes_into_a_file_and_comes_out_under_another_name(cli: Shell, tmp_path: Path) -> None:
     cli.environ["LAUNCHBAY_ORGANIZATION"] = cli.good("organization", "create", "Packed").strip()
     cli.good("environment", "create", "lab")

@@ -117,11 +117,13 @@ def test_signing_out_without_a_server_names_the_token_to_revoke_later(shell: She
     assert f"To revoke it, sign in again and run: launchbay token revoke {number}" in told
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_ends_with_7(shell: Shell) -> None:
     shell.environ = {"LAUNCHBAY_URL": "http://127.0.0.1:9"}
     assert "did not answer" in shell.bad(7, "server", "live")
 
 
+@pytest.mark.slow
 def test_a_password_is_not_sent_openly_without_a_warning(shell: Shell, server: Bay) -> None:
     told = shell.run("login", "http://0.0.0.0:9", "--email", EMAIL, "--password-stdin", stdin="x\n")
     assert (told.exit_code, "isn't encrypted" in told.stderr) == (7, True)

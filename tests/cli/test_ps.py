@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.manifests import FAILING_EARLY, PAUSING
 from tests.support.shell import Shell
 
@@ -39,6 +41,7 @@ def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:
     assert "'Failed'" in cli.bad(2, "ps", "--last", "Broken")
 
 
+@pytest.mark.slow
 def test_many_failures_are_found_and_resumed_by_two_commands(cli: Shell, tmp_path: Path) -> None:
     (tmp_path / "many").write_text(FAILING_EARLY, "utf-8")
     cli.good("application", "create", "many")

@@ -99,6 +99,7 @@ def test_a_name_wins_over_the_beginning_of_an_id(cli: Shell, ferry: str, ship: s
     assert cli.document("status", ship[:15])["id"] == ship
 
 
+@pytest.mark.slow
 def test_waiting_for_an_instance_exits_by_the_outcome_of_its_job(cli: Shell, ferry: str, ship: str) -> None:
     cli.good("run", ship, "manage.move", "delay=2s")
     assert "after 2s" in cli.good("wait", ferry)

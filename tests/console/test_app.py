@@ -80,6 +80,7 @@ async def test_nobody_gets_a_page_without_signing_in(api: Api, page: PageRoute) 
     assert answer.headers["location"].startswith("/console/signIn")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in OWN if page.method == "POST"], ids=name_of)
 async def test_no_form_is_taken_without_its_token(api: Api, visitor: httpx.AsyncClient, page: PageRoute) -> None:
     known = await objects(api)
@@ -89,6 +90,7 @@ async def test_no_form_is_taken_without_its_token(api: Api, visitor: httpx.Async
         assert "another session" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in OWN if page.path not in {*_PERSONAL, _EXPLANATION}], ids=name_of)
 async def test_an_administrator_of_another_organization_gets_nothing(api: Api, page: PageRoute) -> None:
     known = await objects(api)

@@ -91,6 +91,7 @@ def test_a_drawing_is_made_once() -> None:
     assert drawn(found, frozenset({"group-1"})) is drawn(found, frozenset({"group-1"}))
 
 
+@pytest.mark.slow
 def test_a_thousand_components_are_drawn_folded() -> None:
     manifest = compiled(many_components(950, 50))
     found = topology(manifest)

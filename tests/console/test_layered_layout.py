@@ -41,6 +41,7 @@ def graph(number: int) -> list[Edge]:
     return [(f"n{chance.randrange(max(0, to - 30), to)}", f"n{to}") for to in range(1, number) for _ in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 3, 30, 300, 1000])
 def test_boxes_are_apart_and_edges_lead_to_the_right(number: int) -> None:
     sizes = {f"n{place}": BOX for place in range(number)}

@@ -238,6 +238,7 @@ async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", list(ROLES))
 async def test_a_form_is_shown_where_it_would_be_taken_and_nowhere_else(api: Api, role: str) -> None:
     world = await _world(api)

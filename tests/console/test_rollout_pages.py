@@ -91,6 +91,7 @@ async def test_the_page_of_a_version_shows_which_instances_it_would_change(
     assert "input.tide" in page.text
 
 
+@pytest.mark.slow
 async def test_a_roll_out_goes_wave_by_wave_and_is_stopped_continued_and_taken_back(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

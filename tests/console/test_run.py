@@ -221,6 +221,7 @@ def make_long(url: str, path: str, steps: int) -> None:
         )
 
 
+@pytest.mark.slow
 async def test_a_run_of_five_thousand_steps_has_a_small_page_in_little_time(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,11 +14,13 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.just("https:
 DATA = st.dictionaries(NAMES, st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner)))
 
 
+@pytest.mark.slow
 @given(DATA)
 def test_what_comes_back_as_it_was_shown_stays(data: dict[str, Any]) -> None:
     assert restore_hidden(redact(data), data) == data
 
 
+@pytest.mark.slow
 @given(DATA, DATA)
 def test_whatever_is_sent_is_what_is_kept_but_for_covers(data: dict[str, Any], sent: dict[str, Any]) -> None:
     assert redact(restore_hidden(sent, data)) == redact(sent)

@@ -494,6 +494,7 @@ async def look(dispatcher: Dispatcher, seconds: float) -> None:
         await asyncio.sleep(dispatcher.rescue_interval_s)
 
 
+@pytest.mark.slow
 async def test_a_killed_process_loses_its_jobs_after_a_lease_of_watching_and_not_before(database: Database) -> None:
     await put(database, "acme")
     runs, rescuer = Runs(database), other_process(database)
@@ -511,6 +512,7 @@ async def test_a_killed_process_loses_its_jobs_after_a_lease_of_watching_and_not
         assert await ask(database, "SELECT count(*) FROM workers") == (1,)
 
 
+@pytest.mark.slow
 async def test_an_event_loop_that_is_blocked_for_longer_than_the_lease_costs_no_job(database: Database) -> None:
     await put(database, "acme")
     runs, rescuer = Runs(database), other_process(database)

@@ -180,6 +180,7 @@ async def about_to_park(bay: Bay, statement: str) -> AsyncIterator[Any]:
         yield connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before the look", "during the look"])
 async def test_an_answer_while_the_job_is_being_parked_is_not_missed(
     bay: Bay, when: str, monkeypatch: pytest.MonkeyPatch
@@ -211,6 +212,7 @@ async def _look_away(_: object) -> None:
     """See no decision."""
 
 
+@pytest.mark.slow
 async def test_a_cancellation_while_the_job_is_being_parked_is_not_missed(bay: Bay) -> None:
     bay.park_after_s = 1.0
     async with bay.working():

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from launchbay.engine.worker import Engine
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
@@ -175,6 +177,7 @@ async def test_nothing_fires_on_a_destroyed_instance(bay: Bay, engine: Engine) -
     assert await bay.one("SELECT count(*) FROM schedules") == 0
 
 
+@pytest.mark.slow
 async def test_hundreds_of_due_schedules_all_become_jobs_in_one_look(bay: Bay, engine: Engine) -> None:
     instance = await bay.instance(COMMANDS, "Running")
     await bay.change(

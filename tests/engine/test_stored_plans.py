@@ -85,6 +85,7 @@ def _insert(connection: psycopg.Connection, table: str, row: dict[str, Any]) -> 
     connection.execute(statement.format(sql.Identifier(table), names), [json.dumps(row)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORED)
 async def test_jobs_of_an_older_version_run_to_their_end(name: str, database_url: str, tmp_path: Path) -> None:
     stored = Stored(database_url, name, tmp_path)

@@ -284,6 +284,7 @@ async def test_the_callers_step_shows_how_far_the_called_workflow_is(api: Api) -
     await api.settled(instance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [1, 2])
 async def test_a_call_goes_on_after_the_worker_that_ran_it_has_gone(databases: Databases, levels: int) -> None:
     url = databases.create()

@@ -140,6 +140,7 @@ def _mutated_tree(tree: Any, dice: random.Random) -> Any:
     return tree
 
 
+@pytest.mark.slow
 @needs_real
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 def test_a_public_manifest_with_mistakes_is_answered_with_findings(path: Any) -> None:

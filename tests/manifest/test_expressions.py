@@ -487,6 +487,7 @@ def refused_in_time(template: Any, **variables: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_evaluations_that_would_blow_up_are_refused_in_time() -> None:
     nested: Any = {"a": 1}
     for _ in range(60):
@@ -523,6 +524,7 @@ def test_what_is_no_json_value_is_refused() -> None:
             compile_template(text).evaluate(Scope({"v": object()}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["{$.v}", "$$", "{{", "}}", "${v}", "${v.v.v", "${", "{", "{$", "$", "x", "{$.v.v['v'][0].*}"]
 )
@@ -534,6 +536,7 @@ def test_time_grows_with_the_text_and_no_faster(unit: str) -> None:
     assert time.process_time() - start < FOR_EVER_S
 
 
+@pytest.mark.slow
 def test_long_paths_take_linear_time() -> None:
     start = time.process_time()
     for unit in (".v", "..v", "[0]", "['v']", ".*", "['", "['\\"):

@@ -366,6 +366,7 @@ def test_the_size_bound_is_exact() -> None:
     assert findings_of(b"#" * (limits.MANIFEST_BYTES - 1) + b"\na") == [("ManifestTooLarge", 1, 1)]
 
 
+@pytest.mark.slow
 def test_hostile_nesting_harms_neither_the_process_nor_its_speed() -> None:
     program = (
         "import json, sys, time\n"

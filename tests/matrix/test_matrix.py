@@ -28,11 +28,13 @@ from tests.support.service import accepted
 from tests.support.worlds import ADMINISTRATOR, FOREIGN_ADMINISTRATOR, World
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", rows_of(REST))
 async def test_who_may_call_it(world: World, watch: Watch, sections: dict[str, str], operation: str) -> None:
     await check_row(world, watch, sections, operation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(NAMED_IN_REQUESTS))
 async def test_who_may_name_it_in_a_request(world: World, watch: Watch, sections: dict[str, str], name: str) -> None:
     operation, make = NAMED_IN_REQUESTS[name]
@@ -44,6 +46,7 @@ async def test_who_may_name_it_in_a_request(world: World, watch: Watch, sections
     await check(world, watch, sections, case_title(operation, f"naming the {name}"), columns, changes=changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SPECIAL))
 async def test_who_may_ask_for_more(world: World, watch: Watch, sections: dict[str, str], name: str) -> None:
     operation, make = SPECIAL[name]

@@ -95,6 +95,7 @@ def test_every_half_hour_goes_on_through_changes_of_the_clock() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"]
 )

@@ -192,6 +192,7 @@ def starts(path: Path) -> Iterator[ast.Call]:
                     yield node
 
 
+@pytest.mark.slow
 def test_everything_that_starts_a_process_says_what_it_sees() -> None:
     silent: list[str] = []
     count = 0

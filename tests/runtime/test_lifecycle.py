@@ -162,6 +162,7 @@ async def test_a_repeated_launch_keeps_the_order() -> None:
     assert live.world.paths() == ["a#launch/s", "b#launch/s"]
 
 
+@pytest.mark.slow
 async def test_hundreds_of_components_in_a_chain_are_launched_quickly() -> None:
     live = chain(**{f"c{n}": f"{{steps: [], return: {{c{n}: {{value: 1}}}}}}" for n in range(300)})
     begun = asyncio.get_running_loop().time()

@@ -39,6 +39,7 @@ def test_openssh_reads_what_was_made_and_finds_the_same_public_key(
     assert pair.public.split()[2:] == ["web-key"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [("ed25519",), ("rsa", "-b", "2048"), ("ecdsa", "-b", "384"), ("rsa", "-m", "PEM")])
 def test_what_openssh_made_is_read(tmp_path: Path, kind: tuple[str, ...]) -> None:
     path = tmp_path / "made"

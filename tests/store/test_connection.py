@@ -180,6 +180,7 @@ async def test_a_server_that_does_not_answer_in_time_loses_the_connection(
             await answer
 
 
+@pytest.mark.slow
 async def test_statements_larger_than_the_sockets_buffers_pass(database: Database) -> None:
     echo: Value[str] = Value("echo", b"SELECT %(text)s::text || 'x'")
     text = "y" * 20_000_000

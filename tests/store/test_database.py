@@ -325,6 +325,7 @@ async def test_a_table_that_an_upgrade_changed_costs_one_answer_of_unavailabilit
         assert await look() == 0
 
 
+@pytest.mark.slow
 async def test_a_pool_never_has_more_connections_than_its_bound(database: Database) -> None:
     most = 0
 

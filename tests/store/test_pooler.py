@@ -60,6 +60,7 @@ async def states(url: str, sessions: int) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 async def test_everything_works_through_a_pooler_and_leaves_nothing_in_its_sessions(url: str, mode: str) -> None:
     with pooler(url, mode, sessions=SESSIONS) as through:

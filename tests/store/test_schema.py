@@ -70,6 +70,7 @@ def test_an_empty_database_gets_the_schema_once(empty_database_url: str) -> None
     assert upgrade(empty_database_url) is False
 
 
+@pytest.mark.slow
 def test_four_servers_starting_at_once_migrate_once(empty_database_url: str) -> None:
     code = "import asyncio, sys; from launchbay.store.schema import upgrade; print(asyncio.run(upgrade(sys.argv[1])))"
     command = [sys.executable, "-c", code, empty_database_url]
@@ -98,6 +99,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(empty_database_url
     assert upgrade(empty_database_url) is True
 
 
+@pytest.mark.slow
 def test_a_table_in_use_keeps_an_upgrade_waiting_and_nobody_else(empty_database_url: str) -> None:
     url = empty_database_url
     migrate_to(url, CHANGES_JOBS)

@@ -95,6 +95,7 @@ def test_no_migration_writes_a_table_anew(databases: Databases) -> None:
     databases.drop(url)
 
 
+@pytest.mark.slow
 def test_every_statement_of_older_servers_answers_the_same_columns(old_url: str, new_url: str) -> None:
     with psycopg.connect(old_url) as old, psycopg.connect(new_url) as new:
         statements = dict(old_statements())

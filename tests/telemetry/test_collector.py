@@ -74,6 +74,7 @@ async def measured(databases: Databases, collector: LoopbackServer) -> tuple[Api
     return api, answered.text
 
 
+@pytest.mark.slow
 async def test_the_collector_gets_the_values_that_prometheus_gets(
     databases: Databases, collector: LoopbackServer
 ) -> None:
@@ -106,6 +107,7 @@ async def test_a_collector_that_is_away_disturbs_nobody(databases: Databases) ->
         await api.running(MANIFEST)
 
 
+@pytest.mark.slow
 def test_the_settings_choose_the_signals() -> None:
     assert Settings().signals() == set()
     assert Settings(otlp_endpoint="http://collector:4318").signals() == {"traces"}

@@ -151,6 +151,7 @@ def test_prometheus_accepts_the_rules() -> None:
     assert f"SUCCESS: {len(ALERTS)} rules found" in done.stdout
 
 
+@pytest.mark.slow
 def test_every_alert_fires_when_it_should_and_not_before(tmp_path: Path) -> None:
     assert CASES.keys() == {each.name for each in ALERTS}
     tests = []

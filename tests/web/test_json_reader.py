@@ -130,6 +130,7 @@ def test_brackets_inside_strings_and_beside_each_other_are_no_nesting() -> None:
     assert read_json(json.dumps(["[" * 500, '{"\\"[' * 500, "\\", *[[]] * 500]).encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", [b"[", b'{"a":', b'["', b"1,", b'{"a":1,"a":', b'"\\ud800",', b"{},", b"9", b'"\\"[{', b"1e5,"]
 )

@@ -118,6 +118,7 @@ async def test_the_document_is_served_to_anybody(client: httpx.AsyncClient) -> N
     assert answer.json() == json.loads(msgspec.json.encode(document(ENDPOINTS)))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("openapi_spec_validator") is None, reason="openapi-spec-validator is not installed"
 )

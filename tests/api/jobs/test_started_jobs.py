@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 
 from launchbay.ids import new_id
 from tests.support.service import Api, accepted, refused
@@ -100,6 +101,7 @@ async def test_a_read_that_waits_ends_with_the_job_or_with_its_time(api: Api) ->
     refused(await api.get(f"jobs/{job}?wait=61"), 400)
 
 
+@pytest.mark.slow
 async def test_reads_that_wait_hold_no_connection(api: Api) -> None:
     instance = await api.running(MANIFEST)
     job = job_of(await api.post(f"instances/{instance}/hold", {}), instance)

@@ -164,6 +164,7 @@ async def opened(port: int, library: Library) -> Client:
     return Client(library, await Wire.open(port))
 
 
+@pytest.mark.slow
 async def test_a_whole_life_of_an_instance(port: int, api: Api, library: Library) -> None:
     async def ask(method: str, path: str, value: Any = None) -> Any:
         client = await opened(port, library)

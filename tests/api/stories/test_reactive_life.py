@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.support.applications import SIZED_CHILD, child_of, names, triggered, until
 from tests.support.service import Api, accepted, fresh_name
 
@@ -80,6 +82,7 @@ application:
 """
 
 
+@pytest.mark.slow
 async def test_a_schedule_of_the_manifest_runs_again_and_again(api: Api) -> None:
     instance = await api.running(CLOCKED.replace("CRON", "* * * * * ?"))
     document = await until(api, instance, lambda seen: names(seen).count("tick") >= 2)

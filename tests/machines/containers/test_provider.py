@@ -221,6 +221,7 @@ async def test_an_environment_that_the_operator_did_not_allow_makes_none(engine:
         await closed.adopt(asked(), "web", {1: "x"}, SPEC)
 
 
+@pytest.mark.slow
 async def test_an_engine_that_does_not_answer_is_told_with_its_place(tmp_path: Path) -> None:
     away = ContainerMachines(EngineApi(str(tmp_path / "none.sock")), Here(), ALLOWED, OUTGOING)
     with pytest.raises(ActionFailed, match=r"Can't connect to the container engine at .*none\.sock"):
