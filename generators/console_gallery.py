@@ -306,7 +306,30 @@ GALLERY = (
         "Services",
         "The services, where they are offered and who uses them, and the pinned keys of hosts.",
     ),
-    Shown("service", "/console/services/{id}", "A service", "Its parameters, with secrets masked, and its commands."),
+    Shown(
+        "service",
+        "/console/services/{id}",
+        "A service: a pool",
+        "Its resources with their holders, the instances that use it, its configuration and its commands.",
+    ),
+    Shown(
+        "service-vault",
+        "/console/services/{id}",
+        "A vault",
+        "Its secrets, masked, and its key pairs; who revealed what, and the forms to change it.",
+    ),
+    Shown(
+        "service-cloud",
+        "/console/services/{id}",
+        "A cloud account",
+        "Signs in to each region on request. Instances with machines, and the configuration.",
+    ),
+    Shown(
+        "service-catalog",
+        "/console/services/{id}",
+        "A catalog of shared instances",
+        "Running instances that launches use instead of a submodule of their own.",
+    ),
     Shown(
         "service-secrets",
         "/console/services/{id}/secrets",

@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -195,7 +196,15 @@ def showcase(site: Site) -> dict[str, str]:
         "configuration.credential": "not shown",
     }
     cloud = _created(site, f"{root}/services", name="Harbour cloud", typeId="builtin:cloud_account", parameters=account)
-    site.ask("PUT", f"environments/{places['production']}/services", {"services": [service, vault]})
+    catalog = _created(
+        site, f"{root}/services", name="Shared shops", typeId="builtin:shared_instances_catalog", parameters={}
+    )
+    site.ask("PUT", f"environments/{places['production']}/services", {"services": [service, vault, catalog, cloud]})
+    for name, value in (("mail-relay", "Lantern-4412-quay"), ("payments", "Harbour-0091-tide")):
+        _command(site, vault, "set-secret", {"name": name, "value": value})
+    _command(site, vault, "generate-keypair", {"name": "deploy"})
+    site.ask("POST", f"services/{vault}/secrets/reveal", {"name": "mail-relay", "reason": "The relay asks for it."})
+    _command(site, catalog, "add", {"revisionId": ids["revision"], "instanceId": ids["quiet"]})
     site.ask("POST", f"instances/{ids['quiet']}/manage.deploy/schedule", {"interval": 3_600_000, "parameters": {}})
     program = _created(
         site, f"{root}/serviceAccounts", name="Release pipeline", description="Launches releases", roles=["Operators"]
@@ -262,6 +271,9 @@ def showcase(site: Site) -> dict[str, str]:
         "delete-environment": f"{here}/environments/{places['staging']}/delete",
         "services": f"{at}/services?type=builtin:static_resource_pool",
         "service": f"{here}/services/{service}",
+        "service-vault": f"{here}/services/{vault}",
+        "service-cloud": f"{here}/services/{cloud}",
+        "service-catalog": f"{here}/services/{catalog}",
         "service-secrets": f"{here}/services/{cloud}/secrets?name=configuration.credential",
         "instance-secrets": f"{here}/instances/{ids['quiet']}/secrets",
         "roles": f"{at}/roles?permission=CreateInstance&path=/applications/{shop}&user={people['ada']}",
@@ -318,6 +330,10 @@ def _people(site: Site, root: str, places: dict[str, str]) -> dict[str, str]:
         found[first] = site.ask("POST", f"{root}/users", body)["id"]
     site.ask("POST", f"{root}/users", {"email": "mia@harbour.example", "name": "Mia Berg", "roles": ["Operators"]})
     return found
+
+
+def _command(site: Site, service: str, name: str, arguments: dict[str, str]) -> None:
+    site.ask("POST", f"services/{service}/{name}", {"arguments": arguments})
 
 
 def _rules(site: Site, application: str, environment: str) -> None:
@@ -572,6 +588,14 @@ def made(site: Site) -> World:
     account = site.ask(
         "POST", f"{within}/services", {"name": NAME[:200] + "2", "typeId": "builtin:cloud_account", "parameters": cloud}
     )["id"]
+    _command(site, service, "set-secret", {"name": NAME, "value": "the-hidden-word"})
+    _command(site, service, "generate-keypair", {"name": NAME})
+    held = {"name": f"{NAME[:200]}3", "typeId": "builtin:static_resource_pool"}
+    pool = site.ask(
+        "POST", f"{within}/services", {**held, "parameters": {"configuration.resources": {NAME: {"about": EVIL}}}}
+    )["id"]
+    listed = {"name": f"{NAME[:200]}4", "typeId": "builtin:shared_instances_catalog", "parameters": {}}
+    catalog = site.ask("POST", f"{within}/services", listed)["id"]
     robot = site.ask("POST", f"{within}/serviceAccounts", {"name": NAME, "description": EVIL, "roles": [NAME]})["id"]
     site.ask("POST", f"{within}/accessTokens", {"name": NAME, "owner": robot, "scope": ["Read: [/*]"]})
     git = {"name": NAME, "accountId": robot, "url": "https://git.example.org/<script>", "branch": "<b>", "paused": True}
@@ -580,6 +604,7 @@ def made(site: Site) -> World:
     instance = _instance(site, application, environment)
     asking = _asking(site, within, application, environment)
     revision = site.ask("POST", f"applications/{application}/revisions", {"name": NAME, "instanceId": instance})
+    _command(site, catalog, "add", {"revisionId": revision["id"], "instanceId": instance})
     job, asked = (site.ask("GET", f"instances/{each}")["workflowHistory"][0]["id"] for each in (instance, asking))
     family = site.ask("POST", f"{within}/applications", {"name": f"Family of {NAME}"[:255]})["id"]
     site.replace_manifest(family, json.dumps(_family(application)))
@@ -658,6 +683,10 @@ def made(site: Site) -> World:
         "delete environment": f"/console/environments/{environment}/delete",
         "services": f"{root}/services?type=builtin:static_resource_pool",
         "service": f"/console/services/{service}",
+        "cloud account": f"/console/services/{account}",
+        "catalog": f"/console/services/{catalog}",
+        "pool": f"/console/services/{pool}",
+        "secrets of a vault": f"/console/services/{service}/secrets?kind=secret&name={quote(NAME)}",
         "secrets of a service": f"/console/services/{account}/secrets?name=configuration.credential",
         "secrets of an instance": f"/console/instances/{instance}/secrets",
         "plan of a run": f"/console/instances/{instance}/jobs/{job}?tab=plan",

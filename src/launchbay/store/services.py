@@ -82,6 +82,47 @@ class UsersRow(NamedTuple):
 
 
 count_users = _sql.rows("count_users", UsersRow)
+
+
+class UserRow(NamedTuple):
+    """An instance that uses a service, and its components or regions."""
+
+    id: str
+    name: str
+    status: str
+    application_id: str
+    application: str
+    environment_id: str
+    environment: str
+    parts: str
+
+
+class SharedRow(NamedTuple):
+    """An instance of a catalog, and how many others use it."""
+
+    id: str
+    name: str
+    status: str
+    application_id: str
+    application: str
+    environment_id: str
+    environment: str
+    version: int
+    users: int
+
+
+class RevisionRow(NamedTuple):
+    """A named revision of an application."""
+
+    id: str
+    name: str
+    application_id: str
+    application: str
+
+
+list_users = _sql.rows("list_users", UserRow)
+list_shared = _sql.rows("list_shared", SharedRow)
+list_revisions = _sql.rows("list_revisions", RevisionRow)
 list_acquired = _sql.rows("list_acquired", PoolResourceRow)
 acquire_resource = _sql.change("acquire_resource")
 release_resource = _sql.value("release_resource", str)

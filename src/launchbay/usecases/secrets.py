@@ -4,12 +4,13 @@ Everywhere else they are masked. The permission is `RevealSecrets` on the servic
 value leaves an entry in the audit log.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
 
+from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import TextSeal
 from launchbay.errors import BadRequest, NotFound
@@ -17,10 +18,10 @@ from launchbay.limits import REASON_CHARS
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.model import redaction
 from launchbay.model.redaction import Redactor
-from launchbay.service_types.secrets import SECRET_NAME, is_reference, open_stored
+from launchbay.service_types.secrets import KEY_PAIR, SECRET, SECRET_NAME, ServiceSeal, is_reference, open_stored
 from launchbay.store import services as store
 from launchbay.store.instances import InstanceRecord
-from launchbay.store.services import Service
+from launchbay.store.services import EntryRow, Service
 from launchbay.usecases.context import Context, Work
 
 
@@ -32,17 +33,26 @@ class SecretKind(StrEnum):
 
 
 class Secrets(NamedTuple):
-    """An object, and the names of its secrets by kind."""
+    """An object, the names of its secrets by kind, and what a vault keeps."""
 
     owner: Service | InstanceRecord
     names: Mapping[SecretKind, list[str]]
+    secrets: Sequence[EntryRow] = ()
+    key_pairs: Sequence[EntryRow] = ()
 
 
 async def list_service_secrets(ctx: Context, service_id: str) -> Secrets:
     async with ctx.read() as work:
         service = await work.lookup.service(service_id, Permission.READ)
         rows = await store.list_secrets(work.connection, service_id=service.id)
-    return Secrets(service, {SecretKind.PARAMETERS: sorted(row.name for row in rows)})
+        found = Secrets(service, {SecretKind.PARAMETERS: sorted(row.name for row in rows)})
+        # As for the commands that list them, or to reveal them.
+        wanted, at = (Permission.RUN_SERVICE_COMMAND, Permission.REVEAL_SECRETS), permissions.service(service.id)
+        if any(work.lookup.allows(service.organization_id, each, at) for each in wanted):
+            secrets = await store.list_entries(work.connection, service_id=service.id, kind=SECRET)
+            key_pairs = await store.list_entries(work.connection, service_id=service.id, kind=KEY_PAIR)
+            found = found._replace(secrets=secrets, key_pairs=key_pairs)
+    return found
 
 
 async def list_instance_secrets(ctx: Context, instance_id: str) -> Secrets:
@@ -60,7 +70,7 @@ async def list_instance_secrets(ctx: Context, instance_id: str) -> Secrets:
 
 
 async def reveal_service_secret(ctx: Context, service_id: str, name: str, reason: str) -> Any:
-    """Return a secret parameter of a service, and note it in the audit log.
+    """Return a secret parameter or a secret of a vault, and note it.
 
     Raises NotFound, and BadRequest for a parameter that refers to a secret of a vault.
     """
@@ -68,9 +78,12 @@ async def reveal_service_secret(ctx: Context, service_id: str, name: str, reason
         service = await work.lookup.service(service_id, Permission.REVEAL_SECRETS)
         reason = _checked(reason)
         found = await open_stored(ctx.app.secret_key, work.connection, service.id)
-        if name not in found:
-            raise NotFound(f"The service has no secret parameter {name[:80]!r}.")
-        value = found[name]
+        if name in found:
+            value = found[name]
+        elif entry := await store.get_entry(work.connection, service_id=service.id, kind=SECRET, name=name):
+            value = ServiceSeal(ctx.app.secret_key, service.id).open(entry.sealed, entry.id).decode()
+        else:
+            raise NotFound(f"The service has no secret {name[:80]!r}.")
         if is_reference(value):
             raise BadRequest(
                 f"The parameter refers to the secret {str(value[SECRET_NAME])[:80]!r} of a vault.",

@@ -14,6 +14,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
+from launchbay.service_types.builtin import CATALOG, SharedInstances
 from launchbay.service_types.contract import (
     REDACTED,
     ParameterScope,
@@ -40,11 +41,12 @@ from launchbay.store import machines
 from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
-from launchbay.store.services import Service
+from launchbay.store.services import RevisionRow, Service, SharedRow, UserRow
 from launchbay.usecases.context import Context, Work, validate_name
 
 NO_PARAMETERS = ServiceParameters()
 _SHOWN = 5
+_REVISIONS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,60 @@ async def count_users(ctx: Context, organization_id: str) -> dict[str, int]:
         organization = await work.lookup.organization(organization_id)
         rows = await store.count_users(work.connection, organization_id=organization.id)
     return {row.id: row.users for row in rows}
+
+
+async def list_users(ctx: Context, service_id: str, count: int) -> list[UserRow]:
+    """Return some readable instances that use a service, by name."""
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        rows = await store.list_users(work.connection, service_id=service.id, count=count)
+        return [row for row in rows if _may_read(work, service.organization_id, row)]
+
+
+class SharedEntry(NamedTuple):
+    """An entry of a catalog. What is gone or hidden is None."""
+
+    revision_id: str
+    instance_id: str
+    revision: RevisionRow | None
+    instance: SharedRow | None
+
+
+class Catalog(NamedTuple):
+    """A catalog of shared instances, and the revisions that others can be shared under."""
+
+    entries: list[SharedEntry]
+    revisions: list[RevisionRow]
+
+
+async def read_catalog(ctx: Context, service_id: str) -> Catalog | None:
+    """Return the entries of a catalog; None for another service."""
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        if service.type_id != SharedInstances.id:
+            return None
+        organization_id = service.organization_id
+        shared: Mapping[str, str] = msgspec.json.decode(service.parameters).get(CATALOG) or {}
+        instances = await store.list_shared(work.connection, organization_id=organization_id, ids=list(shared.values()))
+        revisions = await store.list_revisions(
+            work.connection, organization_id=organization_id, ids=list(shared), count=_REVISIONS
+        )
+        by_id = {row.id: row for row in instances if _may_read(work, organization_id, row)}
+        known = {
+            row.id: row
+            for row in revisions
+            if work.lookup.allows(organization_id, Permission.READ, permissions.application(row.application_id))
+        }
+    entries = [
+        SharedEntry(revision, instance, known.get(revision), by_id.get(instance))
+        for revision, instance in shared.items()
+    ]
+    return Catalog(entries, list(known.values()))
+
+
+def _may_read(work: Work, organization_id: str, row: UserRow | SharedRow) -> bool:
+    at = (permissions.instance(row.application_id, row.id), permissions.environment(row.environment_id))
+    return work.lookup.allows(organization_id, Permission.READ, *at)
 
 
 class PoolResource(NamedTuple):

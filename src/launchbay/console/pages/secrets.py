@@ -12,6 +12,7 @@ from launchbay.usecases.secrets import SecretKind, Secrets
 
 routes = Routes()
 SHOWN_S = 30
+_KEPT = "secret"  # kept by a vault
 
 
 @routes.get("/console/services/{id}/secrets")
@@ -26,7 +27,7 @@ async def show_of_service(
 async def reveal_of_service(request: PageRequest) -> Response:
     name = request.form.text("name")
     value = await secrets.reveal_service_secret(request.ctx, request.path("id"), name, request.form.text("reason"))
-    return await show_of_service(request, value=(f"{SecretKind.PARAMETERS}:{name}", value))
+    return await show_of_service(request, value=(name, value))
 
 
 @routes.get("/console/instances/{id}/secrets")
@@ -43,7 +44,7 @@ async def reveal_of_instance(request: PageRequest) -> Response:
     name = form.text("name")
     kind = SecretKind.RETURN_VALUES if form.text("kind") == SecretKind.RETURN_VALUES else SecretKind.PARAMETERS
     value = await secrets.reveal_instance_secret(request.ctx, request.path("id"), kind, name, form.text("reason"))
-    return await show_of_instance(request, value=(f"{kind}:{name}", value))
+    return await show_of_instance(request, value=(name, value))
 
 
 async def _page(
@@ -63,7 +64,10 @@ async def _page(
         owner=owner,
         base=base,
         is_service=is_service,
-        rows=[(kind.value, name) for kind, names in found.names.items() for name in names],
+        rows=[
+            *((kind.value, name) for kind, names in found.names.items() for name in names),
+            *((_KEPT, row.name) for row in found.secrets),
+        ],
         allowed=allowed,
         asked=(request.form.text("kind") or request.query("kind"), request.form.text("name") or request.query("name")),
         revealed=value,

@@ -8,19 +8,32 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.console.fields import FIX_FIELDS, PARAMETER, Field, field_text, fill_fields, values, with_errors
+from launchbay.console.pages.versions import groups_of
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
+from launchbay.model.instance import InstanceStatus
 from launchbay.service_types.contract import REDACTED, CommandArgument, ServiceCommand, ServiceParameter
 from launchbay.service_types.key_pairs import fingerprint
+from launchbay.store.audit import AuditRow
+from launchbay.store.instances import InstancePageRow
 from launchbay.store.machines import HostKeyRow
-from launchbay.usecases import services
+from launchbay.usecases import secrets, services
+from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_audit_page
 from launchbay.usecases.environments import list_contents
+from launchbay.usecases.impact import Impact, impact_of_service
 from launchbay.usecases.organizations import forget_host_key, list_host_keys
 
 _ARGUMENT = "argument:"
+_SECRET_ARGUMENTS = frozenset({"value", "privateKey"})  # of commands that store them
 
 
 routes = Routes()
+_USERS = 50
+_LOG_ROWS = 6
+_VAULT, _CLOUD, _POOL = "builtin:cobalt_secure_store", "builtin:cloud_account", "builtin:static_resource_pool"
+_CATALOG = "builtin:shared_instances_catalog"
+# Types whose page has a part of its own: what they hold.
+_PARTS = {_VAULT: "vault", _CLOUD: "cloud", _POOL: "pool", _CATALOG: "catalog"}
 
 
 @routes.get("/console/organizations/{id}/services")
@@ -109,14 +122,26 @@ async def show(
     ran: str = "",
     results: Mapping[str, Any] | None = None,
     arguments: Sequence[Field] | None = None,
+    impact: Impact | None = None,
 ) -> Response:
+    """Show a service: what it holds, who uses it, and its forms."""
     view = await services.read_service(request.ctx, request.path("id"))
     kind = request.app.service_types.find(view.record.type_id)
     known: Mapping[str, ServiceCommand] = {} if kind is None else kind.commands
-    commands = [
-        (name, command, arguments if arguments is not None and name == ran else _fields(command.arguments))
+    commands = {
+        name: (command, arguments if arguments is not None and name == ran else _fields(command.arguments))
         for name, command in known.items()
-    ]
+        if not command.secret_results  # revealed with a reason instead
+    }
+    organization_id = view.record.organization_id
+    permissions = await request.permissions(organization_id)
+    log: list[AuditRow] = []
+    if permissions.view_audit():
+        log, _ = await read_audit_page(
+            request.ctx, organization_id, before=None, by=None, about=view.record.id, count=_LOG_ROWS
+        )
+    instances = await services.list_users(request.ctx, view.record.id, _USERS + 1)
+    kept = await secrets.list_service_secrets(request.ctx, view.record.id)
     return await request.page(
         "service.html",
         section="services",
@@ -127,10 +152,21 @@ async def show(
         users=(await services.count_users(request.ctx, view.record.organization_id)).get(view.record.id, 0),
         offered=(await _offered(request, view.record.organization_id)).get(view.record.id, []),
         resources=await services.list_resources(request.ctx, view.record.id),
+        catalog=await services.read_catalog(request.ctx, view.record.id),
+        instances=instances[:_USERS],
+        more_instances=len(instances) > _USERS,
+        kept=kept.secrets,
+        key_pairs=[(row, fingerprint(row.public_key or "")) for row in kept.key_pairs],
+        part=_PARTS.get(view.record.type_id, ""),
+        running=await _shareable(request, organization_id) if view.record.type_id == _CATALOG else [],
+        log=[(row, *_noted(row)) for row in log],
+        impact=impact,
+        impact_groups=[] if impact is None else groups_of(impact),
         name=request.form.text("name", view.name),
         fields=_fields({} if kind is None else kind.parameters, view.parameters) if fields is None else fields,
         commands=commands,
         ran=ran,
+        opened=ran or request.query("do"),
         results=results,
     )
 
@@ -148,10 +184,13 @@ async def update(request: PageRequest) -> Response:
             changed: dict[str, Any] = dict(values(fields))
             changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
             name = request.form.text("name")
+            if request.form.text("do") == "preview":
+                impact = await impact_of_service(request.ctx, view.record.id, changed)
+                return await show(request, fields=fields, impact=impact)
             async with request.unless_changed("services", view.record.id, partial(_read, request, declared)):
                 await services.update_service(request.ctx, view.record.id, name, changed)
             return request.redirect(f"{HOME}/services/{view.record.id}", "Service saved.")
-    except (BadRequest, Conflict) as error:
+    except (FieldErrors, BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest) if rest else problem
     return await show(request, problem, fields=fields)
@@ -197,13 +236,31 @@ async def delete(request: PageRequest) -> Response:
     return request.redirect(target, f"Service {view.name} deleted.")
 
 
+def _noted(row: AuditRow) -> tuple[str, str]:
+    """Return an entry of the audit log in words, and the reason in it."""
+    after: Mapping[str, Any] = msgspec.json.decode(row.after or "{}", type=dict[str, Any])
+    if row.operation == "reveal_service_secret":
+        return f"revealed {after.get('name')}", str(after.get("reason", ""))
+    if row.operation == "run_service_command":
+        return f"ran {after.get('command')}", ""
+    return {"create_service": "created it", "update_service": "changed it"}.get(
+        row.operation, row.operation.replace("_", " ")
+    ), ""
+
+
+async def _shareable(request: PageRequest, organization_id: str) -> Sequence[InstancePageRow]:
+    """Return running instances that could be shared."""
+    wanted = InstanceFilter(status=InstanceStatus.RUNNING)
+    return (await browse_instances(request.ctx, organization_id, wanted, None, _USERS)).rows
+
+
 def _fields(
     declared: Mapping[str, ServiceParameter] | Mapping[str, CommandArgument], given: Mapping[str, Any] | None = None
 ) -> list[Field]:
     given = given or {}
     fields: list[Field] = []
     for name, parameter in declared.items():
-        is_sealed = isinstance(parameter, ServiceParameter) and parameter.secret
+        is_sealed = parameter.secret if isinstance(parameter, ServiceParameter) else name in _SECRET_ARGUMENTS
         is_kept = is_sealed and name in given
         value = given.get(name)
         text = "" if is_kept or name not in given or value == REDACTED else field_text(value)

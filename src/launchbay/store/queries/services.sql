@@ -108,6 +108,35 @@ SELECT services.id, count(DISTINCT instance_links.instance_id)::integer AS users
 FROM services JOIN instance_links ON instance_links.target_id = services.id
 WHERE services.organization_id = %(organization_id)s GROUP BY services.id;
 
+-- name: list_users
+-- The first instances by name that use a service, or have made machines with an account: with their components or regions.
+SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application,
+       instances.environment_id, environments.name AS environment, string_agg(used.part, ', ' ORDER BY used.part) AS parts
+FROM (
+    SELECT DISTINCT instance_id, component AS part FROM instance_links WHERE target_id = %(service_id)s
+    UNION SELECT instance_id, 'machines in ' || region FROM instance_places WHERE account_id = %(service_id)s
+) AS used
+JOIN instances ON instances.id = used.instance_id JOIN applications ON applications.id = instances.application_id
+JOIN environments ON environments.id = instances.environment_id
+WHERE instances.status <> 'Destroyed'
+GROUP BY instances.id, applications.name, environments.name ORDER BY instances.name, instances.id LIMIT %(count)s;
+
+-- name: list_shared
+-- The instances of a catalog, and how many others use each.
+SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application,
+       instances.environment_id, environments.name AS environment, instances.version,
+       (SELECT count(DISTINCT instance_id) FROM instance_links WHERE target_id = instances.id)::integer AS users
+FROM instances JOIN applications ON applications.id = instances.application_id
+JOIN environments ON environments.id = instances.environment_id
+WHERE instances.organization_id = %(organization_id)s AND instances.id = ANY (%(ids)s::text[]);
+
+-- name: list_revisions
+-- The first named revisions of an organization's applications, by the names of both; and those of these IDs.
+SELECT revisions.id, revisions.name, revisions.application_id, applications.name AS application
+FROM revisions JOIN applications ON applications.id = revisions.application_id
+WHERE applications.organization_id = %(organization_id)s
+ORDER BY revisions.id = ANY (%(ids)s::text[]) DESC, applications.name, revisions.name, revisions.id LIMIT %(count)s;
+
 -- name: list_instance_names
 -- Names of instances that hold resources.
 SELECT id, name FROM instances WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
