@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
+from launchbay import limits
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.databases import Databases
 from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
@@ -256,6 +258,17 @@ async def test_parameters_are_sealed_and_secrets_are_not_shown(api: Api) -> None
         [[act]] = await cursor.fetchall()
     assert act
     assert SECRET.encode() not in bytes(act)
+
+
+async def test_those_that_are_made_at_the_same_time_count_each_other(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, [instance] = await pickies(api, 1)
+    path = f"organizations/{api.organization}/change-sets"
+    listed = accepted(await api.get(path))
+    kept = sum(each["status"] in {"Pending", "Ready", "Applying"} for each in listed)
+    monkeypatch.setattr(limits, "CHANGE_SETS_OPEN", kept + 1)
+    body = {"act": "version", "ids": [instance], "version": 3}
+    answers = await asyncio.gather(*(api.post(path, body) for _ in range(4)))
+    assert sorted(answer.status_code for answer in answers) == [200, 429, 429, 429]
 
 
 async def test_who_may_not_read_an_instance_sees_nothing_of_its_plan(api: Api) -> None:

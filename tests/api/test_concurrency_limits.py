@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
@@ -96,6 +97,19 @@ async def test_a_job_waits_for_a_place_and_says_so_until_another_one_ends(api: A
     assert await waits(api, second, waiting) == []
 
 
+async def test_groups_count_all_their_jobs_though_they_show_the_first(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CONCURRENCY_PLACES_SHOWN", 2)
+    instances = await several(api, holding("1"), 4)
+    jobs = [await begun(api, instance) for instance in instances]
+    groups = accepted(await api.get(f"organizations/{api.organization}/concurrency"))
+    [group] = [each for each in groups if instances[0] in {job["instanceId"] for job in each["jobs"]}]
+    assert (group["started"], group["waiting"], len(group["jobs"])) == (1, 3, 2)
+    for instance, job in reversed(list(zip(instances, jobs, strict=True))):
+        await cancelled(api, instance, job)
+
+
 async def test_jobs_that_queue_start_in_their_order_and_never_too_many_at_a_time(api: Api) -> None:
     application = await api.application(holding("2"))
     instances = await asyncio.gather(*(api.launch(application) for _ in range(12)))
@@ -104,7 +118,7 @@ async def test_jobs_that_queue_start_in_their_order_and_never_too_many_at_a_time
     await asyncio.gather(*(begun(api, instance, "quick") for instance in instances))
     assert await most_at_a_time(api, instances) <= 2
     groups = accepted(await api.get(f"organizations/{api.organization}/concurrency"))
-    assert not [each for each in groups if each["title"].endswith(application)]
+    assert not [each for each in groups if {job["instanceId"] for job in each["jobs"]} & set(instances)]
 
 
 async def test_a_full_group_that_refuses_answers_409_and_changes_nothing(api: Api) -> None:

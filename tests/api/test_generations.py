@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.support.applications import BAD_SIZE, SIZED_CHILD, child_of, parent, picky
 from tests.support.service import Api, accepted, fresh_name, refused
@@ -111,6 +112,56 @@ async def test_with_the_policy_a_failed_reconfiguration_rolls_back_by_itself(api
     document = await api.document(instance)
     assert (document["status"], document["parameters"]) == ("Running", {"input.size": 0})
     assert [each["number"] for each in await kept(api, instance)] == [1]
+
+
+SLOWLY_PICKY = """
+application:
+  interfaces: {input: {size: bind(web#input.size)}}
+  configuration: {input.size: 0}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {input: {size: configuration(int)}}
+      configuration:
+        configuration.triggers: {input.size: update}
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch: {steps: []}
+          update:
+            steps:
+              - rest: {action: wait, parameters: {delay: 0.5}}
+              - stop: {action: wait, parameters: {delay: "{$.size}"}}
+          destroy: {steps: []}
+"""
+
+
+@pytest.mark.parametrize("is_revoked", [False, True])
+async def test_a_rollback_has_the_rights_of_the_token_that_changed_the_instance(api: Api, is_revoked: bool) -> None:
+    application = await api.application(SLOWLY_PICKY)
+    accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
+    instance = await api.launch(application)
+    await api.settled(instance)
+    tokens = f"organizations/{api.organization}/accessTokens"
+    made = accepted(await api.post(tokens, {"name": "program", "scope": ["Read: [/*]", "EditInstance: [/*]"]}))
+    program = api.caller(f"Bearer {made['token']}")
+    accepted(await program.put(f"instances/{instance}/configuration", {"parameters": {"input.size": -1}}))
+    if is_revoked:
+        accepted(await api.delete(f"{tokens}/{made['id']}"))
+    async with asyncio.timeout(20):
+        while True:
+            jobs = (await api.settled(instance))["workflowHistory"]
+            log = (await api.get(f"instances/{instance}/log")).text
+            if len(jobs) == 3 or "isn't rolled back" in log:
+                break
+            await asyncio.sleep(0.05)
+    if is_revoked:
+        assert "The instance isn't rolled back: The access token that began this has expired or was revoked." in log
+        assert len(jobs) == 2
+    else:
+        detail = accepted(await api.get(f"instances/{instance}/jobs/{jobs[0]['id']}"))
+        assert (detail["status"], detail["beganBy"]["kind"], detail["beganBy"]["id"]) == (
+            *("Succeeded", "token", made["id"]),
+        )
 
 
 async def test_due_rollbacks_of_deleted_accounts_hold_up_no_others(api: Api) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, ssh_server, symbolic_link
@@ -236,6 +237,24 @@ async def test_instances_get_a_change_set_or_follow(
         while (document := await api.settled(instance))["version"] != 3:
             await asyncio.sleep(0.05)
     assert document["status"] == "Running"
+
+
+async def test_too_many_change_sets_do_not_undo_a_commit(
+    follower: Follower, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = follower.api
+    repository.commit({"manifest.yaml": MANIFEST % "one"})
+    application = await api.application()
+    body = {"applicationId": application, "path": "manifest.yaml", "instances": "at-once"}
+    source = await follower.make(name_of(repository), **body)
+    await follower.outcome(source)
+    await api.settled(await api.launch(application))
+    monkeypatch.setattr(limits, "CHANGE_SETS_OPEN", 0)
+    commit = repository.commit({"manifest.yaml": MANIFEST % "two"})
+    outcome = await follower.sync(source)
+    assert (outcome["status"], outcome["commit"], outcome["changeSetIds"]) == ("Applied", commit, [])
+    assert "stay as they are: The organization has 0 open change sets." in outcome["message"]
+    assert "two" in (await api.get(f"applications/{application}/manifest")).text
 
 
 @pytest.mark.slow

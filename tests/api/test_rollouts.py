@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from launchbay.errors import BadRequest
 from launchbay.usecases.rollouts import sizes_of
 from tests.support.databases import Databases
@@ -210,6 +211,16 @@ async def test_a_stopped_roll_out_begins_nothing(own: Api) -> None:
             await asyncio.sleep(0.05)
     assert (document["status"], document["counts"]["waiting"]) == ("Stopped", 2)
     assert await versions(own, made) == [3, 2, 2]
+
+
+async def test_those_that_begin_at_the_same_time_count_each_other(own: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    application, _ = await shops(own, 1)
+    path = f"organizations/{own.organization}/rollouts"
+    under_way = sum(each["status"] in {"Running", "Waiting", "Returning"} for each in accepted(await own.get(path)))
+    monkeypatch.setattr(limits, "ROLLOUTS_OPEN", under_way + 1)
+    body = {"applicationId": application, "version": 3, "waves": [1], "healthWorkflow": "actions.check"}
+    answers = await asyncio.gather(*(own.post(path, body) for _ in range(4)))
+    assert sorted(answer.status_code for answer in answers) == [200, 429, 429, 429]
 
 
 async def test_what_makes_no_sense_is_refused(own: Api) -> None:

@@ -67,6 +67,21 @@ async def test_entries_are_found_by_the_names_of_objects_and_people(api: Api, vi
     assert sentences(mine) == sentences(page)
 
 
+async def test_entries_of_change_sets_and_roll_outs_lead_to_their_pages(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(MANIFEST)
+    instance = await api.launch(application)
+    await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", MANIFEST + "dock: {steps: []}\n"))
+    path = f"organizations/{api.organization}"
+    look = {"act": "version", "ids": [instance], "version": 3}
+    change_set = accepted(await api.post(f"{path}/change-sets", look))["id"]
+    rollout = accepted(await api.post(f"{path}/rollouts", {"applicationId": application, "version": 3}))["id"]
+    page = await get(visitor, f"/console/{path}/audit")
+    for href in (f"/console/{path}/changes/{change_set}", f"/console/applications/{application}/rollouts/{rollout}"):
+        assert f'href="{href}"' in page.answer.text
+        assert (await get(visitor, href)).status == 200
+
+
 async def test_entries_name_schedules_and_tell_labels(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(MANIFEST)
     instance = await api.launch(application, instanceName=(name := fresh_name("Pilot")))

@@ -113,7 +113,6 @@ def act_purpose(bulk_id: str) -> str:
     return f"bulk run {bulk_id}"
 
 
-lock_organization = _sql.value("lock_organization", str)
 count_open = _sql.value("count_open", int)
 insert = _sql.change("insert")
 insert_instances = _sql.change("insert_instances")

@@ -40,11 +40,16 @@ class OutrunRow(NamedTuple):
 
 
 class PlaceRow(NamedTuple):
-    """A place in a group that a job holds or waits for."""
+    """A place in a group that a job holds or waits for.
+
+    `least` is the group's limit, `held` and `waiting` are the numbers of its places.
+    """
 
     bucket: str
     title: str
-    most: int
+    least: int
+    held: int
+    waiting: int
     is_held: bool
     created_at: datetime
     job_id: str

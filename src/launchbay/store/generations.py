@@ -27,13 +27,14 @@ class Generation:
 
 
 class DueRollback(NamedTuple):
-    """A failed reconfiguration whose instance is to go back, and who asked for it."""
+    """A failed reconfiguration whose instance is to go back, and who asked for it, perhaps with an access token."""
 
     job_id: str
     instance_id: str
     owner_id: str
     email: str | None
     name: str | None
+    token_id: str | None
 
 
 list_by_instance = _sql.rows("list_by_instance", Generation)

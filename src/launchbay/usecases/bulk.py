@@ -7,7 +7,7 @@ accepts the job of an instance also notes it, so that a crash loses none and rep
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -35,7 +35,7 @@ from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import NEVER
 from launchbay.model.redaction import Redactor, masked_message
 from launchbay.planning import DESTROY, require_workflow
-from launchbay.store import applications
+from launchbay.store import applications, organizations
 from launchbay.store import bulk as store
 from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow, act_purpose
 from launchbay.store.database import Connection, Database, DatabaseError
@@ -140,7 +140,7 @@ async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) 
         chosen = await _choose(work, organization.id, request)
         if not chosen:
             raise BadRequest("No instance fits, so there is nothing to do.", code="NothingChosen")
-        await store.lock_organization(work.connection, organization_id=organization.id)
+        await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.BULKS_OPEN:
             raise TooManyRequests(
                 f"The organization has {limits.BULKS_OPEN} bulk runs under way. Wait for the end of one.",
@@ -190,15 +190,21 @@ async def _choose(work: Work, organization_id: str, request: BulkRequest) -> lis
     rows = await choose_instances(work, organization_id, request.ids, request.wanted, limits.BULK_INSTANCES)
     misfits = await _misfits(work, request.act, rows)
     chosen: list[ChosenInstance] = []
-    until_s = time.perf_counter() + _SLICE_S
-    for row in rows:
+    async for row in in_slices(rows):
         misfit = misfits.get(_versions_key(request.act, row))
         refusal = _refusal(work, organization_id, request.act, row) or (None if misfit is None else str(misfit))
         chosen.append(ChosenInstance(row, refusal))
-        if time.perf_counter() > until_s:  # thousands of patterns may be compared: others take turns
+    return chosen
+
+
+async def in_slices(rows: Iterable[FleetRow]) -> AsyncIterator[FleetRow]:
+    """Yield rows, and give others their turn now and then: permissions of thousands may be compared."""
+    until_s = time.perf_counter() + _SLICE_S
+    for row in rows:
+        yield row
+        if time.perf_counter() > until_s:
             await asyncio.sleep(0)
             until_s = time.perf_counter() + _SLICE_S
-    return chosen
 
 
 def _versions_key(act: Act, row: FleetRow) -> tuple[str, int]:
@@ -412,14 +418,19 @@ class OnBehalf(Protocol):
 
 async def actor_of(app: AppContext, run: OnBehalf) -> Actor:
     """Return who began it. Raises NotAllowed if their access token has ended."""
-    token = None
-    if run.token_id is not None:
-        async with app.database.connection() as connection:
-            row = await store.get_token(connection, token_id=run.token_id)
-        if row is None:
-            raise NotAllowed("The access token that began this has expired or was revoked.")
-        token = ActingToken(row.id, row.name, row.organization_id, row.scope)
+    token = await acting_token(app, run.token_id)
     return Actor(run.owner_id, run.owner_email, run.owner_name, run.address, Method(run.method), token=token)
+
+
+async def acting_token(app: AppContext, token_id: str | None) -> ActingToken | None:
+    """Return an access token with its scope. Raises NotAllowed if it has ended."""
+    if token_id is None:
+        return None
+    async with app.database.connection() as connection:
+        row = await store.get_token(connection, token_id=token_id)
+    if row is None:
+        raise NotAllowed("The access token that began this has expired or was revoked.")
+    return ActingToken(row.id, row.name, row.organization_id, row.scope)
 
 
 class BulkRunner:

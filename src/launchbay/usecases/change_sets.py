@@ -25,13 +25,14 @@ from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, ver
 from launchbay.model.redaction import masked_message
 from launchbay.planning import DESTROY, StartedJob
 from launchbay.store import change_sets as store
-from launchbay.store import instances
+from launchbay.store import instances, organizations
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, act_purpose
 from launchbay.store.database import Connection
-from launchbay.store.environments import Environment
+from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.bulk import choose_instances, require_control
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
+from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import FailurePolicy
 from launchbay.usecases.launch import launch, plan_launch_tree
@@ -175,6 +176,7 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         act = request.act
         if act.act == "launch":
             act = msgspec.structs.replace(act, launch=dict(planned[0].body))
+        await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.CHANGE_SETS_OPEN:
             raise TooManyRequests(
                 f"The organization has {limits.CHANGE_SETS_OPEN} open change sets. Apply or delete one.",
@@ -444,6 +446,15 @@ async def read_change_policy(ctx: Context, environment_id: str) -> ChangePolicy:
     async with ctx.read() as work:
         environment = await work.lookup.environment(environment_id, Permission.READ)
         return (await _policies(work, {environment.id})).get(environment.id, ChangePolicy())
+
+
+async def list_change_policies(ctx: Context, organization_id: str) -> list[tuple[EnvironmentRow, ChangePolicy]]:
+    """Return who approves change sets, for each environment that the caller may read."""
+    rows = await list_environments(ctx, organization_id)
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
+        found = await _policies(work, {row.id for row in rows})
+    return [(row, found.get(row.id, ChangePolicy())) for row in rows]
 
 
 async def set_change_policy(ctx: Context, environment_id: str, policy: ChangePolicy) -> None:
@@ -722,7 +733,7 @@ def _touched(application_id: str, instance_id: str | None) -> Resource:
 
 
 def _at(organization_id: str, change_set_id: str) -> str:
-    return f"/organizations/{organization_id}/changeSets/{change_set_id}"
+    return f"/organizations/{organization_id}/change-sets/{change_set_id}"
 
 
 class _Part(msgspec.Struct, frozen=True):

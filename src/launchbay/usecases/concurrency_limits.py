@@ -110,9 +110,9 @@ async def list_groups(ctx: Context, organization_id: str) -> list[Group]:
         found = [
             Group(
                 places[0].title,
-                min(each.most for each in places),
-                sum(each.is_held for each in places),
-                sum(not each.is_held for each in places),
+                places[0].least,
+                places[0].held,
+                places[0].waiting,
                 [each for each in places if _is_visible(work, organization.id, each)],
             )
             for places in by_bucket.values()

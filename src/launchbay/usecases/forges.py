@@ -202,7 +202,7 @@ class PreviewRunner:
             await self._failed(row, LaunchbayError("Internal error. The log of the server says more."))
 
     async def _check(self, row: TakenPreviewRow) -> None:
-        """Find out whether a pull request is still open, and whether its branch has another commit.
+        """Find out whether a pull request is still open, and with which commit.
 
         The events that say so may have come while no server ran.
         """
@@ -227,7 +227,7 @@ class PreviewRunner:
             )
 
     async def _present_commit(self, row: TakenPreviewRow) -> str | None:
-        """Return the commit of a pull request's branch; None if that is gone or the forge says closed."""
+        """Return the commit of a pull request's branch, or None if it is closed."""
         settings = read_settings(row.settings)
         if settings.previews is None:
             return None

@@ -21,7 +21,7 @@ from launchbay.store import generations as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.generations import DueRollback, Generation
 from launchbay.store.instances import InstanceRecord, LinkedRow
-from launchbay.usecases.bulk import PASSING
+from launchbay.usecases.bulk import PASSING, acting_token
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.preview import Preview, preview_tree
@@ -209,7 +209,7 @@ class RollbackRunner:
                 turn = await store.take_due(connection, job_id=job_id)
                 if turn is None:
                     return False
-                ctx = Context(self._app, _owner(turn))
+                ctx = Context(self._app, await self._owner(turn))
                 with self._app.database.joined(connection):
                     await rollback(ctx, turn.instance_id, None)
                 await store.delete_due(connection, job_id=job_id)
@@ -238,9 +238,12 @@ class RollbackRunner:
                 )
         return True
 
+    async def _owner(self, turn: DueRollback) -> Actor:
+        """Return who asked for the reconfiguration, with no more rights than then.
 
-def _owner(turn: DueRollback) -> Actor:
-    """Return who asked for the reconfiguration. Raises NotAllowed if the account was deleted."""
-    if turn.email is None or turn.name is None:
-        raise NotAllowed("The account that asked for the reconfiguration was deleted.")
-    return Actor(turn.owner_id, turn.email, turn.name, "", Method.ENGINE)
+        Raises NotAllowed if the account was deleted, or the access token has ended.
+        """
+        if turn.email is None or turn.name is None:
+            raise NotAllowed("The account that asked for the reconfiguration was deleted.")
+        token = await acting_token(self._app, turn.token_id)
+        return Actor(turn.owner_id, turn.email, turn.name, "", Method.ENGINE, token=token)

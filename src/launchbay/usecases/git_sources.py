@@ -33,13 +33,14 @@ from launchbay.errors import (
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    TooManyRequests,
     Unavailable,
 )
 from launchbay.ids import new_id
 from launchbay.model.forge import ForgeName
 from launchbay.model.redaction import REDACTED, Redactor
 from launchbay.service_types.secrets import KEY_PAIR, SECRET, ServiceSeal
-from launchbay.store import access_tokens, services
+from launchbay.store import access_tokens, organizations, services
 from launchbay.store import git_sources as store
 from launchbay.store.database import Database, DatabaseError, unique_violation_as
 from launchbay.store.git_sources import GitSource, SyncRow, TakenRow, parameters_purpose
@@ -209,6 +210,7 @@ async def create_git_source(ctx: Context, organization_id: str, request: GitSour
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         name = await _check(work, organization.id, request)
+        await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count(work.connection, organization_id=organization.id) or 0) >= limits.GIT_SOURCES:
             raise BadRequest(
                 f"The organization has {limits.GIT_SOURCES} sources in Git. Delete one.", code="QuotaExceeded"
@@ -661,7 +663,8 @@ class GitRunner:
         )
         try:
             change_set_id = await create_change_set(ctx, row.organization_id, wanted)
-        except BadRequest as error:
+        except (BadRequest, Conflict, NotAllowed, TooManyRequests) as error:
+            # The commit is applied all the same. The next one, or `sync`, tries again.
             if error.code != "NothingChosen":
                 outcome.messages.append(f"Instances of {application.name} stay as they are: {error}")
             return
@@ -669,7 +672,7 @@ class GitRunner:
         if settings.instances == "at-once":
             try:
                 await apply_change_set(ctx, change_set_id)
-            except (Conflict, BadRequest, NotAllowed) as error:
+            except (BadRequest, Conflict, NotAllowed, TooManyRequests) as error:
                 outcome.messages.append(f"The change set of {application.name} waits: {error}")
 
     async def _finish(self, row: TakenRow, settings: GitSettings, outcome: _Outcome, commit: Commit | None) -> None:

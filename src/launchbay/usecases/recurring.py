@@ -25,6 +25,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
 from launchbay.model.schedule import zone_of, zoned_due_times
 from launchbay.planning import plan_run
+from launchbay.store import organizations
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
@@ -152,6 +153,7 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         application_id = await _check_doing(work, organization.id, request)
+        await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count(work.connection, organization_id=organization.id) or 0) >= limits.RECURRING_SCHEDULES:
             raise BadRequest(
                 f"The organization has {limits.RECURRING_SCHEDULES} recurring schedules. Delete one.",

@@ -20,12 +20,13 @@ from launchbay.ids import new_id
 from launchbay.model.job import Cause
 from launchbay.model.redaction import masked_message
 from launchbay.planning import available_workflows
+from launchbay.store import organizations
 from launchbay.store import rollouts as store
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import FirstRow, NextRow, Rollout, RolloutInstanceRow, TakenRow
-from launchbay.usecases.bulk import PASSING, actor_of, choose_instances, require_control
+from launchbay.usecases.bulk import PASSING, actor_of, choose_instances, in_slices, require_control
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import rollback
@@ -101,6 +102,7 @@ async def create_rollout(ctx: Context, organization_id: str, request: RolloutReq
         waiting = sum(refusal is None for _, refusal in chosen)
         if not waiting:
             raise BadRequest("No instance needs this version, so there is nothing to do.", code="NothingChosen")
+        await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.ROLLOUTS_OPEN:
             raise TooManyRequests(
                 f"The organization has {limits.ROLLOUTS_OPEN} roll-outs under way. Wait for the end of one.",
@@ -142,7 +144,7 @@ async def create_rollout(ctx: Context, organization_id: str, request: RolloutReq
             refusals=[refusal for _, refusal in chosen],
         )
         after = {"application": application.id, "version": version, "instances": waiting, "waves": sizes}
-        await work.audit("create_rollout", organization, after=after, at=_at(organization.id, rollout_id))
+        await work.audit("create_rollout", organization, after=after, at=_at(application.id, rollout_id))
     return rollout_id
 
 
@@ -171,7 +173,7 @@ async def _choose(
     if request.ids is not None and strangers:
         raise BadRequest(f"{strangers[0]!r} is an instance of another application.", code="ForeignInstance")
     rows = [row for row in rows if row.application_id == application.id and row.version != version]
-    return application, version, [(row, _refusal(work, organization_id, row)) for row in rows]
+    return application, version, [(row, _refusal(work, organization_id, row)) async for row in in_slices(rows)]
 
 
 async def _check_workflow(work: Work, application_id: str, version: int, workflow: str | None) -> None:
@@ -282,7 +284,7 @@ async def control_rollout(ctx: Context, rollout_id: str, verb: Literal["stop", "
             rollout.organization_id,
             {"status": before},
             {"version": rollout.version},
-            at=_at(rollout.organization_id, rollout.id),
+            at=_at(rollout.application_id, rollout.id),
         )
 
 
@@ -291,8 +293,8 @@ def counts_of(rollout: Rollout) -> Counter[str]:
     return Counter(msgspec.json.decode(rollout.counts))
 
 
-def _at(organization_id: str, rollout_id: str) -> str:
-    return f"/organizations/{organization_id}/rollouts/{rollout_id}"
+def _at(application_id: str, rollout_id: str) -> str:
+    return f"/applications/{application_id}/rollouts/{rollout_id}"
 
 
 class RolloutRunner:

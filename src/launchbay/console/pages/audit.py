@@ -151,7 +151,8 @@ _PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
 _PAGES = ("instances", "applications", "environments", "services", "roles")
 _BELOW = {
     **{kind: kind for kind in ("users", "webhooks", "serviceAccounts", "bulk", "git-sources")},
-    "changeSets": "changes",
+    "change-sets": "changes",
+    "changeSets": "changes",  # of entries before version 0.1
     "recurring-schedules": "recurring",
 }
 
@@ -309,6 +310,8 @@ def _href(organization_id: str, parts: Sequence[str]) -> str:
     for kind, object_id in zip(parts[-2::-1], parts[:0:-1], strict=True):
         if kind in _PAGES:
             return f"{HOME}/{kind}/{object_id}"
+        if kind == "rollouts" and parts[-4:-3] == ["applications"]:
+            return f"{HOME}/{'/'.join(parts[-4:])}"
         if kind in _BELOW:
             return f"{HOME}/organizations/{organization_id}/{_BELOW[kind]}/{object_id}"
     return ""

@@ -93,10 +93,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
     )
     shown = rows[:CONSOLE_PAGE_ROWS]
-    policies = [
-        (row, await change_sets.read_change_policy(request.ctx, row.id))
-        for row in (await list_environments(request.ctx, organization_id))[:_POLICIES]
-    ]
+    policies = (await change_sets.list_change_policies(request.ctx, organization_id))[:_POLICIES]
     asking = {row.id for row in await change_sets.list_asking(request.ctx, organization_id)}
     return await request.page(
         "change_sets.html",

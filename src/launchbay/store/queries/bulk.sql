@@ -1,7 +1,3 @@
--- name: lock_organization
--- Lets one bulk run of an organization begin after the other, so that they count each other.
-SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;
-
 -- name: count_open
 SELECT count(*) FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_at IS NULL;
 

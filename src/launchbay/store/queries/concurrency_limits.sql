@@ -43,9 +43,16 @@ FROM concurrency_places AS places JOIN jobs ON jobs.id = places.job_id
 WHERE places.is_outrun AND NOT jobs.cancel_requested AND jobs.status = 'Executing' ORDER BY places.job_id LIMIT %(count)s;
 
 -- name: list_places
--- The places of an organization's groups, those that are held first, in the order in which they were asked for.
-SELECT places.bucket, places.title, places.most, places.is_held, places.created_at, jobs.id AS job_id, jobs.number, jobs.name AS workflow,
+-- The first places of each of an organization's groups: those that are held, then in the order in which they were asked for.
+-- The counts are of all places of a group.
+WITH places AS (
+    SELECT bucket, title, most, is_held, created_at, job_id, row_number() OVER (PARTITION BY bucket ORDER BY is_held DESC, number) AS turn,
+           min(most) OVER (PARTITION BY bucket) AS least,
+           count(*) FILTER (WHERE is_held) OVER (PARTITION BY bucket) AS held,
+           count(*) FILTER (WHERE NOT is_held) OVER (PARTITION BY bucket) AS waiting
+    FROM concurrency_places WHERE organization_id = %(organization_id)s
+)
+SELECT places.bucket, places.title, places.least, places.held, places.waiting, places.is_held, places.created_at, jobs.id AS job_id, jobs.number, jobs.name AS workflow,
        instances.id AS instance_id, instances.name AS instance, instances.application_id, instances.environment_id
-FROM concurrency_places AS places JOIN jobs ON jobs.id = places.job_id JOIN instances ON instances.id = jobs.instance_id
-WHERE places.organization_id = %(organization_id)s
-ORDER BY places.bucket, places.is_held DESC, places.number LIMIT %(count)s;
+FROM places JOIN jobs ON jobs.id = places.job_id JOIN instances ON instances.id = jobs.instance_id
+ORDER BY places.turn, places.bucket LIMIT %(count)s;
