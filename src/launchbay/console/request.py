@@ -321,7 +321,7 @@ class SavedField(NamedTuple):
 
 
 def _field_words(value: Any) -> str:
-    """Return the value of a field for people; a list has a line for each entry."""
+    """Return the value of a field for people. A list has a line for each entry."""
     if isinstance(value, bool):
         return "on" if value else ""
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -368,7 +368,7 @@ def _read_step(name: str, node: Node, place: Place, findings: Findings) -> StepS
 
 
 def _read_map(node: Node | None, what: str, findings: Findings) -> tuple[Mapping[str, Node], Mapping[str, Place]]:
-    """Return what a map or a list of one-key maps contains, with the places of the keys."""
+    """Return the entries of a map or a list of one-key maps, with their places."""
     if isinstance(node, MappingNode):
         return node.children, node.keys
     children: dict[str, Node] = {}

@@ -332,7 +332,7 @@ class _Builder:
         return ScalarNode(value, text, mark.line + 1, mark.column + 1)
 
     def _valued(self, event: _Event) -> ScalarValue:
-        """Return the value of a scalar with a tag or the start of a number; after an error, its text."""
+        """Return the value of a scalar that is tagged or may be a number."""
         text: str = event.value
         try:
             if event.tag is None:

@@ -1,4 +1,4 @@
-"""Turns of what acts on its own: bulk runs, roll-outs, change sets, rollbacks, recurring schedules.
+"""Turns of what acts by itself, such as bulk runs, roll-outs and change sets.
 
 One that fails, such as for a row that can't be read, is logged and waits longer each time. The others continue.
 """

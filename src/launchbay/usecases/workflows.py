@@ -131,7 +131,7 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
 
 
 async def destroy_idle(work: Work, record: InstanceRecord) -> None:
-    """Destroy an instance on which nothing runs, after its grace time, without asking for a permission.
+    """Destroy an idle instance after its grace time, without asking for a permission.
 
     The caller holds it. Raises Conflict if it is busy, others use it, or a destroy waits already.
     """
