@@ -10,6 +10,7 @@ from generators.client_types import types_module
 from generators.manifest_schema import manifest_schema
 from generators.monitoring import monitoring
 from generators.pages import pages
+from generators.pictures import pictures
 from generators.words import ROOT, described
 
 CLIENT = Path("src/launchbay/client")
@@ -26,6 +27,7 @@ def outputs() -> dict[Path, str]:
         | schema
         | monitoring()
         | chart_schema()
+        | pictures()
     )
 
 

@@ -16,7 +16,17 @@ DIRECTORY = DOCS / "howto" / "apply-a-directory.md"
 OLDER = DOCS / "howto" / "migrate-from-older-clients.md"
 WITH_COMMANDS = [
     *sorted((DOCS / "howto").glob("*.md")),
-    *(DOCS / name for name in ("tutorial.md", "reference/client.md", "errors.md", "troubleshooting.md")),
+    *(
+        DOCS / name
+        for name in (
+            "tutorial.md",
+            "reference/client.md",
+            "errors.md",
+            "troubleshooting.md",
+            "cookbook/index.md",
+            "get-started/faq.md",
+        )
+    ),
 ]
 COMMANDS = {name for entries in SECTIONS.values() for name in entries}
 

@@ -18,7 +18,7 @@ class Answer:
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
-    text: str | None = None
+    text: str | bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def scripted(*answers: Answer) -> Iterator[Script]:
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
                 return
-            body = answer.text.encode() if answer.text is not None else json.dumps(answer.body).encode()
+            text = json.dumps(answer.body) if answer.text is None else answer.text
+            body = text if isinstance(text, bytes) else text.encode()
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)

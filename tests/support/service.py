@@ -479,12 +479,12 @@ class Server:
 
 
 @contextmanager
-def serving(databases: Databases) -> Iterator[Server]:
-    """Start a service and stop it after use."""
+def serving(databases: Databases, **settings: Any) -> Iterator[Server]:
+    """Start a service with settings and stop it after use."""
     url = databases.create()
     with (
         start_blocking_portal("asyncio") as portal,
-        portal.wrap_async_context_manager(_running(url)) as (api, port),
+        portal.wrap_async_context_manager(_running(url, **settings)) as (api, port),
         Client(f"http://127.0.0.1:{port}", Basic(EMAIL, PASSWORD)) as client,
     ):
         yield Server(f"http://127.0.0.1:{port}", client, api.organization, api.environment)
@@ -492,6 +492,6 @@ def serving(databases: Databases) -> Iterator[Server]:
 
 
 @asynccontextmanager
-async def _running(url: str) -> AsyncIterator[tuple[Api, int]]:
-    async with running_api(url) as api, served(api) as port:
+async def _running(url: str, **settings: Any) -> AsyncIterator[tuple[Api, int]]:
+    async with running_api(url, **settings) as api, served(api) as port:
         yield api, port
