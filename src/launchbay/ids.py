@@ -4,7 +4,6 @@ import re
 import secrets
 import threading
 import time
-from datetime import datetime
 from typing import NamedTuple
 
 _ID = re.compile(r"[0-9a-f]{24}")
@@ -35,9 +34,9 @@ def new_id() -> str:
     return f"{seconds & 0xFFFFFFFF:08x}{microseconds:05x}{secrets.randbits(44):011x}"
 
 
-def first_id_at(at: datetime) -> str:
-    """Return an ID that isn't greater than those made since then."""
-    return f"{int(at.timestamp()) & 0xFFFFFFFF:08x}{0:016x}"
+def first_id_of_last(seconds: int) -> str:
+    """Return an ID not greater than those made in the last so many seconds."""
+    return f"{(int(time.time()) - seconds) & 0xFFFFFFFF:08x}{0:016x}"
 
 
 def seconds_of(id_: str) -> int:

@@ -121,6 +121,21 @@ async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor
     assert again.status == 409
 
 
+async def test_a_sleep_window_is_shown_and_the_instance_kept_awake(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application("launch: {steps: []}\nstop: {steps: []}\nstart: {steps: []}")
+    windows = [{"sleepAt": "20:00", "wakeAt": "07:00"}]
+    accepted(await api.put(f"applications/{application}/sleep", {"windows": windows}))
+    instance = await api.launch(application)
+    await api.until(instance, "Running")
+    path = f"/console/instances/{instance}"
+    assert "It is stopped." in (await get(visitor, path)).text
+    assert isinstance(await post(visitor, f"{path}/awake", hours="12"), httpx.Response)
+    assert "Kept awake" in (await get(visitor, path)).text
+    assert isinstance(await post(visitor, f"{path}/awake", hours="0"), httpx.Response)
+    assert "Kept awake" not in (await get(visitor, path)).text
+    assert isinstance(await post(visitor, f"{path}/awake", hours="1"), Page)
+
+
 async def test_every_tab_is_a_page_with_the_same_head(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
     path = f"/console/instances/{instance}"
     overview = await get(visitor, path)

@@ -100,6 +100,7 @@ _NO_OCCASION = {
     "/console/services/{id}/secrets",
     "/console/instances/{id}/secrets",
     "/console/instances/{id}/undo-destroy",
+    "/console/instances/{id}/awake",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
     "/console/applications/{id}/manifest/impact",  # the editor asks it

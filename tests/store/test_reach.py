@@ -68,6 +68,8 @@ CELL_WIDE: dict[str, set[str]] = {
             "lifetimes.add_idle_ends",
             "lifetimes.list_idle_as_expiring",
             "lifetimes.list_idle",
+            "sleep_windows.add_launched",
+            "sleep_windows.list_due",
             "change_sets.list_applying",
             "rollouts.list_open",
         ),

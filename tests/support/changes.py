@@ -5,6 +5,7 @@ Whoever adds a row to the table adds its scenario here, or, for a row that chang
 `CHANGES_NOTHING`.
 """
 
+import time
 import zlib
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -684,6 +685,26 @@ async def replace_environment_lifetime(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/lifetime", {"extensions": 3})
 
 
+_SLEEP = {"windows": [{"sleepAt": "20:00", "wakeAt": "07:00", "zone": "Europe/Berlin"}]}
+
+
+async def replace_application_sleep(stage: Stage) -> Call:
+    path = f"applications/{await stage.api.application(MANIFEST)}/sleep"
+    return partial(stage.api.put, path, _SLEEP)
+
+
+async def replace_environment_sleep(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/sleep", _SLEEP)
+
+
+async def keep_awake(stage: Stage) -> Call:
+    instance = await stage.settled()
+    application = (await stage.api.document(instance))["applicationId"]
+    accepted(await stage.api.put(f"applications/{application}/sleep", _SLEEP))
+    until = (int(time.time()) + 300 * 86_400) * 1_000  # the clock of some tests is months ahead
+    return partial(stage.api.put, f"instances/{instance}/sleep/awake-until", {"awakeUntil": until})
+
+
 async def extend_instance(stage: Stage) -> Call:
     return partial(stage.api.post, f"instances/{await stage.settled()}/extend", {"byMs": 60_000})
 
@@ -796,6 +817,7 @@ SCENARIOS: dict[str, Scenario] = {
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
         replace_application_concurrency, replace_environment_concurrency,
         replace_application_lifetime, replace_environment_lifetime, extend_instance, undo_destroy,
+        replace_application_sleep, replace_environment_sleep, keep_awake,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk,
         create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
         delete_recurring_schedule,

@@ -87,6 +87,8 @@ from launchbay.usecases.rollouts import POLL_S as ROLLOUTS_S
 from launchbay.usecases.rollouts import RolloutRunner
 from launchbay.usecases.sealing import seal_addresses
 from launchbay.usecases.sign_in import AccountPolicy, OpenIdSignIn, SignInLink
+from launchbay.usecases.sleep_windows import POLL_S as SLEEP_S
+from launchbay.usecases.sleep_windows import SleepRunner
 from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
 from launchbay.web.app import Mount, create_app
 from launchbay.web.connections import bounds
@@ -549,6 +551,7 @@ def _engine(
             PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance),
             PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),
             PeriodicTask("idle instances", IDLE_S, IdleRunner(context).advance),
+            PeriodicTask("sleep windows", SLEEP_S, SleepRunner(context).advance),
             PeriodicTask("warnings", WARNINGS_S, WarningRunner(context, deps.mail).advance),
             PeriodicTask("outrun jobs", OUTRUN_S, partial(cancel_outrun, database)),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),

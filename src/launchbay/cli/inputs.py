@@ -265,6 +265,9 @@ _FORMS = {
     "at": _Form(parse_past_ms, "As it was at this time: 10m (ago), 2d or 2026-12-24T18:00.", "TIME"),
     "from_": _Form(parse_past_ms, "The first time: 10m (ago), 2d or 2026-12-24T18:00. Default: now.", "TIME"),
     "to": _Form(parse_past_ms, "The second time: 10m (ago), 2d or 2026-12-24T18:00. Default: now.", "TIME"),
+    "awake_until": _Form(
+        parse_time_ms, "Until when: +4h, or 2026-12-24T18:00. Without it, it may sleep again.", "TIME"
+    ),
     "by_ms": _Form(parse_duration_ms, "How much longer the instance lives: 90m, 12h or 2d.", "DURATION"),
     "default_ms": _Form(parse_duration_ms, "For launches that don't say how long: 12h, 2d or never.", "DURATION"),
     "greatest_ms": _Form(parse_duration_ms, "The longest life, from the launch: 12h or 7d.", "DURATION"),

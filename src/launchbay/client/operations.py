@@ -499,6 +499,30 @@ class Operations:
         `mail`: Whether owners are warned by email, too.
         """
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/sleep"))
+    def read_application_sleep(self, application_id: str) -> Call[types.SleepBody]:
+        """Show when instances of an application sleep. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/sleep", media_type=JSON))
+    def replace_application_sleep(
+        self,
+        application_id: str,
+        *,
+        windows: Sequence[types.SleepWindowBody] | None = None,
+        stop: str | None = None,
+        start: str | None = None,
+        when_busy: Any = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set when instances of an application sleep. Permission: EditApplication; RunInstanceWorkflow for workflows
+        that it names.
+
+        `windows`: Null: there is no rule. An application with an empty list doesn't sleep with its environment.
+        `stop`: Default: the command `stop`.
+        `start`: Default: the command `start`.
+        `when_busy`: Whether a busy instance sleeps later, or not in this window.
+        """
+
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
     def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
         """Show what a version would do to live instances. Permission: Read.
@@ -795,6 +819,30 @@ class Operations:
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
         `mail`: Whether owners are warned by email, too.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/sleep"))
+    def read_environment_sleep(self, environment_id: str) -> Call[types.SleepBody]:
+        """Show when instances in an environment sleep. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/sleep", media_type=JSON))
+    def replace_environment_sleep(
+        self,
+        environment_id: str,
+        *,
+        windows: Sequence[types.SleepWindowBody] | None = None,
+        stop: str | None = None,
+        start: str | None = None,
+        when_busy: Any = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set when instances in an environment sleep. Permission: EditEnvironment; RunInstanceWorkflow for workflows
+        that it names.
+
+        `windows`: Null: there is no rule. An application with an empty list doesn't sleep with its environment.
+        `stop`: Default: the command `stop`.
+        `start`: Default: the command `start`.
+        `when_busy`: Whether a busy instance sleeps later, or not in this window.
         """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/changePolicy"))
@@ -1133,6 +1181,19 @@ class Operations:
     @operation(OperationSpec("POST", "/api/1/instances/{id}/lifetime/undo-destroy"))
     def undo_destroy(self, instance_id: str, *, if_match: str | None = None) -> Call[types.UndoneDocument]:
         """Take back a destroy within its grace time. Permission: EditInstance."""
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/sleep"))
+    def read_sleep(self, instance_id: str) -> Call[types.SleepDocument]:
+        """Show whether an instance sleeps, and when that changes. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/instances/{id}/sleep/awake-until", media_type=JSON))
+    def keep_awake(
+        self, instance_id: str, *, awake_until: int | None = None, if_match: str | None = None
+    ) -> Call[None]:
+        """Keep an instance awake until a time. Permission: RunInstanceWorkflow for keep-awake.
+
+        `awake_until`: Milliseconds since the Unix epoch; null lets it sleep again.
+        """
 
     # Workflows
 

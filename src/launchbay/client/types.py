@@ -1318,6 +1318,38 @@ class UndoneDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     schedule_id: str | None
 
 
+class SleepWindowBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A time that returns, on the clock of a zone."""
+
+    sleep_at: str
+    wake_at: str
+    days: list[str] = []
+    zone: str = "UTC"
+
+
+class SleepBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When instances sleep, and the workflows that stop and start them."""
+
+    windows: list[SleepWindowBody] | None = None
+    stop: str = ""
+    start: str = ""
+    when_busy: Any = "queue"
+
+
+class SleepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether an instance sleeps, and when that changes."""
+
+    is_asleep: bool
+    since: int | None
+    sleeps_at: int | None
+    wakes_at: int | None
+    kept_awake_until: int | None
+    kept_awake_by: str | None
+    message: str | None
+    rule_of: str | None
+    rules: SleepBody
+
+
 class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 

@@ -228,7 +228,7 @@ class Cause(msgspec.Struct, frozen=True):
     A rollback's `id` is its generation, and the `id` of what a rule begins is the instance's.
     """
 
-    kind: Literal["change-set", "rollout", "rollback", "recurring-schedule", "idle"]
+    kind: Literal["change-set", "rollout", "rollback", "recurring-schedule", "idle", "sleep"]
     id: str
 
 

@@ -170,6 +170,8 @@ class Work:
             return Origin("schedule", cause.id, self.actor.name)
         if cause is not None and cause.kind == "idle":
             return Origin("expiry", cause.id)
+        if cause is not None and cause.kind == "sleep":
+            return Origin("schedule", cause.id, "sleep window")
         return None if cause is None else Origin("person", self.actor.user_id, self.actor.name, cause)
 
     def fingerprint(self, value: Any) -> str:

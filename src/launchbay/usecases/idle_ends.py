@@ -20,7 +20,7 @@ _REFUSED_PAUSE_S = 3_600
 
 
 class IdleRunner:
-    """Destroys instances that were idle for as long as their rules say.
+    """Destroys instances on which nothing has run for long; `advance` is one round.
 
     The transaction that begins the destroy also begins the time again, so that a crash loses none and repeats none.
     """

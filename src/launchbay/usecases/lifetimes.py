@@ -12,7 +12,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.egress.mail import Email, MailServer
 from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
-from launchbay.ids import first_id_at, new_id
+from launchbay.ids import first_id_of_last, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, duration, merged
 from launchbay.store import instances, schedules
@@ -30,7 +30,7 @@ _WARNED = 500  # in one transaction
 _MAILS = 20
 _MAIL_PAUSE_S = 300
 _LAUNCHING = timedelta(minutes=1)  # an end counts from the request, a little later or earlier than the instance
-_LAUNCHED_LATELY = timedelta(hours=1)  # much longer than no round takes place while instances are launched
+_LAUNCHED_LATELY_S = 3_600  # much longer than no round takes place while instances are launched
 Kind = Literal["application", "environment"]
 
 
@@ -230,7 +230,7 @@ class WarningRunner:
     async def advance(self) -> bool:
         """Give due warnings and send emails. True: there may be more."""
         async with self._app.database.connection() as connection:
-            await store.add_idle_ends(connection, after=first_id_at(self._app.clock.now() - _LAUNCHED_LATELY))
+            await store.add_idle_ends(connection, after=first_id_of_last(_LAUNCHED_LATELY_S))
             await store.move_idle_ends(connection, ahead_s=max(WARNINGS_S), instance_id=None)
             await store.list_idle_as_expiring(connection, ahead_s=max(WARNINGS_S))
             warned = await store.warn(

@@ -66,10 +66,11 @@ async def run_workflow(
     """
     async with ctx.begin() as work:
         record = await for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
-        return await _run_now(work, record, workflow, _with_force(workflow, parameters, force=force))
+        return await run_unchecked(work, record, workflow, _with_force(workflow, parameters, force=force))
 
 
-async def _run_now(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
+async def run_unchecked(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
+    """Run a workflow without asking for a permission. Raises what `run_workflow` raises."""
     _refuse_launch_parameters(workflow, parameters)
     job_id = await _run(work, record, workflow, parameters)
     after = {**_given(work, parameters), "job": job_id}
@@ -89,7 +90,7 @@ async def destroy(
         record = await for_running(work, instance_id, DESTROY, Permission.EDIT_INSTANCE)
         grace_ms = None if is_forced(parameters) else (await rules_of(work, record)).grace_ms
         if grace_ms is None:
-            return await _run_now(work, record, DESTROY, parameters)
+            return await run_unchecked(work, record, DESTROY, parameters)
         return await _destroy_later(work, record, grace_ms)
 
 
@@ -109,7 +110,7 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
         raise _busy()
     await _check_users(work, record, DESTROY, {})
     manifest = await work.manifest(record.application_id, record.version)
-    stop, start = await _stop_and_start(work, record, manifest)
+    stop, start = await stop_and_start(work, record, manifest)
     at = await store.insert_waiting_destroy(
         work.connection,
         schedule_id=new_id(),
@@ -131,18 +132,19 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
 
 
 async def destroy_idle(work: Work, record: InstanceRecord) -> None:
-    """Destroy an idle instance after its grace time, without asking for a permission.
+    """Destroy an instance on which nothing runs, after its grace time.
 
-    The caller holds it. Raises Conflict if it is busy, others use it, or a destroy waits already.
+    It asks for no permission. The caller holds the instance. Raises Conflict if it is busy, others use it, or a destroy
+    waits already.
     """
     grace_ms = (await rules_of(work, record)).grace_ms
     if grace_ms is None:
-        await _run_now(work, record, DESTROY, {})
+        await run_unchecked(work, record, DESTROY, {})
     else:
         await _destroy_later(work, record, grace_ms)
 
 
-async def _stop_and_start(work: Work, record: InstanceRecord, manifest: CompiledManifest) -> tuple[str, str]:
+async def stop_and_start(work: Work, record: InstanceRecord, manifest: CompiledManifest) -> tuple[str, str]:
     """Return the commands that stop and start a running instance.
 
     Both names are empty unless both run without arguments.

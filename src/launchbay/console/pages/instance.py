@@ -50,7 +50,7 @@ from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
 from launchbay.store.audit import AuditRow
 from launchbay.store.schedules import ScheduleRow
-from launchbay.usecases import environments, fleet, instances, workflows
+from launchbay.usecases import environments, fleet, instances, sleep_windows, workflows
 from launchbay.usecases.applications import read_application
 from launchbay.usecases.browsing import (
     read_audit_page,
@@ -77,6 +77,7 @@ _UPDATE_INTERVAL_S = 0.2  # people read no faster
 _LINES_AT_ONCE = 500
 _RETRY_MS = 2_000
 _NEXT_RUNS = 3
+_AWAKE_HOURS = frozenset({"0", "2", "12", "72"})
 _RUNS_SEARCHED = timedelta(days=366)
 _STRIP_JOBS = 32
 _LAST_JOBS = 3
@@ -182,6 +183,7 @@ async def tab_values(
         ],
         "base": f"{HOME}/instances/{record.id}",
         "life": await read_lifetime(ctx, record.id),
+        "sleep": await sleep_windows.read_sleep(ctx, record.id),
         "runnable": [each for each in view.workflows if each != DESTROY and permissions.run(record, each)],
         "summary": components.summary(),
         **live_values(view, components),
@@ -558,6 +560,17 @@ async def destroy(request: PageRequest) -> Response:
     destroyed = await workflows.destroy(request.ctx, request.path("id"), {}, force=form.has("force"))
     waits = isinstance(destroyed, workflows.DestroyAt)
     return request.redirect(_path(request), "Destruction scheduled." if waits else "Destruction started.")
+
+
+@routes.post("/console/instances/{id}/awake", again=show, refusals=(BadRequest, Conflict))
+async def keep_awake(request: PageRequest) -> Response:
+    """Keep an instance awake for some hours; 0 lets it sleep again."""
+    hours = request.form.text("hours")
+    if hours not in _AWAKE_HOURS:
+        raise BadRequest("Choose how long the instance stays awake.", code="InvalidInterval")
+    until = None if hours == "0" else request.now() + timedelta(hours=int(hours))
+    await sleep_windows.keep_awake(request.ctx, request.path("id"), until)
+    return request.redirect(_path(request), "It may sleep again." if until is None else "It stays awake.")
 
 
 @routes.post("/console/instances/{id}/undo-destroy", again=show, refusals=(BadRequest, Conflict))

@@ -38,6 +38,7 @@ LENGTHS = (
     ("greatest", "Longest lifetime", "From the launch. Empty: any."),
     ("extend", "Longest extension", "Empty: any."),
     ("grace", "Grace time of a destroy", "Until then, it can be taken back. Empty: none."),
+    ("idle", "Longest time without a run", "Then the instance is destroyed. An hour or more. Empty: any."),
 )
 
 
@@ -96,6 +97,7 @@ def _texts(rules: LifetimeRules) -> dict[str, str]:
         "greatest": text(rules.greatest_ms),
         "extend": text(rules.extend_ms),
         "grace": text(rules.grace_ms),
+        "idle": text(rules.idle_ms),
         "extensions": "" if rules.extensions is None else str(rules.extensions),
         "must_end": "" if rules.may_never else "1",
         "mail": "1" if rules.mail else "",

@@ -1,0 +1,252 @@
+"""Instances sleep in the windows that the rules of their application or environment name."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from launchbay.model.sleep_windows import SleepRules, SleepWindow
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, refused, running_api
+from tests.support.worlds import MovableClock
+
+STOPPABLE = """
+launch: {steps: []}
+greet: {steps: []}
+stop: {steps: []}
+start: {steps: []}
+park: {steps: []}
+unpark: {steps: []}
+long: {steps: [{rest: {action: wait, parameters: {delay: 3600}}}]}
+"""
+NIGHTS = {
+    "sleepAt": "20:00",
+    "wakeAt": "07:00",
+    "days": ["MON", "TUE", "WED", "THU", "FRI"],
+    "zone": "Europe/Berlin",
+}
+NOON = datetime(2031, 6, 4, 10, 0, tzinfo=UTC)  # a Wednesday, 12:00 in Berlin
+EVENING = datetime(2031, 6, 4, 18, 0, tzinfo=UTC)
+MORNING = datetime(2031, 6, 5, 5, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+_FLEET = "organizations/{}/instances"
+
+
+class Bay:
+    """A service whose time of day is set by the test; rounds are run by it, too."""
+
+    def __init__(self, api: Api, clock: MovableClock) -> None:
+        self.api = api
+        self.clock = clock
+
+    def set(self, at: datetime) -> None:
+        self.clock.ahead = at - datetime.now(UTC)
+
+    async def instance(self, manifest: str = STOPPABLE, **rule: Any) -> str:
+        """Return a running instance whose application has this rule."""
+        application = await self.api.application(manifest)
+        instance = await self.api.launch(application, destroyInterval=-1)
+        await self.api.until(instance, "Running")
+        accepted(await self.api.put(f"applications/{application}/sleep", {"windows": [NIGHTS], **rule}))
+        await self.round()
+        return instance
+
+    async def round(self) -> None:
+        await self.api.round_of("sleep windows")
+
+    async def at(self, at: datetime) -> None:
+        """Give the turns that are due then, and wait for the end of their jobs."""
+        self.set(at)
+        await self.round()
+
+    async def sleep(self, instance: str) -> Any:
+        return accepted(await self.api.get(f"instances/{instance}/sleep"))
+
+    async def jobs(self, instance: str) -> list[str]:
+        """Return the names of the instance's jobs after its launch, the oldest first."""
+        document = await self.api.settled(instance)
+        return [job["name"] for job in reversed(document["workflowHistory"])][1:]
+
+
+@pytest.fixture
+async def bay(databases: Databases) -> AsyncIterator[Bay]:
+    clock = MovableClock()
+    async with running_api(databases.create(), clock=clock) as api:
+        bay = Bay(api, clock)
+        bay.set(NOON)
+        yield bay
+
+
+def ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+async def test_an_instance_is_stopped_at_the_begin_and_started_at_the_end_of_a_window(bay: Bay) -> None:
+    instance = await bay.instance()
+    found = await bay.sleep(instance)
+    assert (found["isAsleep"], found["sleepsAt"], found["wakesAt"]) == (False, ms(EVENING), ms(MORNING))
+    assert (found["ruleOf"], found["rules"]["windows"]) == ("application", [NIGHTS])
+    await bay.at(EVENING - MINUTE)
+    assert await bay.jobs(instance) == []
+    await bay.at(EVENING)
+    await bay.round()
+    assert await bay.jobs(instance) == ["stop"]
+    found = await bay.sleep(instance)
+    assert (found["isAsleep"], found["wakesAt"]) == (True, ms(MORNING))
+    await bay.at(MORNING)
+    await bay.round()
+    assert await bay.jobs(instance) == ["stop", "start"]
+    assert (await bay.sleep(instance))["sleepsAt"] == ms(EVENING + timedelta(days=1))
+
+
+async def test_turns_that_were_missed_are_made_up_for_once(bay: Bay) -> None:
+    late, early = await bay.instance(), await bay.instance()
+    await bay.at(EVENING + timedelta(hours=3))  # in the window, long after its begin
+    assert await bay.jobs(late) == ["stop"]
+    await bay.at(EVENING + timedelta(days=1, hours=1))  # it slept through a whole day: the next night has begun
+    assert await bay.jobs(late) == ["stop"]
+    await bay.at(MORNING + timedelta(days=9, hours=3))
+    assert await bay.jobs(late) == ["stop", "start"] == await bay.jobs(early)
+
+
+async def test_an_instance_that_is_launched_in_a_window_stays_awake_until_the_next_one(bay: Bay) -> None:
+    bay.set(EVENING + timedelta(hours=2))
+    instance = await bay.instance()
+    await bay.round()
+    assert await bay.jobs(instance) == []
+    assert (await bay.sleep(instance))["sleepsAt"] == ms(EVENING + timedelta(days=1))
+    await bay.at(EVENING + timedelta(days=1))
+    assert await bay.jobs(instance) == ["stop"]
+
+
+async def test_somebody_keeps_an_instance_awake_until_a_time(bay: Bay) -> None:
+    instance = await bay.instance()
+    await bay.at(EVENING)
+    await bay.api.settled(instance)
+    until = EVENING + timedelta(hours=4)
+    path = f"instances/{instance}/sleep/awake-until"
+    reader = await bay.api.member("Read: [/*]")
+    refused(await reader.put(path, {"awakeUntil": ms(until)}), 403)
+    person = await bay.api.member(
+        "Read: [/*]", "RunInstanceWorkflow: [/applications/*/instances/*/workflows/keep-awake]"
+    )
+    accepted(await person.put(path, {"awakeUntil": ms(until)}))
+    await bay.round()
+    assert await bay.jobs(instance) == ["stop", "start"]
+    found = await bay.sleep(instance)
+    assert (found["isAsleep"], found["keptAwakeUntil"], found["sleepsAt"]) == (False, ms(until), ms(until))
+    await bay.at(until)
+    assert await bay.jobs(instance) == ["stop", "start", "stop"]
+    refused(await bay.api.put(path, {"awakeUntil": 1}), 400, "InvalidInterval")
+
+
+async def test_a_person_who_starts_it_by_hand_is_not_followed_by_a_second_start(bay: Bay) -> None:
+    instance = await bay.instance()
+    await bay.at(EVENING)
+    await bay.api.settled(instance)
+    await bay.api.run(instance, "start")
+    await bay.at(MORNING)
+    assert await bay.jobs(instance) == ["stop", "start"]
+
+
+@pytest.mark.parametrize(("when_busy", "jobs"), [("queue", ["long", "stop"]), ("skip", ["long"])])
+async def test_a_busy_instance_sleeps_later_or_not_in_this_window(bay: Bay, when_busy: str, jobs: list[str]) -> None:
+    instance = await bay.instance(whenBusy=when_busy)
+    job = accepted(await bay.api.post(f"instances/{instance}/long"))["id"]
+    assert job
+    await bay.at(EVENING)
+    message = (await bay.sleep(instance))["message"]
+    assert "already running" in message
+    [running] = [
+        each for each in (await bay.api.document(instance))["workflowHistory"] if each["status"] == "Executing"
+    ]
+    accepted(await bay.api.delete(f"instances/{instance}/jobs/{running['id']}"))
+    await bay.api.settled(instance)
+    await bay.at(EVENING + MINUTE)
+    assert await bay.jobs(instance) == jobs
+
+
+async def test_an_application_has_rules_of_its_own_instead_of_those_of_its_environment(bay: Bay) -> None:
+    environment = await bay.api.offer()
+    parked = await bay.api.application(STOPPABLE)
+    exempt = await bay.api.application(STOPPABLE)
+    accepted(await bay.api.put(f"applications/{exempt}/sleep", {"windows": []}))
+    rule = {"windows": [NIGHTS], "stop": "park", "start": "unpark"}
+    editor = await bay.api.member("Read: [/*]", "EditEnvironment: [/*]")
+    refused(await editor.put(f"environments/{environment}/sleep", rule), 403)
+    accepted(await bay.api.put(f"environments/{environment}/sleep", rule))
+    instances = [await bay.api.launch(each, environmentId=environment, destroyInterval=-1) for each in (parked, exempt)]
+    for each in instances:
+        await bay.api.until(each, "Running")
+    await bay.round()  # it finds the new instances
+    await bay.at(EVENING)
+    assert [await bay.jobs(each) for each in instances] == [["park"], []]
+    accepted(await bay.api.put(f"environments/{environment}/sleep", {"windows": None}))
+    await bay.round()
+    assert await bay.jobs(instances[0]) == ["park", "unpark"]
+    assert (await bay.sleep(instances[0]))["ruleOf"] is None
+
+
+async def test_an_instance_without_the_workflows_stays_awake_and_says_why(bay: Bay) -> None:
+    instance = await bay.instance("launch: {steps: []}")
+    await bay.at(EVENING)
+    found = await bay.sleep(instance)
+    assert (found["isAsleep"], found["sleepsAt"]) == (False, ms(EVENING + timedelta(days=1)))
+    assert "no commands stop and start" in found["message"]
+
+
+async def test_sleep_is_no_run_for_the_rule_of_idle_instances(bay: Bay) -> None:
+    instance = await bay.instance()
+    [application] = [each["applicationId"] for each in accepted(await bay.api.get(_FLEET.format(bay.api.organization)))]
+    accepted(await bay.api.put(f"applications/{application}/lifetime", {"idleMs": 86_400_000}))
+    before = accepted(await bay.api.get(f"instances/{instance}/lifetime"))["idleEndsAt"]
+    await bay.at(EVENING)
+    assert await bay.jobs(instance) == ["stop"]
+    assert accepted(await bay.api.get(f"instances/{instance}/lifetime"))["idleEndsAt"] == before
+    await bay.at(MORNING)
+    assert await bay.jobs(instance) == ["stop", "start"]
+    assert accepted(await bay.api.get(f"instances/{instance}/lifetime"))["idleEndsAt"] == before
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"sleepAt": "25:00", "wakeAt": "07:00"},
+        {"sleepAt": "20:00", "wakeAt": "20:00"},
+        {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "Berlin"},
+        {"sleepAt": "20:00", "wakeAt": "07:00", "days": ["Monday"]},
+        {"sleepAt": "* * * * *", "wakeAt": "07:00"},
+    ],
+)
+async def test_windows_that_cannot_be_are_refused(api: Api, window: dict[str, Any]) -> None:
+    application = await api.application(STOPPABLE)
+    refused(await api.put(f"applications/{application}/sleep", {"windows": [window]}), 400, "InvalidSleepWindow")
+
+
+def test_a_window_follows_the_clock_of_its_zone_when_that_is_set() -> None:
+    rules = SleepRules(windows=(SleepWindow(sleep_at="02:30", wake_at="06:00", zone="Europe/Berlin"),))
+
+    def bounds(day: datetime) -> list[str]:
+        sleeps = rules.next_change(day, to_sleep=True)
+        assert sleeps
+        wakes = rules.next_change(sleeps, to_sleep=False)
+        assert wakes
+        return [f"{each:%d %H:%M}" for each in (sleeps, wakes)]
+
+    assert bounds(datetime(2026, 3, 28, tzinfo=UTC)) == ["28 01:30", "28 05:00"]
+    # There is no 02:30 on the day when the clock is set forth: it begins an hour later, at 03:30.
+    assert bounds(datetime(2026, 3, 29, tzinfo=UTC)) == ["29 01:30", "29 04:00"]
+    # There are two when it is set back: it begins with the first, and is an hour longer.
+    assert bounds(datetime(2026, 10, 25, tzinfo=UTC)) == ["25 00:30", "25 05:00"]
+    assert rules.is_asleep(datetime(2026, 10, 25, 1, 15, tzinfo=UTC))
+
+
+def test_windows_may_overlap_and_cron_expressions_span_weekends() -> None:
+    weekend = SleepWindow(sleep_at="0 18 * * FRI", wake_at="0 7 * * MON", zone="Europe/Berlin")
+    night = SleepWindow(sleep_at="20:00", wake_at="07:00", zone="Europe/Berlin")
+    rules = SleepRules(windows=(night, weekend))
+    saturday = datetime(2026, 7, 4, 10, tzinfo=UTC)
+    assert rules.is_asleep(saturday)
+    assert rules.next_change(saturday, to_sleep=False) == datetime(2026, 7, 6, 5, tzinfo=UTC)
+    assert not SleepRules(windows=(night,)).is_asleep(saturday)
