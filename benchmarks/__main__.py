@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks import fleet, lists
+from benchmarks.console_pages import measure_pages
 from benchmarks.launches import latency, percentiles, throughput
 from benchmarks.limits import bare_reads, commits_per_s, copied_s
 from benchmarks.manifest_compile import parse_ms, synthetic_ms
@@ -124,6 +125,7 @@ def main() -> None:
             measure_list(table, server, joined.url)
         table.add("memory of the server after it all", server.memory_mb(), "MB", must=120)
     fleet.measure_fleet(table, rounds=fleet.QUICK_ROUNDS if options.quick else fleet.ROUNDS)
+    measure_pages(table, rounds=20 if options.quick else 60)
     table.write(options.json)
 
 

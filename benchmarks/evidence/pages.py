@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evidence.console import console, console_tasks
 from benchmarks.evidence.dispatch import dispatch
 from benchmarks.evidence.faults import faults
 from benchmarks.evidence.floods import floods
@@ -26,6 +27,8 @@ COMMANDS = {
     "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",
     "soak": "make soak ARGS='--json docs/evidence/data/soak.json'",
     "retention": "python -m benchmarks.retention --json docs/evidence/data/retention.json",
+    "console": "python -m benchmarks.console_pages --json docs/evidence/data/console.json",
+    "console-tasks": "LAUNCHBAY_EVIDENCE=docs/evidence/data pytest tests/browser/test_twelve_tasks.py",
     "long-jobs": "python -m benchmarks.long_jobs --json docs/evidence/data/long-jobs.json",
 }
 TITLES = {
@@ -35,6 +38,8 @@ TITLES = {
     "soak.md": "half an hour of load and kills: does anything grow?",
     "retention.md": "throwing away the history of many jobs",
     "long-jobs.md": "what a step costs in long and wide jobs",
+    "console.md": "the pages of the console with 10,000 instances",
+    "console-tasks.md": "twelve tasks in the console, in clicks and seconds",
     "faults.md": "kills, failover, and a database that stops",
     "floods.md": "one organization sends all it can, another one works",
     "profile.md": "the three hottest paths, and what was done about them",
@@ -75,6 +80,10 @@ def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
         yield "retention.md", retention(data)
     if "long-jobs" in data:
         yield "long-jobs.md", long_jobs(data["long-jobs"])
+    if "console" in data:
+        yield "console.md", console(data["console"])
+    if "console-tasks" in data:
+        yield "console-tasks.md", console_tasks(data["console-tasks"])
     if data["faults"]:
         yield "faults.md", faults(data["faults"])
     if data["floods"]:

@@ -18,7 +18,7 @@ def speed(data: dict[str, Any]) -> str:
         ("schedules", "python -m benchmarks.schedules"),
     ):
         if name in data:
-            parts += [f"## `{command}`", made_on(data[name]), table(HEADS, _rows(data[name]["lines"]))]
+            parts += [f"## `{command}`", made_on(data[name]), table(HEADS, lines_of(data[name]["lines"]))]
             parts.append(
                 "\n".join(f"- {line['what']}: {line['beside']}." for line in data[name]["lines"] if line["beside"])
             )
@@ -33,7 +33,8 @@ def speed(data: dict[str, Any]) -> str:
     )
 
 
-def _rows(lines: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+def lines_of(lines: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a speed table."""
     for line in lines:
         limit = line["limit"]
         yield (

@@ -118,6 +118,8 @@ for (const toast of document.querySelectorAll("[data-toast]")) {
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (event.defaultPrevented || form.method !== "post" || form.hasAttribute("hx-post")) return;
+  if ("sent" in form.dataset) return event.preventDefault();
+  form.dataset.sent = "";
   setTimeout(() => {
     for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = true;
   });
@@ -127,6 +129,7 @@ window.addEventListener("pagehide", () => {
   for (const shown of document.querySelectorAll("[data-shown]")) shown.textContent = "••••••••";
 });
 window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   for (const button of document.querySelectorAll("form button[type=submit]:disabled:not([title])")) button.disabled = false;
 });
 

@@ -174,6 +174,7 @@ function mount(host) {
       ]
     : [];
   const completions = host.dataset.completions ? JSON.parse(host.dataset.completions) : null;
+  if (host.hasAttribute("data-guard")) bringBack(area, host);
   const view = new EditorView({
     parent: shadow,
     root: shadow,
@@ -226,6 +227,21 @@ function submit(area) {
   if (area.readOnly || !area.form) return false;
   area.form.requestSubmit();
   return true;
+}
+
+// What was sent and never arrived is there again when the page is, as long as nobody has saved another one.
+const SENT = `launchbay.sent.${location.pathname}`;
+function bringBack(area, host) {
+  const sent = JSON.parse(sessionStorage.getItem(SENT) ?? "null");
+  sessionStorage.removeItem(SENT);
+  area.form.addEventListener("submit", () => {
+    sessionStorage.setItem(SENT, JSON.stringify({ base: area.defaultValue, text: area.value }));
+  });
+  if (sent?.base !== area.defaultValue || sent.text === area.defaultValue) return;
+  area.value = sent.text;
+  const note = Object.assign(document.createElement("p"), { className: "body s", textContent: "Your text was sent but not saved. Here it is again." });
+  note.setAttribute("role", "status");
+  host.before(note);
 }
 
 // Leaving the page asks first while a text is not saved.

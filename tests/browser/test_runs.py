@@ -46,14 +46,14 @@ def run_page(site: Site, instance: str) -> str:
     return f"/console/instances/{instance}/jobs/{job['id']}"
 
 
-def test_two_clicks_lead_from_the_instances_to_the_line_of_a_failure(page: Page, site: Site) -> None:
+def test_a_click_leads_from_the_instances_to_the_line_of_a_failure(page: Page, site: Site) -> None:
     name = fresh_name("Harbour").replace(" ", "-")
     instance = site.launch(site.application(fleet(0, broken=17)), instanceName=name)
     site.settled(instance)
     page.goto(f"/console/organizations/{site.organization}/instances?q={name}")
     page.locator("tbody tr a.bad").click()
     expect(page.locator("#why")).to_contain_text("svc-17 · start failed: The parameter 'format' is wrong")
-    page.get_by_role("link", name=re.compile("Go to line")).click()
+    expect(page.get_by_role("link", name=re.compile("Go to line"))).to_be_visible()
     line = page.locator("[data-log] li:target")
     expect(line).to_be_in_viewport()
     expect(line).to_contain_text("expected JSON, YAML or CSV")

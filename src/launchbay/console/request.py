@@ -165,7 +165,7 @@ class PageRequest:
                 "form_token": form_token(self.session),
                 "organizations": organizations,
                 "organization": around,
-                "section": section,
+                "section": section if current else "account",
                 "navigation": NAVIGATION,
                 "navigation_counts": {} if around is None else await self._counts(around.id),
                 "access_tabs": ACCESS_TABS,

@@ -75,6 +75,10 @@ _TOLD = {
     "open_session": "signed in as",
     "replace_instance_environments": "changed where others find",
     "replace_environment_services": "changed the services of",
+    "replace_application_lifetime": "changed the lifetimes of",
+    "replace_environment_lifetime": "changed the lifetimes of",
+    "replace_application_concurrency": "changed the limits of",
+    "replace_environment_concurrency": "changed the limits of",
     "put_instance_labels": "changed the labels of",
     "set_change_policy": "changed who approves in",
     "create_service_account": "created service account",
@@ -276,7 +280,7 @@ def told(organization_id: str, row: AuditRow, names: Mapping[str, str]) -> Told:
         is_of_kind = kind.lower().startswith(rest.replace("_", "")[:4]) if rest else False
         verb = f"{_PAST.get(first, first)} {noun}" if not rest or is_of_kind else f"{_PAST.get(first, first)} {noun} of"
     instance = parts[parts.index("instances") + 1] if "instances" in parts[:-1] else None
-    name = names.get(object_id, object_id)
+    name = names.get(object_id, object_id[-_ID_END:] if is_id(object_id) else object_id)
     if instance is not None and kind != "instances":  # a workflow of an instance
         name = f"{name} on {names.get(instance, instance)}"
     job = _job(row)
@@ -295,6 +299,7 @@ def told(organization_id: str, row: AuditRow, names: Mapping[str, str]) -> Told:
     )
 
 
+_ID_END = 6  # digits that tell objects without names apart
 _EMPTY: tuple[object, ...] = (None, {}, [])
 
 

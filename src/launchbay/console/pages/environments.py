@@ -20,7 +20,7 @@ from launchbay.usecases import environments, fleet
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
 from launchbay.usecases.context import Context
 from launchbay.usecases.environments import list_offered_instances
-from launchbay.usecases.services import list_services
+from launchbay.usecases.services import list_service_types, list_services
 
 _BLANK_ROWS = 2
 _INSTANCES_SHOWN = 10
@@ -121,6 +121,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
         types=TYPES,
         offered={row.id for row in offered},
         services=await list_services(ctx, environment.organization_id),
+        type_names={kind.id: kind.name for kind in await list_service_types(ctx, environment.organization_id)},
         instances=instances,
         offered_instances=await list_offered_instances(ctx, environment.id),
         seen=await _seen(request, problem),
