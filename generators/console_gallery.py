@@ -373,6 +373,24 @@ GALLERY = (
         "Which branches applications and directories follow, and the commits that were applied.",
     ),
     Shown(
+        "git-source-new",
+        "/console/organizations/{id}/git-sources/new",
+        "A new Git source",
+        "Repository and branch, what its commits change and as whom, credential, and forge.",
+    ),
+    Shown(
+        "git-source-settings",
+        "/console/organizations/{id}/git-sources/{source}/settings",
+        "Settings of a Git source",
+        "The same form, for a source that exists.",
+    ),
+    Shown(
+        "delete-git-source",
+        "/console/organizations/{id}/git-sources/{source}/delete",
+        "Delete a Git source",
+        "Asks first. What it applied stays.",
+    ),
+    Shown(
         "git-source",
         "/console/organizations/{id}/git-sources/{source}",
         "A Git source",

@@ -89,6 +89,17 @@ SENT: dict[str, dict[str, str]] = {
     "/console/organizations/{id}/serviceAccounts/{account}/enabled": {"do": "enable"},
     "/console/organizations/{id}/serviceAccounts/{account}/accessTokens": {"tokenName": "{fresh}", "days": "1"},
     "/console/approvals/{id}": {"do": "approve"},
+    "/console/organizations/{id}/git-sources": {
+        "name": "{fresh}",
+        "account": "{account}",
+        "url": "https://x.example/y",
+    },
+    "/console/organizations/{id}/git-sources/{source}/settings": {
+        "name": "{fresh}",
+        "account": "{account}",
+        "url": "https://x.example/y",
+    },
+    "/console/organizations/{id}/git-sources/{source}/pause": {"do": "pause"},
     "/console/organizations/{id}/git-sources/{source}/apply": {"commit": "5f" * 20},
     "/console/organizations/{id}/webhooks": {"url": "http://127.0.0.1:9/", "event": "status"},
     "/console/organizations/{id}/webhooks/{webhook}": {"event": "status"},

@@ -30,14 +30,14 @@ class Codes:
         return totp_code(self.secret, self._last_step)
 
 
-async def post(client: httpx.AsyncClient, path: str, **fields: str) -> Page | httpx.Response:
+async def post(client: httpx.AsyncClient, path: str, /, **fields: str) -> Page | httpx.Response:
     """Send a form of the console with the token of its session; a redirect is returned as it is."""
     session = client.cookies.get(CONSOLE_COOKIE) or ""
     answer = await client.post(path, data={"formToken": form_token(session), **fields}, headers={"Origin": ORIGIN})
     return answer if answer.status_code == 303 else Page(answer)
 
 
-async def shown(client: httpx.AsyncClient, path: str, **fields: str) -> Page:
+async def shown(client: httpx.AsyncClient, path: str, /, **fields: str) -> Page:
     """Send a form that is answered with a page."""
     page = await post(client, path, **fields)
     assert isinstance(page, Page), page

@@ -1,14 +1,37 @@
-"""Sources in Git: which commits they have, what came of them, and what differs."""
+"""Sources in Git: which commits they have, what came of them, what differs, and the form of one."""
 
+from typing import Any
+
+import msgspec
 from starlette.responses import Response
 
+from launchbay.auth.permissions import Permission
+from launchbay.console.forms import parse_object
+from launchbay.console.rendering import pretty
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import Conflict, LaunchbayError, NotFound
-from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
+from launchbay.limits import CONSOLE_PAGE_ROWS, INTERVAL_LONGEST_MS
+from launchbay.model.durations import parse_duration_s
+from launchbay.model.lifetimes import duration
+from launchbay.store.access_tokens import ServiceAccountRow
+from launchbay.store.git_sources import GitSource
 from launchbay.usecases import forges, git_sources
-from launchbay.usecases.git_sources import Drift, read_changes, read_settings, status_of
+from launchbay.usecases.applications import list_applications
+from launchbay.usecases.environments import list_environments
+from launchbay.usecases.git_sources import (
+    Drift,
+    GitSettings,
+    GitSourceRequest,
+    PreviewSettings,
+    read_changes,
+    read_settings,
+    status_of,
+)
+from launchbay.usecases.service_accounts import list_service_accounts
+from launchbay.usecases.services import list_services
 
 routes = Routes()
+_VAULT = "builtin:cobalt_secure_store"
 # Status of a source or outcome → kind of status, as colors and glyphs know it.
 _KINDS = {
     "Current": "ok",
@@ -32,16 +55,28 @@ async def list_all(request: PageRequest) -> Response:
         section="applications",
         organization_id=organization_id,
         rows=[(row, read_settings(row.settings), status_of(row)) for row in rows],
+        may_create=bool(await _accounts(request, organization_id)),
         kinds=_KINDS,
     )
+
+
+@routes.get("/console/organizations/{id}/git-sources/new")
+async def form_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the form of a new source."""
+    return await _form_page(request, None, problem)
+
+
+@routes.post("/console/organizations/{id}/git-sources", again=form_page)
+async def create(request: PageRequest) -> Response:
+    made = await git_sources.create_git_source(request.ctx, request.path("id"), _wanted(request, None))
+    target = f"{HOME}/organizations/{request.path('id')}/git-sources/{made.id}"
+    return request.redirect(target, "Source created. Launchbay looks at the branch.")
 
 
 @routes.get("/console/organizations/{id}/git-sources/{source}")
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
-    source = await git_sources.read_git_source(request.ctx, request.path("source"))
-    if source.organization_id != organization_id:
-        raise NotFound("Git source not found.", "Check the organization's Git sources.")
+    source = await _source(request)
     drift: Drift | None = None
     drift_problem = ""
     try:
@@ -71,6 +106,66 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     )
 
 
+@routes.get("/console/organizations/{id}/git-sources/{source}/settings")
+async def settings_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    """Show the form to change a source."""
+    return await _form_page(request, await _source(request), problem)
+
+
+@routes.post("/console/organizations/{id}/git-sources/{source}/settings", again=settings_page)
+async def change(request: PageRequest) -> Response:
+    """Change a source. It looks at its branch again."""
+    row = await _source(request)
+    wanted = _wanted(request, row)
+
+    async def read() -> dict[str, str]:
+        return _texts(await git_sources.read_git_source(request.ctx, row.id))
+
+    async with request.unless_changed("git-sources", row.id, read):
+        await git_sources.update_git_source(request.ctx, row.id, wanted)
+    return request.redirect(_page(request), "Source saved. Launchbay looks at the branch again.")
+
+
+@routes.post("/console/organizations/{id}/git-sources/{source}/pause", again=show)
+async def pause(request: PageRequest) -> Response:
+    """Pause or resume a source."""
+    row = await _source(request)
+    is_paused = request.form.text("do") == "pause"
+    async with request.ctx.locked("git-sources", row.id):
+        row = await _source(request)
+        wanted = GitSourceRequest(
+            name=row.name,
+            account_id=row.account_id,
+            application_id=row.application_id,
+            settings=read_settings(row.settings),
+            is_paused=is_paused,
+        )
+        await git_sources.update_git_source(request.ctx, row.id, wanted)
+    return request.redirect(_page(request), "Source paused." if is_paused else "Source resumed.")
+
+
+@routes.get("/console/organizations/{id}/git-sources/{source}/delete")
+async def delete_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
+    row = await _source(request)
+    return await request.confirm_deletion(
+        problem,
+        section="applications",
+        organization_id=row.organization_id,
+        name=row.name,
+        consequence="What it applied stays. You can't undo this.",
+        path=_page(request),
+        allowed=(await request.permissions(row.organization_id)).control_git_source(row.account_id),
+        needed=Permission.MANAGE_ROLES,
+    )
+
+
+@routes.post("/console/organizations/{id}/git-sources/{source}/delete", again=delete_page)
+async def delete(request: PageRequest) -> Response:
+    row = await _source(request)
+    await git_sources.delete_git_source(request.ctx, row.id)
+    return request.redirect(f"{HOME}/organizations/{row.organization_id}/git-sources", f"Source {row.name} deleted.")
+
+
 @routes.post("/console/organizations/{id}/git-sources/{source}/sync", again=show)
 async def sync(request: PageRequest) -> Response:
     await git_sources.sync_git_source(request.ctx, request.path("source"))
@@ -85,3 +180,124 @@ async def apply(request: PageRequest) -> Response:
 
 def _page(request: PageRequest) -> str:
     return f"{HOME}/organizations/{request.path('id')}/git-sources/{request.path('source')}"
+
+
+async def _source(request: PageRequest) -> GitSource:
+    source = await git_sources.read_git_source(request.ctx, request.path("source"))
+    if source.organization_id != request.path("id"):
+        raise NotFound("Git source not found.", "Check the organization's Git sources.")
+    return source
+
+
+async def _form_page(request: PageRequest, row: GitSource | None, problem: LaunchbayError | None) -> Response:
+    organization_id, ctx = request.path("id"), request.ctx
+    permissions = await request.permissions(organization_id)
+    stored = _texts(row)
+    given = stored
+    if problem is not None and request.form.has("url"):
+        given = {name: request.form.text(name) for name in stored}
+    services = await list_services(ctx, organization_id)
+    return await request.page(
+        "git_source_form.html",
+        section="applications",
+        organization_id=organization_id,
+        problem=problem,
+        row=row,
+        given=given,
+        seen=request.seen("settings", stored),
+        accounts=await _accounts(request, organization_id),
+        may=row is None or permissions.control_git_source(row.account_id),
+        applications=await list_applications(ctx, organization_id),
+        vaults=[each for each in services if each.type_id == _VAULT],
+        environments=await list_environments(ctx, organization_id),
+    )
+
+
+async def _accounts(request: PageRequest, organization_id: str) -> list[ServiceAccountRow]:
+    """Return the service accounts that a source of the user may have."""
+    permissions = await request.permissions(organization_id)
+    rows = await list_service_accounts(request.ctx, organization_id)
+    return [row for row in rows if permissions.control_git_source(row.id)]
+
+
+# Fields that are texts or None in the settings, by their names in the form.
+_OPTIONAL = ("vault", "credential", "forge", "api", "webhook_secret", "status_token")
+
+
+def _texts(row: GitSource | None) -> dict[str, str]:
+    """Return a source as the texts of the fields of its form."""
+    settings = GitSettings(url="") if row is None else read_settings(row.settings)
+    previews = settings.previews
+    found = {
+        "name": "" if row is None else row.name,
+        "account": "" if row is None else row.account_id,
+        "application": "" if row is None else row.application_id or "",
+        "url": settings.url,
+        "branch": settings.branch,
+        "path": settings.path,
+        "user": settings.user,
+        "host_keys": "\n".join(settings.host_keys),
+        "interval": "" if settings.interval_ms is None else duration(settings.interval_ms),
+        "applies": settings.applies,
+        "instances": settings.instances,
+        "prune": "1" if settings.prune else "",
+        "preview_environment": "" if previews is None else previews.environment_id,
+        "preview_lifetime": "" if previews is None else duration(previews.lifetime_ms),
+        "preview_parameters": pretty(previews.parameters) if previews and previews.parameters else "",
+    }
+    return found | {name: getattr(settings, name) or "" for name in _OPTIONAL}
+
+
+def _wanted(request: PageRequest, row: GitSource | None) -> GitSourceRequest:
+    """Return what the form asks for. Raises BadRequest."""
+    form = request.form
+    old = GitSettings(url="") if row is None else read_settings(row.settings)
+    values: dict[str, Any] = {
+        "url": form.text("url"),
+        "branch": form.text("branch") or "main",
+        "path": form.text("path"),
+        "user": form.text("user"),
+        "host_keys": [line.strip() for line in form.raw("host_keys").splitlines() if line.strip()],
+        "interval_ms": _length("Look every", form.text("interval")),
+        "applies": form.text("applies", old.applies),
+        "instances": form.text("instances", old.instances),
+        "prune": form.has("prune"),
+        "previews": _previews(request),
+        **{name: form.text(name) or None for name in _OPTIONAL},
+    }
+    try:
+        settings = msgspec.convert(msgspec.to_builtins(msgspec.structs.replace(old, **values)), GitSettings)
+    except msgspec.ValidationError as error:
+        raise BadRequest(str(error), code="InvalidGitSource") from error
+    return GitSourceRequest(
+        name=form.text("name"),
+        account_id=form.text("account"),
+        application_id=form.text("application") or None,
+        settings=settings,
+        is_paused=row is not None and row.is_paused,
+    )
+
+
+def _previews(request: PageRequest) -> PreviewSettings | None:
+    form = request.form
+    if not form.text("preview_environment"):
+        return None
+    lifetime_ms = _length("Lifetime of a preview", form.text("preview_lifetime"))
+    if lifetime_ms is None:
+        raise BadRequest("Lifetime of a preview: say how long, such as 3 days.", code="InvalidGitSource")
+    return PreviewSettings(
+        environment_id=form.text("preview_environment"),
+        lifetime_ms=lifetime_ms,
+        parameters=parse_object("Parameters of a preview", form.raw("preview_parameters")),
+    )
+
+
+def _length(label: str, text: str) -> int | None:
+    """Return the ms of a field; None if it is empty. Raises BadRequest."""
+    problem = "Add a unit, such as minutes or days."
+    try:
+        if not text.isdecimal():
+            return round(parse_duration_s(text, longest_s=INTERVAL_LONGEST_MS / 1000) * 1000) if text else None
+    except ValueError as error:
+        problem = str(error)
+    raise BadRequest(f"{label}: {problem}", code="InvalidGitSource")
