@@ -30,6 +30,18 @@ EMPTY: dict[str, Any] = {
 }  # fmt: skip
 
 
+# By the kind of their object and the last part of their path.
+RULES: dict[str, Any] = {
+    "environment lifetime": {"defaultMs": 7_200_000, "mayNever": False, "idleMs": 86_400_000},
+    "environment sleep": {
+        "windows": [{"sleepAt": "20:00", "wakeAt": "07:00", "days": ["MON"], "zone": "Europe/Berlin"}]
+    },
+    "environment concurrency": {"limits": [{"key": "lock:database", "limit": 2, "when": "refuse"}]},
+    "application sleep": {"windows": []},
+    "application lifetime": {"graceMs": 60_000, "mail": True},
+}
+
+
 async def exported(api: Api, organization: str) -> dict[str, Any]:
     document: dict[str, Any] = accepted(await api.get(f"organizations/{organization}/archive"))
     return document
@@ -68,6 +80,9 @@ async def rich_organization(api: Api) -> None:
     ]
     accepted(await api.put(f"environments/{lab}/labels", {"tier": "test"}))
     accepted(await api.put(f"applications/{inner}/labels", {"team": "web", "cost.example/center": "7"}))
+    for path, rules in RULES.items():
+        owner = f"environments/{lab}" if path.startswith("environment") else f"applications/{inner}"
+        accepted(await api.put(f"{owner}/{path.partition(' ')[2]}", rules))
     arguments = {"name": "mail-password", "value": SECRET}
     accepted(await api.post(f"services/{vault}/set-secret", {"arguments": arguments}))
     accepted(await api.put(f"environments/{lab}/services", {"services": [vault]}))
@@ -113,6 +128,10 @@ async def test_an_organization_comes_out_of_the_other_installation_as_it_went_in
         environments = accepted(await there.get(f"organizations/{made['id']}/environments"))
         [lab] = [each["id"] for each in environments if each["name"] == "lab"]
         assert accepted(await there.get(f"environments/{lab}/labels")) == {"tier": "test"}
+        for path, rules in RULES.items():
+            owner = f"environments/{lab}" if path.startswith("environment") else f"applications/{inner}"
+            found = accepted(await there.get(f"{owner}/{path.partition(' ')[2]}"))
+            assert {name: found[name] for name in rules} == rules
         await there.launch(outer)
         [invited] = made["invitations"]
         assert invited["email"] == "ann@example.org"

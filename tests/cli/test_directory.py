@@ -61,6 +61,11 @@ FILES = {
     ),
     "applications/greeter/manifest.yaml": GREETER,
     "applications/greeter/labels.yaml": "team: web\n",
+    "applications/greeter/rules.yaml": (
+        "lifetime: {defaultMs: 7200000, idleMs: 86400000}\n"
+        "sleep: {windows: [{sleepAt: '20:00', wakeAt: '07:00', days: [MON], zone: Europe/Berlin}]}\n"
+        "concurrency: [{limit: 3}]\n"
+    ),
     "applications/greeter/revisions/stable/revision.yaml": "parameters: {input.who: all}\nenvironment: lab\n",
     "applications/greeter/revisions/stable/manifest.yaml": OLDER,
     "applications/greeter/revisions/current/revision.yaml": "",
@@ -114,6 +119,7 @@ def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organizatio
         "+ labels of environment lab",
         "+ application greeter",
         "+ labels of application greeter",
+        "+ rules of application greeter",
         "+ older manifest of application greeter",
         "+ manifest of application greeter",
         "+ revision greeter/current",
@@ -180,6 +186,28 @@ def test_labels_are_changed_removed_and_kept_if_the_directory_has_none(organizat
     organization.good("application", "set-labels", "greeter", "{}")
     organization.good("export", str(directory), "--overwrite")
     assert signs(organization.good("apply", str(directory), "--yes")) == []
+
+
+def test_rules_are_changed_removed_and_kept_if_the_directory_has_none(organization: Shell, tmp_path: Path) -> None:
+    organization.good("apply", str(written(tmp_path / "wanted", FILES)), "--yes")
+    assert organization.document("application", "lifetime", "greeter")["idleMs"] == 86_400_000
+    [window] = organization.document("application", "sleep", "greeter")["windows"]
+    assert (window["days"], window["zone"]) == (["MON"], "Europe/Berlin")
+    [limit] = organization.document("application", "concurrency", "greeter")["limits"]
+    assert (limit["key"], limit["limit"]) == ("application", 3)
+    silent = {name: text for name, text in FILES.items() if not name.endswith("rules.yaml")}
+    assert signs(organization.good("apply", str(written(tmp_path / "silent", silent)), "--yes")) == []
+
+    silent["environments/lab.yaml"] = "rules: {sleep: {}}\n"
+    other = {**silent, "applications/greeter/rules.yaml": "lifetime: {graceMs: 60000}\n"}
+    told = organization.good("apply", str(written(tmp_path / "other", other)), "--yes", "--diff")
+    assert signs(told) == ["~ rules of environment lab", "~ rules of application greeter"]
+    assert organization.document("application", "sleep", "greeter")["windows"] is None
+    assert organization.document("application", "concurrency", "greeter")["limits"] == []
+    assert organization.document("environment", "sleep", "lab")["windows"] == []
+
+    other["applications/greeter/rules.yaml"] = "lifetime: {idle: 3}\n"
+    assert "unknown field 'idle'" in organization.run("apply", str(written(tmp_path / "wrong", other)), "--yes").stderr
 
 
 def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
@@ -21,7 +22,7 @@ from launchbay.cli.output import (
     show,
 )
 from launchbay.client import Client, ClientError
-from launchbay.client.types import Marker, Property
+from launchbay.client.types import ConcurrencyLimitBody, Marker, Property, SleepWindowBody
 from launchbay.directory.contents import Contents, read_directory, write_directory
 from launchbay.directory.plan import (
     CHANGE,
@@ -35,7 +36,7 @@ from launchbay.directory.plan import (
     StoredRevision,
 )
 from launchbay.errors import BadRequest
-from launchbay.model.archive import PropertyEntry
+from launchbay.model.archive import PropertyEntry, RuleOwner, Rules
 
 
 class _Remote:
@@ -110,6 +111,50 @@ class _Remote:
         for error in self._client.validate_manifest(text).errors:
             return f"line {error.line}, column {error.column}: {error.message}"
         return None
+
+    def rules(self, kind: RuleOwner, owner: str) -> Rules:
+        """Return the rules: their documents, without what says that there is no rule."""
+        client = self._client
+        if kind == "application":
+            lifetime = msgspec.to_builtins(client.read_application_lifetime(owner))
+            sleep = msgspec.to_builtins(client.read_application_sleep(owner))
+            limits = client.read_application_concurrency(owner).limits
+        else:
+            lifetime = msgspec.to_builtins(client.read_environment_lifetime(owner))
+            sleep = msgspec.to_builtins(client.read_environment_sleep(owner))
+            limits = client.read_environment_concurrency(owner).limits
+        return Rules(
+            lifetime={name: value for name, value in lifetime.items() if value is not None},
+            sleep=None if sleep["windows"] is None else sleep,
+            concurrency=[msgspec.to_builtins(each) for each in limits],
+        ).canonical(kind)
+
+    def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:
+        client, before = self._client, self.rules(kind, owner)
+        lifetime, sleep, limits = rules.read(kind)
+        set_lifetime, set_sleep, set_limits = (
+            (
+                client.replace_application_lifetime,
+                client.replace_application_sleep,
+                client.replace_application_concurrency,
+            )
+            if kind == "application"
+            else (
+                client.replace_environment_lifetime,
+                client.replace_environment_sleep,
+                client.replace_environment_concurrency,
+            )
+        )
+        if rules.lifetime != before.lifetime:
+            set_lifetime(owner, **msgspec.structs.asdict(lifetime))
+        if rules.sleep != before.sleep:
+            windows = (
+                None if sleep is None else [SleepWindowBody(**msgspec.to_builtins(each)) for each in sleep.windows]
+            )
+            names = {} if sleep is None else {"stop": sleep.stop, "start": sleep.start, "when_busy": sleep.when_busy}
+            set_sleep(owner, windows=windows, **names)
+        if rules.concurrency != before.concurrency:
+            set_limits(owner, limits=[ConcurrencyLimitBody(**msgspec.to_builtins(each)) for each in limits])
 
     def create_role(self, name: str, text: str) -> None:
         self._client.create_role(self._id, name=name, permissions=text)

@@ -30,12 +30,23 @@ class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     version: int
 
 
+class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Rules of an application or environment, in the form of the API. None: there are no such rules. An application
+    with `sleep` that has no windows doesn't sleep with its environment.
+    """
+
+    lifetime: dict[str, Any] | None = None
+    sleep: dict[str, Any] | None = None
+    concurrency: list[Any] | None = None
+
+
 class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An application with all versions of its manifest, oldest first."""
 
     manifests: list[str]
     source: str | None = None
     labels: dict[str, Any] = {}
+    rules: Rules | None = None
     revisions: dict[str, Any] = {}
 
 
@@ -77,6 +88,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     properties: list[PropertyEntry] | None = None
     services: list[str] | None = None
     labels: dict[str, Any] | None = None
+    rules: Rules | None = None
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -5,10 +5,11 @@ DIR
 │   ├── manifest.yaml               the manifest, or
 │   ├── source.yaml                 `url` that the manifest is loaded from
 │   ├── labels.yaml                 labels of the application, if it has any
+│   ├── rules.yaml                  lifetime, sleep, concurrency, if there are any
 │   └── revisions/NAME/
 │       ├── revision.yaml           parameters, environment, submodules
 │       └── manifest.yaml           only if it differs from the application's
-├── environments/NAME.yaml          default, policies, markers, properties, services, labels
+├── environments/NAME.yaml          default, policies, markers, properties, services, labels, rules
 └── roles/NAME.yaml                 permissions of the role
 """
 
@@ -24,7 +25,7 @@ import yaml
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.manifest.reader import read, resolve
 from launchbay.manifest.tree import is_null, plain
-from launchbay.model.archive import Environment, Revision
+from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
 from launchbay.model.labels import read_labels
 
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
@@ -44,12 +45,13 @@ class NamedRevision(msgspec.Struct):
 
 
 class Application(msgspec.Struct):
-    """An application. None leaves the manifest, the labels or the revisions unchanged."""
+    """An application. None leaves the manifest, the labels, the rules or the revisions unchanged."""
 
     manifest: str | None = None
     source: Source | None = None
     labels: dict[str, str] | None = None
     revisions: dict[str, NamedRevision] | None = None
+    rules: Rules | None = None
 
 
 class Contents(msgspec.Struct):
@@ -72,7 +74,7 @@ def object_name(stem: str) -> str:
 
 T = TypeVar("T")
 _KINDS = ("applications", "environments", "roles")
-_APPLICATION_FILES = ("manifest.yaml", "source.yaml", "labels.yaml", "revisions")
+_APPLICATION_FILES = ("manifest.yaml", "source.yaml", "labels.yaml", "rules.yaml", "revisions")
 
 
 class Folder(Protocol):
@@ -183,6 +185,8 @@ class _Reader:
     def environment(self, path: Folder) -> Environment:
         found = self.document(path, Environment)
         self.labels(path, found.labels or {})
+        if found.rules is not None:
+            found.rules = self.rules(path, found.rules, "environment")
         return found
 
     def application(self, folder: Folder) -> Application:
@@ -194,6 +198,8 @@ class _Reader:
                 found.source = self.document(path, Source)
             elif path.name == "labels.yaml":
                 found.labels = self.labels(path, self.document(path, dict[str, str]))
+            elif path.name == "rules.yaml":
+                found.rules = self.rules(path, self.document(path, Rules), "application")
             elif path.name == "revisions" and path.is_dir():
                 found.revisions = {self.name(each, each.name): self._revision(each) for each in _visible(path)}
             else:
@@ -243,6 +249,14 @@ class _Reader:
         except BadRequest as error:
             self.problems.append(f"{path}: {' '.join(error.messages)}")
         return found
+
+    def rules(self, path: Folder, found: Rules, kind: RuleOwner) -> Rules:
+        """Return the rules in a file after noting a problem with them."""
+        try:
+            return found.canonical(kind)
+        except BadRequest as error:
+            self.problems.append(f"{path}: {' '.join(error.messages)}")
+            return Rules()
 
     def name(self, path: Folder, stem: str) -> str:
         """Return the name of the object that a file or folder is named after."""
@@ -318,6 +332,9 @@ def _application(folder: Path, application: Application) -> dict[Path, str]:
     # An application that has lost its labels must not get them back from the file of an earlier export.
     if application.labels or (folder / "labels.yaml").exists():
         files[folder / "labels.yaml"] = yaml_text(application.labels or {})
+    rules = application.rules or Rules()
+    if rules != Rules() or (folder / "rules.yaml").exists():
+        files[folder / "rules.yaml"] = _document(rules)
     for name, revision in (application.revisions or {}).items():
         files[folder / "revisions" / file_name(name) / "revision.yaml"] = _document(revision.content)
         if revision.manifest is not None:

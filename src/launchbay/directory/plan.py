@@ -15,6 +15,8 @@ from launchbay.model.archive import (
     Environment,
     PropertyEntry,
     Revision,
+    RuleOwner,
+    Rules,
     revision_names,
     with_revision_ids,
     with_revision_names,
@@ -78,6 +80,7 @@ class Organization(Protocol):
     def list_revisions(self, application: str) -> Sequence[Listed]: ...
     def revision(self, revision: str) -> StoredRevision: ...
     def manifest_problem(self, text: str) -> str | None: ...
+    def rules(self, kind: RuleOwner, owner: str) -> Rules: ...
 
     def create_role(self, name: str, text: str) -> object: ...
     def update_role(self, role: str, name: str, text: str) -> object: ...
@@ -96,6 +99,7 @@ class Organization(Protocol):
     def replace_manifest(self, application: str, name: str, text: str) -> object: ...
     def set_manifest_source(self, application: str, url: str) -> object: ...
     def delete_revision(self, revision: str) -> object: ...
+    def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> object: ...
 
     def create_revision(
         self,
@@ -169,6 +173,7 @@ class State:
             properties=self.organization.properties(number),
             services=[names.get(each, each) for each in self.organization.environment_services(number)],
             labels=self.organization.environment_labels(number),
+            rules=self.organization.rules("environment", number),
         )
 
     def application_labels(self, name: str) -> dict[str, str]:
@@ -233,7 +238,8 @@ class State:
             text = self.manifest(name, content.version)
             revisions[revision] = NamedRevision(self.revision(content), None if text == manifest else text)
         source = None if document.source_url is None else Source(document.source_url)
-        return Application(None if source else manifest, source, self.application_labels(name), revisions)
+        rules = self.organization.rules("application", self.applications[name])
+        return Application(None if source else manifest, source, self.application_labels(name), revisions, rules)
 
     def _revision_name(self, number: str) -> str:
         document = self.organization.revision(number)
@@ -317,12 +323,12 @@ class Plan:
             if service not in state.services:
                 raise BadRequest(f"Unknown service '{service}' in environment '{name}'.")
         is_new = name not in state.environments
-        now = Environment(policies={}, markers=[], properties=[], services=[], labels={})
+        now = Environment(policies={}, markers=[], properties=[], services=[], labels={}, rules=Rules())
         if is_new:
             yield Change(CREATE, f"environment {name}", partial(self._create_environment, name))
         else:
             now = state.environment(name)
-        for part in ("policies", "markers", "properties", "services", "labels"):
+        for part in ("policies", "markers", "properties", "services", "labels", "rules"):
             value, present = getattr(wanted, part), getattr(now, part)
             if value is not None and not _same(part, value, present):
                 set_part = partial(getattr(self, f"_set_{part}"), name, value)
@@ -351,6 +357,9 @@ class Plan:
     def _set_labels(self, name: str, value: dict[str, str]) -> None:
         self._organization.set_environment_labels(self._state.environments[name], value)
 
+    def _set_rules(self, name: str, value: Rules) -> None:
+        self._organization.set_rules("environment", self._state.environments[name], value)
+
     def _set_default(self, name: str) -> None:
         self._organization.set_default_environment(self._state.environments[name])
 
@@ -367,6 +376,13 @@ class Plan:
             label = partial(self._label_application, name, wanted.labels)
             sign = CREATE if is_new else CHANGE
             yield Change(sign, f"labels of application {name}", label, before=before, after=after)
+        if wanted.rules is not None:
+            now_set = Rules() if is_new else state.organization.rules("application", state.applications[name])
+            if wanted.rules != now_set:
+                before, after = (yaml_text(msgspec.to_builtins(each)) for each in (now_set, wanted.rules))
+                rule = partial(self._rule_application, name, wanted.rules)
+                sign = CREATE if is_new else CHANGE
+                yield Change(sign, f"rules of application {name}", rule, before=before, after=after)
         if wanted.source is not None:
             if document is None or document.source_url != wanted.source.url:
                 yield Change(
@@ -402,6 +418,9 @@ class Plan:
 
     def _create_application(self, name: str) -> None:
         self._state.applications[name] = self._organization.create_application(name)
+
+    def _rule_application(self, name: str, rules: Rules) -> None:
+        self._organization.set_rules("application", self._state.applications[name], rules)
 
     def _label_application(self, name: str, labels: dict[str, str]) -> None:
         self._organization.set_application_labels(self._state.applications[name], labels)

@@ -1,11 +1,86 @@
 """An organization as values by name: the format of its directory (`launchbay export`) and its archive."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from launchbay.errors import BadRequest
+from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
+from launchbay.model.lifetimes import LifetimeRules
+from launchbay.model.sleep_windows import SleepRules, SleepWindow
+
 ARCHIVE_VERSION = 1
+T = TypeVar("T", bound=msgspec.Struct)
+RuleOwner = Literal["application", "environment"]
+
+
+class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Rules of an application or environment, in the form of the API.
+
+    None: there are no such rules. An application with `sleep` that has no windows doesn't sleep with its environment.
+    """
+
+    lifetime: dict[str, Any] | None = None
+    sleep: dict[str, Any] | None = None
+    concurrency: list[Any] | None = None
+
+    @classmethod
+    def of(cls, lifetime: LifetimeRules, sleep: SleepRules | None, limits: Sequence[ConcurrencyLimit]) -> "Rules":
+        """Return what is set."""
+        return cls(
+            lifetime=_with_names(_camel, msgspec.to_builtins(lifetime)) or None,
+            sleep=None if sleep is None else _with_names(_camel, msgspec.to_builtins(sleep)),
+            concurrency=[msgspec.to_builtins(each) for each in limits] or None,
+        )
+
+    def read(self, kind: RuleOwner) -> tuple[LifetimeRules, SleepRules | None, list[ConcurrencyLimit]]:
+        """Return the rules. Raises BadRequest for one that can't be."""
+        lifetime = _read("lifetime", self.lifetime or {}, LifetimeRules)
+        lifetime.check()
+        sleep = None
+        if self.sleep is not None:
+            sleep = _read("sleep", self.sleep, SleepRules)
+            for each in self.sleep.get("windows") or ():
+                _read("sleep: windows", each, SleepWindow)
+            sleep.check(datetime.now(UTC))
+        try:
+            limits = list(read_limits(self.concurrency or [], kind))
+        except ValueError as error:
+            raise BadRequest(f"concurrency: {error}.", code="InvalidConcurrency") from error
+        return lifetime, sleep, limits
+
+    def canonical(self, kind: RuleOwner) -> "Rules":
+        """Return equal rules in the form that `of` gives. Raises BadRequest."""
+        return Rules.of(*self.read(kind))
+
+
+def _read(what: str, document: Any, kind: type[T]) -> T:
+    fields = _with_names(_snake, document)
+    unknown = sorted(set(fields) - set(kind.__struct_fields__)) if isinstance(fields, dict) else []
+    if unknown:
+        raise BadRequest(f"{what}: unknown field {_camel(unknown[0])[:80]!r}.", code="InvalidDirectory")
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{what}: {error}.", code="InvalidDirectory") from error
+
+
+def _with_names(change: Callable[[str], str], value: Any) -> Any:
+    """Return a document with other names of fields."""
+    if isinstance(value, Mapping):
+        return {change(str(name)): _with_names(change, each) for name, each in value.items()}
+    return [_with_names(change, each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
 class Revision(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -33,6 +108,7 @@ class Environment(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     properties: list[PropertyEntry] | None = None
     services: list[str] | None = None
     labels: dict[str, str] | None = None
+    rules: Rules | None = None
 
 
 class ArchivedRevision(Revision, forbid_unknown_fields=True, kw_only=True):
@@ -47,6 +123,7 @@ class ArchivedApplication(msgspec.Struct, forbid_unknown_fields=True, omit_defau
     manifests: list[str]
     source: str | None = None
     labels: dict[str, str] = {}
+    rules: Rules | None = None
     revisions: dict[str, ArchivedRevision] = {}
 
 

@@ -39,6 +39,14 @@ class StoredService(msgspec.Struct, rename="camel"):
     kept: list[tuple[str, str]]
 
 
+class StoredRules(msgspec.Struct):
+    """The rules of an application or environment, each as JSON."""
+
+    lifetime: str | None
+    sleep: str | None
+    concurrency: str | None
+
+
 class StoredEnvironment(msgspec.Struct, rename="camel"):
     """An environment with the IDs of its services."""
 
@@ -50,6 +58,7 @@ class StoredEnvironment(msgspec.Struct, rename="camel"):
     properties: str
     services: list[str]
     labels: dict[str, str]
+    rules: StoredRules
 
 
 class StoredRevision(msgspec.Struct, rename="camel"):
@@ -72,6 +81,7 @@ class StoredApplication(msgspec.Struct, rename="camel"):
     sealed_source: str | None  # base64
     manifests: list[str]
     labels: dict[str, str]
+    rules: StoredRules
     revisions: list[StoredRevision]
 
 

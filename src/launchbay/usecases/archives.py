@@ -28,25 +28,36 @@ from launchbay.model.archive import (
     ArchivedUser,
     Environment,
     PropertyEntry,
+    Rules,
     revision_names,
     with_revision_ids,
     with_revision_names,
 )
+from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.email_address import canonical_email
 from launchbay.model.environment import Marker, Property
 from launchbay.model.labels import read_labels
+from launchbay.model.lifetimes import LifetimeRules
 from launchbay.model.redaction import Redactor
+from launchbay.model.sleep_windows import SleepRules
 from launchbay.planning import off_loop_if_large
 from launchbay.quotas import Quota
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
 from launchbay.store import applications, fleet, services
 from launchbay.store import organizations as store
 from launchbay.store import users as role_store
-from launchbay.store.organizations import StoredApplication, StoredEnvironment, StoredOrganization, StoredRevision
+from launchbay.store.organizations import (
+    StoredApplication,
+    StoredEnvironment,
+    StoredOrganization,
+    StoredRevision,
+    StoredRules,
+)
 from launchbay.store.users import RoleKind
 from launchbay.usecases import environments, organizations, roles, users
 from launchbay.usecases.applications import insert_application
 from launchbay.usecases.context import Context, Work, validate_name
+from launchbay.usecases.directory import replace_all_rules
 from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.usecases.manifests import check_manifest
 from launchbay.usecases.organizations import require_creation
@@ -148,6 +159,7 @@ class _Exporter:
             ],
             services=sorted(self._services[each] for each in stored.services),
             labels=dict(sorted(stored.labels.items())) or None,
+            rules=_rules(stored.rules),
         )
 
     def _application(self, stored: StoredApplication) -> ArchivedApplication:
@@ -163,6 +175,7 @@ class _Exporter:
             manifests=stored.manifests,
             source=source,
             labels=dict(sorted(stored.labels.items())),
+            rules=_rules(stored.rules),
             revisions={each.name: self._revision(stored.name, each) for each in stored.revisions},
         )
 
@@ -202,6 +215,17 @@ class _Exporter:
         for number in sorted({found for text in texts for found in _ID.findall(text)}):
             if number in known:
                 yield number, known[number]
+
+
+def _rules(stored: StoredRules) -> Rules | None:
+    """Return the rules of an application or environment; None without any."""
+    decode = msgspec.json.decode
+    found = Rules.of(
+        LifetimeRules() if stored.lifetime is None else decode(stored.lifetime, type=LifetimeRules),
+        None if stored.sleep is None else decode(stored.sleep, type=SleepRules),
+        [] if stored.concurrency is None else decode(stored.concurrency, type=list[ConcurrencyLimit]),
+    )
+    return None if found == Rules() else found
 
 
 def _unique(named: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -318,6 +342,9 @@ class _Importer:
         for each, application in archive.applications.items():
             with _part(f"application '{each}'"):
                 await self._manifests(self._ids["application"][each], application)
+                if application.rules is not None:
+                    made = self._ids["application"][each]
+                    await replace_all_rules(self._ctx, "application", made, application.rules)
         await self._revisions()
         return Imported(self._organization_id, self._counts(), archive.holes, self._invitations)
 
@@ -380,6 +407,8 @@ class _Importer:
             offered = [self._id("service", each) for each in environment.services]
             await environments.replace_services(ctx, made, offered)
         await self._label("environment", made, environment.labels or {})
+        if environment.rules is not None:
+            await replace_all_rules(ctx, "environment", made, environment.rules)
 
     async def _label(self, kind: Literal["environment", "application"], object_id: str, labels: dict[str, str]) -> None:
         if labels:

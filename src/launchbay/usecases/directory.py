@@ -12,9 +12,19 @@ import msgspec
 
 from launchbay.directory.plan import Listed, StoredApplication, StoredRevision
 from launchbay.errors import Unavailable
-from launchbay.model.archive import PropertyEntry
+from launchbay.model.archive import PropertyEntry, RuleOwner, Rules
 from launchbay.model.environment import Marker, Property
-from launchbay.usecases import applications, environments, manifests, revisions, roles, services
+from launchbay.usecases import (
+    applications,
+    environments,
+    lifetimes,
+    manifests,
+    revisions,
+    roles,
+    services,
+    sleep_windows,
+)
+from launchbay.usecases.concurrency_limits import read_concurrency, replace_concurrency
 from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import put_labels, read_object_labels
 from launchbay.usecases.launch_request import RevisionRequest
@@ -35,6 +45,17 @@ async def in_thread(ctx: Context, organization_id: str, work: "Callable[[StoredO
         organization.stop()
         await asyncio.wait({running})
         raise
+
+
+async def replace_all_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules: Rules) -> None:
+    """Replace the rules of an application or environment where they differ. Raises BadRequest."""
+    lifetime, sleep, limits = rules.read(kind)
+    if lifetime != await lifetimes.read_rules(ctx, kind, owner_id):
+        await lifetimes.replace_rules(ctx, kind, owner_id, lifetime)
+    if sleep != await sleep_windows.read_rules(ctx, kind, owner_id):
+        await sleep_windows.replace_rules(ctx, kind, owner_id, sleep)
+    if limits != await read_concurrency(ctx, kind, owner_id):
+        await replace_concurrency(ctx, kind, owner_id, [msgspec.to_builtins(each) for each in limits])
 
 
 class StoredOrganization:
@@ -124,6 +145,16 @@ class StoredOrganization:
             if finding.severity == "error":
                 return f"line {finding.line}, column {finding.column}: {finding.message}"
         return None
+
+    def rules(self, kind: RuleOwner, owner: str) -> Rules:
+        return Rules.of(
+            self._call(lifetimes.read_rules(self._ctx, kind, owner)),
+            self._call(sleep_windows.read_rules(self._ctx, kind, owner)),
+            self._call(read_concurrency(self._ctx, kind, owner)),
+        )
+
+    def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:
+        self._call(replace_all_rules(self._ctx, kind, owner, rules))
 
     def create_role(self, name: str, text: str) -> None:
         self._call(roles.create_role(self._ctx, self._id, name, text))
