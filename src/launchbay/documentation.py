@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = _PACKAGE / "docs"  # pyproject.toml puts docs/ there in the wheel
@@ -115,11 +115,19 @@ def folder() -> Path:
     return _INSTALLED if _INSTALLED.is_dir() else _IN_A_CHECKOUT
 
 
-class Part(NamedTuple):
-    """A part of the menu: its title, and titles and paths of its pages."""
+class Listed(NamedTuple):
+    """A page in the menu. `group` is the heading that it stands below, or ""."""
 
     title: str
-    pages: tuple[tuple[str, str], ...]
+    path: str
+    group: str
+
+
+class Part(NamedTuple):
+    """A part of the menu."""
+
+    title: str
+    pages: tuple[Listed, ...]
 
 
 @cache
@@ -129,10 +137,20 @@ def menu() -> tuple[Part, ...]:
     parts = []
     for entry in tomllib.loads(path.read_text("utf-8"))["project"]["nav"]:
         for title, value in entry.items():
-            listed = [{title: value}] if isinstance(value, str) else value
-            named = [(name, file.removesuffix(".md")) for each in listed for name, file in each.items()]
-            parts.append(Part(title, tuple((name, page) for name, page in named if page in pages())))
-    return tuple(part for part in parts if part.pages)
+            listed = tuple(each for each in _listed(title, value) if each.path in pages())
+            if listed:
+                parts.append(Part(title, listed))
+    return tuple(parts)
+
+
+def _listed(title: str, value: Any, group: str = "") -> Iterator[Listed]:
+    """Yield the pages of an entry of the menu: a page, or a list of entries."""
+    if isinstance(value, str):
+        yield Listed(title, value.removesuffix(".md"), group)
+        return
+    for entry in value:
+        for name, inner in entry.items():
+            yield from _listed(name, inner, group if isinstance(inner, str) else name)
 
 
 @cache

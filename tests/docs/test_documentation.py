@@ -110,9 +110,16 @@ def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> No
 
 
 def test_the_menu_has_every_page_once() -> None:
-    listed = [path for part in documentation.menu() for _, path in part.pages]
+    listed = [each.path for part in documentation.menu() for each in part.pages]
     assert sorted(listed) == sorted(set(listed))
     assert set(listed) == set(pages())
+
+
+def test_no_level_of_the_menu_has_more_than_nine_entries() -> None:
+    for part in documentation.menu():
+        if part.title not in {"Cookbook", "Inside"}:  # a list of recipes, and what few people read
+            assert len({each.group or each.path for each in part.pages}) <= 9, part.title
+            assert max(Counter(each.group for each in part.pages if each.group).values(), default=0) <= 9, part.title
 
 
 def test_old_addresses_lead_to_pages() -> None:

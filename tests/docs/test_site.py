@@ -1,10 +1,15 @@
 """The documentation as a site (`make docs`): every page is in it, and no link of it leads nowhere."""
 
+import json
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -18,6 +23,33 @@ def entries(nav: Any) -> Iterator[str]:
                 yield value
             else:
                 yield from entries(value)
+
+
+def broken_links(site: Path) -> Iterator[str]:
+    """Yield the links of a built site that lead to no file, or to no element of it."""
+    texts = {page: page.read_text("utf-8") for page in sorted(site.rglob("*.html"))}
+    ids = {page: set(re.findall(r'\sid="?([^"\s>]+)', text)) for page, text in texts.items()}
+    for page, text in texts.items():
+        if page.name == "404.html":
+            continue  # its links begin at the root of the server
+        for link in re.findall(r'<a\s[^>]*?href="([^"]*)"', text):
+            target, _, anchor = unescape(link).partition("#")
+            if re.match(r"[a-z]+:", target):
+                continue
+            file = (page.parent / unquote(target)).resolve() if target not in {"", "."} else page
+            file = file / "index.html" if file.is_dir() else file
+            if not file.exists() or (anchor and file in ids and unquote(anchor) not in ids[file]):
+                yield f"{page.relative_to(site)}: {link}"
+
+
+def test_a_broken_link_of_the_site_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#x">b</a> <a href="c.html">c</a> <a href="b.html#y">b</a>', "utf-8"
+    )
+    (tmp_path / "b.html").write_text(
+        '<h1 id="x">b</h1> <a href="a.html">a</a> <a href="https://x.example">x</a>', "utf-8"
+    )
+    assert list(broken_links(tmp_path)) == ["a.html: c.html", "a.html: b.html#y"]
 
 
 def test_every_page_is_in_the_menu() -> None:
@@ -36,5 +68,13 @@ def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
     assert build.returncode == 0, build.stdout + build.stderr
     pages = list((BUILD / "html").rglob("*.html"))
     assert len(pages) > len(placed())
+    assert list(broken_links(BUILD / "html")) == []
     foreign = ("fonts.googleapis", "cdn.", "unpkg", "gstatic")
     assert [page.name for page in pages if any(host in page.read_text("utf-8") for host in foreign)] == []
+    moved = (BUILD / "html" / "guarantees.html").read_text("utf-8")
+    assert 'url=promises.html"' in moved
+    index = json.loads((BUILD / "html" / "search.json").read_text("utf-8"))["items"]
+    locations = [item["location"] for item in index]
+    assert not [place for place in locations if place.startswith(("decisions/", "evidence/", "reference/conformance"))]
+    assert "errors.html#invalidparameters" in locations
+    assert any(place.startswith("troubleshooting.html#stuck") for place in locations)

@@ -67,6 +67,7 @@ main = LazyGroup(
     SECTIONS,
     callback=_main,
     help=_main.__doc__,
+    epilog="Documentation: launchbay docs. For a code, a setting or an action: launchbay explain NAME.",
     params=getattr(_main, "__click_params__", []),
     context_settings=HELP_OPTIONS,
 )

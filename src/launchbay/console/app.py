@@ -219,6 +219,7 @@ async def _error_page(request: PageRequest, error: Exception) -> Response:
         problem=error,
         status=status,
         error_status=status,
+        error_code=error.code,
         phrase=HTTPStatus(status).phrase,
         request_id=request_id,
         is_signed_in=request.signed_in is not None,

@@ -16,7 +16,7 @@ from launchbay import documentation
 from launchbay.console.assets import icon
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import PageRequest, PageRoute
-from launchbay.documentation import Page, Part
+from launchbay.documentation import Listed, Page, Part
 from launchbay.errors import NotFound
 
 PATH = "/docs"
@@ -30,8 +30,8 @@ class _Neighbors(NamedTuple):
     """The part of the menu with a page, and its neighbors there."""
 
     part: Part
-    before: tuple[str, str] | None
-    after: tuple[str, str] | None
+    before: Listed | None
+    after: Listed | None
 
 
 @cache
@@ -106,7 +106,7 @@ def _picture(path: str) -> bytes | None:
 
 def _neighbors(path: str) -> _Neighbors | None:
     listed = [(part, entry) for part in documentation.menu() for entry in part.pages]
-    places = [number for number, (_, entry) in enumerate(listed) if entry[1] == path]
+    places = [number for number, (_, entry) in enumerate(listed) if entry.path == path]
     if not places:
         return None
     at = places[0]
