@@ -144,6 +144,8 @@ JOB_FILTERS: Mapping[str, Mapping[str, str]] = {
     "jobs of a rare workflow": {"workflow": "restore"},
     "jobs of an instance": {"instance": "7".rjust(24, "c")},
     "long jobs": {"longerThan": "3600000"},
+    "long jobs of an owner": {"longerThan": "3600000", "owner": "c" * 24},
+    "jobs that took any time": {"longerThan": "1"},
     "jobs of an owner": {"owner": "c" * 24},
     "jobs by words": {"q": "dcc509 team-1"},
     "jobs of a time": {"since": "1700000000000", "until": "1800000000000", "sort": "created"},

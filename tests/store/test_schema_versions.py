@@ -26,6 +26,7 @@ ACCEPTED: Rows = {
     # Made at once only in a new database; otherwise beside the work of everybody, by `change_indexes`.
     ("instances", "instances_words"),
     ("fleet_jobs", "fleet_jobs_owner"),
+    ("fleet_jobs", "fleet_jobs_duration"),
 }
 
 COLUMNS = """

@@ -55,6 +55,8 @@ SELECT
     extract(epoch FROM clock_timestamp())
 """
 _HALF_MADE = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
+# Statistics of an index of expressions come from the next ANALYZE of its table.
+_ANALYZE = "SELECT format('ANALYZE %%s', indrelid::regclass) FROM pg_index WHERE indexrelid = to_regclass(%s)"
 _TABLES = "SELECT 1 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LIMIT 1"
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
 
@@ -124,16 +126,15 @@ async def change_indexes(database: Database) -> None:
             return
     async with await connect_directly(database.direct_url, name=CONNECTION_NAME) as connection:
         await connection.execute("SET statement_timeout = 0")
-        locked = await connection.execute("SELECT pg_try_advisory_lock(%s)", [_INDEXES_LOCK_KEY])
-        if await locked.fetchone() != (True,):
+        if not await _value(connection, "SELECT pg_try_advisory_lock(%s)", _INDEXES_LOCK_KEY):
             return
         found = await connection.execute("SELECT name, definition FROM index_changes ORDER BY number")
         for name, definition in await found.fetchall():  # of our own migrations
-            half_made = await connection.execute(_HALF_MADE, [name])
-            if definition is None or await half_made.fetchone():
+            if definition is None or await _value(connection, _HALF_MADE, name):
                 await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
             if definition is not None:
                 await connection.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {definition}".encode())
+                await connection.execute(await _value(connection, _ANALYZE, name))
             await connection.execute("DELETE FROM index_changes WHERE name = %s", [name])
             log.info("schema.index_changed", index=name)
 
@@ -237,8 +238,8 @@ async def _recorded(connection: AsyncConnection[Any]) -> tuple[str | None, str |
     return await _value(connection, "SELECT version_num FROM alembic_version"), version
 
 
-async def _value(connection: AsyncConnection[Any], statement: LiteralString) -> Any:
-    row = await (await connection.execute(statement)).fetchone()
+async def _value(connection: AsyncConnection[Any], statement: LiteralString, *parameters: object) -> Any:
+    row = await (await connection.execute(statement, parameters or None)).fetchone()
     return None if row is None else row[0]
 
 

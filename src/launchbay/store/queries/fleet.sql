@@ -106,8 +106,10 @@ WITH found AS NOT MATERIALIZED (
                                   AND (%(number)s::integer IS NULL OR jobs.number = %(number)s))))
       -- After the last ID that begins so comes a letter that IDs don't have.
       AND (%(id_part)s::text IS NULL OR job_id >= %(id_part)s AND job_id < %(id_part)s || 'g')
+      -- The first condition is that of the index, the second one for jobs that haven't ended.
       AND (%(longer_than_s)s::double precision IS NULL
-           OR coalesce(finished_at, now()) - created_at >= make_interval(secs => %(longer_than_s)s))
+           OR coalesce(finished_at - created_at, '100 years'::interval) >= make_interval(secs => %(longer_than_s)s)
+              AND (finished_at IS NOT NULL OR now() - created_at >= make_interval(secs => %(longer_than_s)s)))
       AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
       AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
       AND (%(seen)s::text[] IS NULL OR EXISTS (
