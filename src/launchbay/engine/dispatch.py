@@ -50,7 +50,9 @@ RECENT_S = 2.0  # two jobs must have started within that time
 LONGEST_TURN_S = 2.0  # then a request is accepted anyway
 DRAINING = 10  # every so many starts, no request gets a turn, so that fewer and fewer jobs wait
 LONGEST_DELAY_S = 32.0
-PARKED_AT_ONCE = 4  # each needs a connection
+PARKED_AT_ONCE = 4  # at most, each on a connection: one, and one more for each PARKED_ALONE that have rested
+PARKED_ALONE = 20
+PARK_LOOK_S = 0.1  # jobs that began to wait one after the other are parked so, and not as many as there are in a second
 WOKEN_AT_ONCE = 500
 
 RunJob = Callable[[ClaimedJob], Awaitable[bool]]
@@ -562,10 +564,11 @@ class Dispatcher:
         """Park the jobs that have rested long enough."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(min(self._park_after_s / 4, 1.0))
+            await asyncio.sleep(min(self._park_after_s / 4, PARK_LOOK_S))
             rested = [held for held in self._held.values() if self._has_rested(held, loop.time())]
             if rested:
-                await gather_bounded(map(self._park, rested), PARKED_AT_ONCE)
+                at_once = min(PARKED_AT_ONCE, 1 + len(rested) // PARKED_ALONE)
+                await gather_bounded(map(self._park, rested), at_once)
 
     def _has_rested(self, held: _Held, now_s: float) -> bool:
         """Return whether a job has rested long enough, and will for as long."""
