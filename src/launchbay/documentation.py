@@ -116,7 +116,7 @@ def folder() -> Path:
 
 
 class Listed(NamedTuple):
-    """A page in the menu. `group` is the heading that it stands below, or ""."""
+    """A page in the menu; `group` is the heading above it, or ""."""
 
     title: str
     path: str
@@ -144,7 +144,7 @@ def menu() -> tuple[Part, ...]:
 
 
 def _listed(title: str, value: Any, group: str = "") -> Iterator[Listed]:
-    """Yield the pages of an entry of the menu: a page, or a list of entries."""
+    """Yield the pages of an entry of the menu."""
     if isinstance(value, str):
         yield Listed(title, value.removesuffix(".md"), group)
         return
