@@ -118,6 +118,21 @@ def test_the_log_of_an_instance_opens_at_the_failure(page: Page, site: Site) -> 
     assert inside is True
 
 
+def test_a_page_asks_for_six_files_at_first_and_then_for_itself_alone(page: Page, home: str) -> None:
+    asked: list[str] = []
+    page.on("response", lambda response: asked.append(response.url))
+    page.goto(home)
+    page.wait_for_load_state("load")
+    first = {url for url in asked if "/events" not in url}
+    assert len(first) <= 6, first
+    page.goto(f"{home}/instances")
+    page.wait_for_load_state("load")
+    sizes = page.evaluate(
+        """performance.getEntriesByType("resource").filter(each => each.transferSize > 0).map(each => each.name)"""
+    )
+    assert [url for url in sizes if "/events" not in url] == [], "all others are kept by the browser"
+
+
 def test_escape_leaves_the_palette(page: Page, home: str) -> None:
     page.goto(home)
     opener = page.get_by_role("button", name="Search or run a command")

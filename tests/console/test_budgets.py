@@ -11,7 +11,7 @@ import pytest
 from launchbay.console.assets import content
 from launchbay.store.connection import BoundedConnection
 from tests.support.pages import get
-from tests.support.service import Api, fresh_name
+from tests.support.service import Api, accepted, fresh_name
 
 KIB = 1024
 BYTES = {
@@ -62,6 +62,37 @@ async def test_a_list_of_100_instances_stays_within_its_bytes_and_elements(
     assert elements <= ELEMENTS
     # Rows differ in names and times alone; what is alike costs next to nothing.
     assert one[1] + (ROWS - 1) * (two[1] - one[1]) <= PAGE_BYTES
+
+
+async def test_every_page_stays_within_its_bytes_and_elements(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.launch(await api.application("launch: {steps: []}\n"))
+    application = accepted(await api.get(f"instances/{instance}"))["applicationId"]
+    [job, *_] = accepted(await api.get(f"instances/{instance}/jobs"))
+    home, of_instance = f"/console/organizations/{api.organization}", f"/console/instances/{instance}"
+    sections = "instances runs schedules recurring approvals changes bulk applications environments services audit"
+    access = "users roles serviceAccounts webhooks usage git-sources"
+    tabs = "runs configuration schedules activity settings components run secrets end"
+    pages = [
+        home,
+        *(f"{home}/{each}" for each in (*sections.split(), *access.split())),
+        *(
+            f"/console/applications/{application}{each}"
+            for each in ("", "/versions", "/settings", "/launch", "/manifest")
+        ),
+        of_instance,
+        *(f"{of_instance}/{each}" for each in tabs.split()),
+        f"{of_instance}/jobs/{job['id']}",
+        "/console/account",
+        "/console/organizations",
+    ]
+    beyond = {}
+    for path in pages:
+        page = await get(visitor, path)
+        assert page.status == 200, path
+        size = len(gzip.compress(page.answer.content, 9))
+        if size > PAGE_BYTES or len(page.tags) > ELEMENTS:
+            beyond[path] = size, len(page.tags)
+    assert beyond == {}
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ async def test_another_person_approves_or_rejects_and_the_author_may_not(api: Ap
             visitor, f"/console/instances/{instance}/configuration", **{"parameter:input.size": "3"}
         )
         assert "0 of 1 approval" in page.text
-        assert "You made it, so somebody else decides." in page.text
+        assert "You made it, so someone else decides." in page.text
         assert "1 approval is missing" in page.text
         assert (await sent(visitor, f"{path}/answer", page, do="approve")).status_code == 403
         async with browser(api) as client:

@@ -19,7 +19,7 @@ async def opened(visitor: httpx.AsyncClient, page: str, part: str = "") -> dict[
     return {name: form.partition(f'name="{name}" value="')[2].partition('"')[0] for name in ("formToken", "seen")}
 
 
-async def test_a_role_that_somebody_else_has_saved_is_not_overwritten(api: Api, visitor: httpx.AsyncClient) -> None:
+async def test_a_role_that_someone_else_has_saved_is_not_overwritten(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("role")
     body = {"name": name, "permissions": "- Read: [/applications/*]\n"}
     role = accepted(await api.post(f"organizations/{api.organization}/roles", body))["id"]
@@ -30,7 +30,7 @@ async def test_a_role_that_somebody_else_has_saved_is_not_overwritten(api: Api, 
     mine = {**hidden, "name": name, "permissions": "- Read: [/services/*]\n"}
     refused = await visitor.post(page, data=mine)
     assert refused.status_code == 412
-    assert "Somebody else has changed this" in refused.text
+    assert "Someone else has changed this" in refused.text
     assert "/services/*" in refused.text, "mine"
     assert "/environments/*" in refused.text, "theirs"
     assert accepted(await api.get(f"roles/{role}"))["permissions"] == theirs["permissions"]
@@ -184,7 +184,7 @@ FORMS: dict[str, tuple[str, str, str, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("route", FORMS)
-async def test_a_form_does_not_overwrite_what_somebody_else_has_saved(
+async def test_a_form_does_not_overwrite_what_someone_else_has_saved(
     api: Api, visitor: httpx.AsyncClient, route: str
 ) -> None:
     kind, page, address, theirs, mine = FORMS[route]
@@ -213,7 +213,7 @@ async def test_a_form_does_not_overwrite_what_somebody_else_has_saved(
         f"{path}{address}", data={**both, **mine}, headers={"Referer": f"http://launchbay{shown}"}
     )
     assert refused.status_code == 412
-    assert "Somebody else has changed this" in refused.text
+    assert "Someone else has changed this" in refused.text
     for name, value in mine.items():
         assert f'name="{name}" value="{escape(value)}"' in refused.text, "nothing of mine is lost"
     assert f'href="{shown}">Keep theirs' in refused.text
@@ -229,18 +229,19 @@ async def test_a_form_does_not_overwrite_what_somebody_else_has_saved(
         assert (await visitor.post(f"{path}{address}", data={**last, **undo})).status_code == 303
 
 
-# Forms that don't replace what somebody else could have stored since, and why.
+# Forms that don't replace what someone else could have stored since, and why.
 OTHER_FORMS = {
-    "makes something new": r"(archives|/organizations|applications|revisions|environments|roles|users|services|webhooks"
-    r"|serviceAccounts|bulk|recurring|rollouts|accessTokens|clone|launch|secondFactors|recoveryCodes|account/tokens)$",
+    "makes something new": r"(archives|/organizations|git-sources|applications|revisions|environments|roles|users"
+    r"|services|webhooks|serviceAccounts|bulk|recurring|rollouts|accessTokens|clone|launch|secondFactors|recoveryCodes"
+    r"|account/tokens)$",
     "begins, answers or ends something": r"/(end|sign-out-everywhere|signOut|signIn|setUp|secondFactor|accept|decline"
-    r"|leave|run|resume|cancel|reschedule|answer|apply|sync|test|retry|command|secrets|undo-destroy|check|impact|refresh|delete"
-    r"|remove|revoke|reset|unblock|forget)$|/(approvals|bulk|rollouts|schedules)/\{\w+\}$",
+    r"|leave|awake|run|resume|cancel|reschedule|answer|apply|sync|test|retry|command|secrets|undo-destroy|check|impact"
+    r"|refresh|delete|remove|revoke|reset|unblock|forget)$|/(approvals|bulk|rollouts|schedules)/\{\w+\}$",
     "says which of two states it wants": r"/(enabled|pause|default)$",
     "is of the user alone": r"/(views|theme|password|newPassword)$",
     "compares by itself": r"/(configuration|manifest|source|restore|groupRoles|signInPolicy|policies|markers)$"
     r"|/properties$|/(applications|environments)/\{id\}/(lifetime|concurrency)$|/generations/\{number\}$"
-    r"|^/console/(roles|revisions)/\{id\}$",
+    r"|/git-sources/\{source\}/settings$|^/console/(roles|revisions)/\{id\}$",
 }
 
 

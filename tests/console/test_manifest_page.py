@@ -50,7 +50,7 @@ async def test_programs_give_a_message_too_and_one_that_is_too_long_is_refused(a
     assert "more than 500 characters" in refused(long, 400, "InvalidField")
 
 
-async def test_a_version_that_somebody_saved_meanwhile_is_shown_and_not_replaced(
+async def test_a_version_that_someone_saved_meanwhile_is_shown_and_not_replaced(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
     application = await api.application(EMPTY)
@@ -60,7 +60,7 @@ async def test_a_version_that_somebody_saved_meanwhile_is_shown_and_not_replaced
     own = {**page.fields, "text": "launch: {steps: []}\n# mine\n", "message": "Mine"}
     conflict = await shown(visitor, path, **own)
     assert conflict.status == 409
-    assert "Somebody saved version 3 meanwhile." in conflict.text
+    assert "Someone saved version 3 meanwhile." in conflict.text
     assert "# theirs" in conflict.text
     assert "# mine" in conflict.text
     assert conflict.fields["message"] == "Mine"

@@ -41,4 +41,4 @@ async def test_usage_names_each_quota_with_what_is_allowed(api: Api, visitor: ht
     text = (await get(visitor, f"/console/organizations/{api.organization}/usage")).text
     for row in accepted(await api.get(f"organizations/{api.organization}/usage")):
         if row["allowed"] is not None and not row["id"].endswith("Bytes"):
-            assert f"of {row['allowed']}" in text, row
+            assert f"of {row['allowed']:,}" in text, row

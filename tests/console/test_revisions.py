@@ -68,7 +68,7 @@ async def test_a_changed_revision_keeps_the_secrets_that_the_form_does_not_show(
     # The form that was open meanwhile changes nothing.
     late = await shown(visitor, f"/console/revisions/{revision}", **sent)
     assert late.status == 412
-    assert "Somebody else has changed this" in late.text
+    assert "Someone else has changed this" in late.text
 
 
 async def test_a_change_says_first_what_it_means_for_the_instances_of_the_revision(

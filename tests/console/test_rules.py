@@ -82,7 +82,7 @@ async def test_limits_are_set_in_rows_and_rows_without_a_number_are_none(
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"limit": "many"}, "isn't a number of jobs"),
+        ({"limit": "many"}, "isn't a number of runs"),
         ({"limit": "0"}, "whole number from 1"),
         ({"key": "lock:", "limit": "1"}, "must be application, environment, label:NAME or lock:NAME"),
         ({"when": "perhaps", "limit": "1"}, "queue, refuse or cancel-older"),

@@ -69,7 +69,7 @@ def seen_tag(value: Any) -> str:
 
 
 def parse_number(text: str | None, digits: int = 9) -> int | None:
-    """Return a number of at most so many digits, or None if the text isn't one."""
+    """Return a number of at most so many digits, or None."""
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= digits else None
 
 

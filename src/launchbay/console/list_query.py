@@ -87,7 +87,7 @@ class RunQuery(Query):
 
 
 def term(field: str, value: str) -> str:
-    """Return a term as people write it; quotation marks can't be part of a value."""
+    """Return a term as people write it, without quotation marks in it."""
     value = value.replace('"', "")
     return f'{field}:"{value}"' if not value or re.search(r"\s", value) else f"{field}:{value}"
 

@@ -193,7 +193,7 @@ def redact(value: Any) -> Any:
 
 
 def redact_value(value: Any, name: str) -> str:
-    """Return a value on one line, masked if its name is the name of a secret."""
+    """Return a value on one line, masked if its name is a secret's."""
     return compact(_redactor.named(name, value)) if value is not None else "unset"
 
 

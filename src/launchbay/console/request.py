@@ -305,7 +305,7 @@ class SavedMeanwhile(PreconditionFailed):
 
     def __init__(self, stored: Any, tag: str) -> None:
         super().__init__(
-            "Somebody else has changed this since you opened it. Nothing was saved.",
+            "Someone else has changed this since you opened it. Nothing was saved.",
             "Your version is still in the form, and theirs is below. Saving again replaces theirs.",
             tag=tag,
         )
@@ -321,7 +321,7 @@ class SavedField(NamedTuple):
 
 
 def _field_words(value: Any) -> str:
-    """Return the value of a field for people. A list has a line for each entry."""
+    """Return a value for people; a list has a line for each entry."""
     if isinstance(value, bool):
         return "on" if value else ""
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)

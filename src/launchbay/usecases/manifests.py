@@ -61,7 +61,7 @@ async def replace_manifest(
             _refuse_upload()
         if expected is not None and row.latest_version != expected:
             raise Conflict(
-                f"Somebody saved version {row.latest_version} meanwhile.", "Compare it with your text, then save again."
+                f"Someone saved version {row.latest_version} meanwhile.", "Compare it with your text, then save again."
             )
         return Stored(await _append(work, application, row, text, "replace_manifest", message), warnings)
 

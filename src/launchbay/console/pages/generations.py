@@ -49,7 +49,7 @@ class ShownGeneration(NamedTuple):
 async def list_shown(request: PageRequest, record: InstanceRecord, count: int) -> list[ShownGeneration]:
     """Return the newest generations of an instance, with the differences from the ones before."""
     rows = await generations.list_generations(request.ctx, record.id, before=None, count=count + 1)
-    befores = [*rows[1:], None]
+    befores = [*rows[1:], *([None] if rows else [])]
     return [_shown(record, row, before) for row, before in zip(rows, befores, strict=True)][:count]
 
 

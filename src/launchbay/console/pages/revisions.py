@@ -122,7 +122,7 @@ async def change(request: PageRequest) -> Response:
 
         async with request.unless_changed("revisions", revision.id, read):
             await revisions.change_revision(request.ctx, revision.id, wanted)
-        message = "Revision saved. Instances keep their configuration until somebody changes it."
+        message = "Revision saved. Instances keep their configuration until someone changes it."
         return request.redirect(f"{HOME}/applications/{revision.application_id}/revisions", message)
 
     return await _submit(request, revision.application_id, revision, draft, save)

@@ -49,7 +49,7 @@ PAUSES = (
     (str(30 * _MINUTE_MS), "30 minutes"),
     (str(4 * 60 * _MINUTE_MS), "4 hours"),
     (str(24 * 60 * _MINUTE_MS), "1 day"),
-    ("wait", "until somebody continues"),
+    ("wait", "until someone continues"),
 )
 _WAVES = "1, 10%"
 _PARALLEL = 10

@@ -160,7 +160,7 @@ async def save_limits(request: PageRequest, kind: Kind) -> Response:
     for row in _sent_rows(request):
         most = parse_number(row.limit)
         if most is None:
-            raise BadRequest(f"{row.limit[:40]!r} isn't a number of jobs.", code="InvalidConcurrency")
+            raise BadRequest(f"{row.limit[:40]!r} isn't a number of runs.", code="InvalidConcurrency")
         given.append(
             {"key": row.kind + row.name if row.kind.endswith(":") else row.kind, "limit": most, "when": row.when}
         )
