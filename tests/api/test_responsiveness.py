@@ -9,7 +9,7 @@ import pytest
 from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.pages import browser
-from tests.support.responsiveness import Call, called
+from tests.support.responsiveness import Call, Watchdog, called
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, basic, running_api
 
 BLOCKED_MS = 50.0  # on a quiet machine
@@ -202,6 +202,33 @@ async def test_storing_the_largest_manifest_leaves_the_loop_free(stored: Stored)
     text = MANIFEST[: limits.MANIFEST_BYTES].rpartition("\n")[0].encode()
     path = f"/api/1/applications/{stored.application}/manifest"
     await check(lambda: stored.send("PUT", path, "application/x-yaml", text), 200, 400)
+
+
+MANY = "launch:\n  steps:\n" + "".join(
+    f"    - s{number}: {{action: wait, parameters: {{delay: 0}}}}\n" for number in range(STEPS)
+)
+# Acceptance writes the plan of all steps in one statement, and the journal the outcomes of all that end at once.
+MANY_BLOCKED_MS = 300.0
+
+
+@pytest.mark.slow  # 20,000 steps take several seconds
+@pytest.mark.timeout(150)
+async def test_a_job_of_as_many_steps_as_it_may_have_leaves_the_loop_free(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, manifest_kib=4 * 1024, manifest_values=500_000) as api:
+        application = await api.application(MANY)
+        found = []
+        for _ in range(_ATTEMPTS):
+            async with Watchdog() as watchdog:
+                instance = await api.launch(application)
+                while accepted(await api.get(f"instances/{instance}", wait="30"))["status"] != "Running":
+                    pass
+            found.append(watchdog.blocked_ms)
+            if found[-1] <= MANY_BLOCKED_MS:
+                break
+        else:
+            pytest.fail(f"The event loop was blocked for {found} ms.")
+    databases.drop(url)
 
 
 @pytest.mark.slow

@@ -165,7 +165,7 @@ class _Launch:
         news = self._await_news()
         try:
             while True:
-                self._start(candidates)
+                await self._start(candidates)
                 if not self._running:
                     break
                 ended = await self._running.ended()
@@ -184,17 +184,17 @@ class _Launch:
         news.add_done_callback(self._running.wake)
         return news
 
-    def _start(self, candidates: list[str]) -> None:
+    async def _start(self, candidates: list[str]) -> None:
         job = self._job
         starts_new = not self._failures and not self._failed_before
         for path in candidates:
             may_start = path in self._waiting and (starts_new or path in self._begun_before)
             if may_start and not missing_for_launch(job, job.component(path)):
                 del self._waiting[path]
+                await paced(job.deps.pace)  # thousands of new tasks would all run in the same turn of the event loop
                 self._running.start(self._launch(path), path)
 
     async def _launch(self, path: str) -> None:
-        await paced(self._job.deps.pace)
         component = self._job.component(path)
         await self._job.component_type(component).launch(self._job, component)
 

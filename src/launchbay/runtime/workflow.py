@@ -34,6 +34,7 @@ from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.step import LATE_S, StepFailed, required_seconds, run_recorded, run_step
 
 _UNFINISHED = 99  # percent, of what still runs
+_AT_ONCE = 2_000  # steps that are looked at before others have their turn
 
 
 class Phases:
@@ -229,6 +230,13 @@ async def _nothing() -> Mapping[str, Any]:
     return {}
 
 
+async def _others_first(done: int, count: int) -> None:
+    """Let other tasks run after each _AT_ONCE of many steps."""
+    if done < count and done % _AT_ONCE == 0:
+        with staying():
+            await asyncio.sleep(0)
+
+
 class _Steps:
     """The waiting, running and failed steps of one list of a run."""
 
@@ -243,28 +251,41 @@ class _Steps:
         self._set_by: dict[str, Step] = {}
         self._rounds: dict[str, int] = {}
         self._percents: dict[str, int] = {}
+        self._percent_sum = 0  # adding up thousands of them after each step would take seconds
         self._report_percent = (
             report_percent.get()
         )  # of the step that called this workflow, here or in another instance
-        records = {step.name: run.job.journal.find(step_path(run.path, step.name)) for step in self._steps}
-        self._begun_before = {name for name, record in records.items() if record is not None}
-        self._failed_before = {
-            name for name, record in records.items() if record is not None and record.status is StepStatus.FAILED
-        }
+        self._begun_before: set[str] = set()
+        self._failed_before: set[str] = set()
+
+    async def _look_back(self) -> None:
+        """Find the steps that began before a crash."""
+        run = self._run
+        for start in range(0, len(self._steps), _AT_ONCE):
+            for step in self._steps[start : start + _AT_ONCE]:
+                record = run.job.journal.find(step_path(run.path, step.name))
+                if record is not None:
+                    self._begun_before.add(step.name)
+                    if record.status is StepStatus.FAILED:
+                        self._failed_before.add(step.name)
+            await _others_first(start + _AT_ONCE, len(self._steps))
 
     async def run(self) -> None:
         """Run them all. Raises WorkflowFailed."""
+        await self._look_back()
         candidates: Iterable[Step] = self._steps
         try:
             while True:
-                self._start_ready(candidates)
+                await self._start_ready(candidates)
                 if not self._running:
                     break
                 was_held = bool(self._failed_before)
                 freed: dict[str, Step] = {}
-                for task, step in sorted(await self._running.ended(), key=lambda each: self._place[each[1].name]):
+                ended = sorted(await self._running.ended(), key=lambda each: self._place[each[1].name])
+                for number, (task, step) in enumerate(ended, 1):
                     self._finish(step, task)
                     freed.update((each.name, each) for each in self._phases.end(step))
+                    await _others_first(number, len(ended))
                 candidates = sorted(freed.values(), key=lambda each: self._place[each.name])
                 if was_held and not self._failed_before:
                     candidates = list(self._waiting.values())
@@ -277,17 +298,18 @@ class _Steps:
             messages = [self._failures[name] for name in sorted(self._failures, key=self._place.__getitem__)]
             raise WorkflowFailed(f"workflow {self._run.workflow.name!r}: {' '.join(messages)}")
 
-    def _start_ready(self, candidates: Iterable[Step]) -> None:
+    async def _start_ready(self, candidates: Iterable[Step]) -> None:
+        pace = self._run.job.deps.pace
         starts_new = not self._failures and not self._failed_before and not self._run.is_replay
         for step in candidates:
             may_start = step.name in self._waiting and (starts_new or step.name in self._begun_before)
             if may_start and self._phases.is_ready(step):
                 del self._waiting[step.name]
+                await paced(pace)  # thousands of new tasks would all run in the same turn of the event loop
                 self._running.start(self._run_step(step), step)
 
     async def _run_step(self, step: Step) -> Mapping[str, Any]:
         report_percent.set(partial(self._show_percent, step))  # in this task only
-        await paced(self._run.job.deps.pace)
         return await run_step(self._run, step)
 
     def _show_percent(self, step: Step, percent: int) -> None:
@@ -297,8 +319,11 @@ class _Steps:
 
     def _report(self, step: Step, percent: int) -> None:
         """Report how far the whole workflow is to the step that called it."""
-        self._percents[step.name] = max(percent, self._percents.get(step.name, 0))
-        self._report_percent(min(_UNFINISHED, sum(self._percents.values()) // len(self._steps)))
+        before = self._percents.get(step.name, 0)
+        if percent > before:
+            self._percents[step.name] = percent
+            self._percent_sum += percent - before
+        self._report_percent(min(_UNFINISHED, self._percent_sum // len(self._steps)))
 
     def _finish(self, step: Step, task: asyncio.Task[Mapping[str, Any]]) -> None:
         journal = self._run.job.journal
