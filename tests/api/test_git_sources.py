@@ -14,6 +14,7 @@ from tests.support.databases import Databases
 from tests.support.documentation import DOCS
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, ssh_server, symbolic_link
 from tests.support.machines import needs_sshd
+from tests.support.network import Received, loopback_server
 from tests.support.service import EMAIL, Api, accepted, fresh_name, refused, running_api
 from tests.support.services import made_vault, told
 
@@ -345,6 +346,53 @@ async def test_hostile_repositories_are_refused(follower: Follower, repository: 
         assert (outcome["status"], message in outcome["message"]) == ("Refused", True), outcome
     repository.commit({"environments/fine.yaml": "{}\n"})
     assert (await follower.sync(source))["status"] == "Applied"
+
+
+async def test_refusals_say_what_is_wrong_and_what_to_do(follower: Follower, api: Api) -> None:
+    path = f"organizations/{api.organization}/git-sources"
+    body = {"name": fresh_name("bad"), "accountId": follower.account, "url": "https://git.example.org/x.git"}
+    vault = await made_vault(api)
+    secretless = {**body, "vault": vault, "credential": "token of nobody"}
+    assert "credential: The vault" in refused(await api.post(path, secretless), 400, "NoSecret")
+    people = accepted(await api.get(f"organizations/{api.organization}/users"))
+    [me] = [each["id"] for each in people if each["email"] == EMAIL]
+    told = refused(await api.post(path, {**body, "accountId": me}), 400, "UnknownId")
+    assert "A source acts for a service account, not for a person" in told
+    told = refused(await api.post(path, {**body, "applies": "later"}), 400, "WrongField")
+    assert told == "applies: invalid enum value 'later'; expected after-approval or at-once."
+
+
+@pytest.mark.parametrize(
+    ("answered", "given", "advice"),
+    [
+        ({"status": 401}, False, "name a token or key pair of a vault"),
+        ({"status": 401}, True, "The host refuses the credential"),
+        ({"status": 302, "headers": {"Location": "http://127.0.0.1:1/y.git"}}, False, "Redirects aren't followed"),
+        ({"status": 404}, False, "Check the path."),
+    ],
+)
+async def test_a_host_that_refuses_is_told_with_what_to_do(
+    follower: Follower, api: Api, answered: dict[str, Any], given: bool, advice: str
+) -> None:
+    more: dict[str, Any] = {}
+    if given:
+        vault = await made_vault(api)
+        await told(api, vault, "set-secret", name="token", value="a wrong token")
+        more = {"vault": vault, "credential": "token"}
+    headers = "".join(f"{name}: {value}\r\n" for name, value in answered.get("headers", {}).items())
+    if answered["status"] == 401:
+        headers = 'WWW-Authenticate: Basic realm="git"\r\n'
+
+    async def refuse(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 {answered['status']} No\r\n{headers}Content-Length: 0\r\n\r\n".encode())
+
+    async with loopback_server() as host:
+        host.routes["/x.git/info/refs?service=git-upload-pack"] = refuse
+        host.routes["/x.git/info/refs"] = refuse
+        body = {"name": fresh_name("bad"), "accountId": follower.account, "url": host.url("/x.git"), **more}
+        source = accepted(await api.post(f"organizations/{api.organization}/git-sources", body))["id"]
+        assert advice in (await follower.outcome(source))["message"]
+        accepted(await api.delete(f"git-sources/{source}"))
 
 
 @pytest.mark.slow

@@ -389,3 +389,14 @@ async def test_a_launch_into_an_application_deleted_meanwhile_is_refused_and_lea
     async with api.database.connection() as connection:
         found = await connection.execute("SELECT count(*) FROM instances WHERE application_id = %s", [application])
         assert await found.fetchone() == (0,)
+
+
+async def test_labels_of_a_wrong_type_are_refused_unless_they_are_a_parameter(api: Api) -> None:
+    application = await api.application("launch: {steps: []}\ndestroy: {steps: []}\n")
+    for wrong in (["web"], "web", 5):
+        answer = await api.post(f"applications/{application}/launch", {"parameters": {}, "labels": wrong})
+        told = refused(answer, 400, "InvalidField")
+        assert told.startswith("labels must be an object of strings")
+    own = await api.application("launch: {parameters: [{labels: {default: none}}], steps: []}\ndestroy: {steps: []}\n")
+    instance = accepted(await api.post(f"applications/{own}/launch", {"labels": ["web"]}))["id"]
+    assert (await api.settled(instance))["parameters"] == {"labels": ["web"]}

@@ -147,6 +147,10 @@ async def test_a_firing_needs_the_permission_that_its_maker_has_then(api: Api) -
     ("body", "message"),
     [
         ({"cron": "every night"}, "Invalid schedule"),
+        ({"cron": "0 25 * * *"}, "Invalid schedule '0 25 * * *': Bad hour '25'. Use 0 to 23"),
+        ({"cron": "0 5 * * 1-9"}, "Bad day-of-week '1-9'. Use SUN to SAT, or 0 (Sunday) to 6"),
+        ({"cron": "0 5 * *"}, "expected 5 fields, found 4: minute, hour"),
+        ({"whenBusy": "wait"}, "whenBusy: invalid enum value 'wait'; expected queue or skip."),
         ({"zone": "Europe/Nowhere"}, "Unknown time zone"),
         ({"cron": "* * * * * ?"}, "more often than every 10 seconds"),
         ({"endsAt": 1}, "no time in the future"),
@@ -161,9 +165,12 @@ async def test_a_firing_needs_the_permission_that_its_maker_has_then(api: Api) -
 )
 async def test_what_cannot_be_is_refused_with_the_reason(api: Api, body: dict[str, Any], message: str) -> None:
     body = {"name": "x", "cron": EVERY_10_S, "applicationId": await api.application(APP), **body}
-    answer = await api.post(f"organizations/{api.organization}/recurring-schedules", body)
+    path = f"organizations/{api.organization}/recurring-schedules"
+    answer = await api.post(path, body)
     assert answer.status_code == 400
     assert message in answer.text
+    looked = await api.post(path, {**body, "preview": True})
+    assert (looked.status_code, looked.json()["errors"]) == (400, answer.json()["errors"])
 
 
 async def test_other_organizations_see_nothing_of_it(api: Api) -> None:

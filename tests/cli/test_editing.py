@@ -1,9 +1,14 @@
 """`launchbay edit`: nobody's work is overwritten unseen, and nothing is lost."""
 
 import re
+import socket
+import socketserver
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.service import fresh_name
@@ -104,3 +109,64 @@ def test_a_role_is_edited_as_its_text(cli: Shell, tmp_path: Path) -> None:
     editor(cli, tmp_path, "path.write_text('- Read: [/environments/*]\\n')\n")
     cli.good("edit", "role", role)
     assert cli.document("role", "show", role)["permissions"] == "- Read: [/environments/*]\n"
+
+
+def test_a_change_of_another_part_of_an_instance_is_no_conflict(cli: Shell, tmp_path: Path) -> None:
+    application, instance = fresh_name("application"), fresh_name("instance")
+    cli.good("application", "create", application)
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text("launch: {steps: []}\nlook: {steps: []}\ndestroy: {steps: []}\n")
+    cli.good("manifest", "upload", application, str(manifest))
+    cli.good("launch", application, "--name", instance, "--wait")
+    variables = {name: value for name, value in cli.environ.items() if name != "EDITOR"}
+    code = f"from launchbay.cli.main import main; main({['instance', 'set-labels', instance, 'team=web']!r})"
+    program = (
+        "import os, subprocess\n"
+        f"subprocess.run([{sys.executable!r}, '-c', {code!r}], env={{**os.environ, **{variables!r}}}, check=True)\n"
+        "path.write_text('note: mine\\n')\n"
+    )
+    editor(cli, tmp_path, program)
+    assert "Somebody else" not in cli.run("edit", "user-data", instance).stderr
+    assert cli.document("instance", "show", instance)["userData"] == {"note": "mine"}
+
+
+class _Forwarder(socketserver.ThreadingTCPServer):
+    """Passes requests on to the server until a file is there; then it closes connections."""
+
+    daemon_threads = True
+
+    def __init__(self, url: str, gone: Path) -> None:
+        target = httpx.URL(url)
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                with socket.create_connection((target.host, target.port)) as server:
+                    answers = threading.Thread(target=pass_on, args=(server, self.request), daemon=True)
+                    answers.start()
+                    while not gone.exists() and (data := self.request.recv(65536)) and not gone.exists():
+                        server.sendall(data)
+
+        def pass_on(server: socket.socket, client: socket.socket) -> None:
+            with suppress(OSError):
+                while data := server.recv(65536):
+                    client.sendall(data)
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+def test_the_text_is_kept_when_the_connection_is_lost(cli: Shell, tmp_path: Path, environment: str) -> None:
+    gone = tmp_path / "gone"
+    editor(cli, tmp_path, f"path.write_text('markers: [{{name: mine}}]\\n')\npathlib.Path({str(gone)!r}).touch()\n")
+    address = cli.environ["LAUNCHBAY_URL"]
+    with _Forwarder(address, gone) as forwarder:
+        threading.Thread(target=forwarder.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        cli.environ["LAUNCHBAY_URL"] = f"http://127.0.0.1:{forwarder.server_address[1]}"
+        told = cli.bad(7, "edit", "markers", environment)
+        forwarder.shutdown()
+    cli.environ["LAUNCHBAY_URL"] = address
+    assert "It is unknown whether the change was made." in told
+    found = re.search(r"Your text is in (\S+)\.$", told, re.MULTILINE)
+    assert found is not None
+    assert "mine" in Path(found[1]).read_text("utf-8")
+    Path(found[1]).unlink()
+    assert markers(cli, environment) == ["one"]

@@ -2,11 +2,17 @@
 
 import json
 from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
 
 import httpx
+import msgspec
 import pytest
+from starlette.types import Message
 
+from launchbay.errors import BadRequest
 from launchbay.limits import JSON_BODY_BYTES, MANIFEST_BYTES
+from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.requests import BodyReader, JsonBody, read_body, read_query
 from tests.support.routes import ID
 
 JSON = {"Content-Type": "application/json"}
@@ -193,3 +199,58 @@ async def test_yaml_that_no_database_can_keep_is_400(client: httpx.AsyncClient, 
 async def test_yaml_beyond_its_bound_is_413(client: httpx.AsyncClient) -> None:
     answer = await client.put(TEXT, content=b"x" * (MANIFEST_BYTES + 1), headers={"Content-Type": "application/x-yaml"})
     assert answer.status_code == 413
+
+
+class Inner(msgspec.Struct):
+    """A part of a body."""
+
+    size: Literal["small", "large"] = "small"
+
+
+class Choices(msgspec.Struct):
+    """Choices at several places."""
+
+    kind: Literal["one", "two"] | None = None
+    events: list[Literal["job", "status"]] = []
+    inner: Annotated[Inner, msgspec.Meta(description="A part.")] = msgspec.field(default_factory=Inner)
+    by_name: dict[str, Literal["on"]] = {}
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({"kind": "three"}, "kind: invalid enum value 'three'; expected one or two."),
+        ({"events": ["job", "no"]}, "events[1]: invalid enum value 'no'; expected job or status."),
+        ({"inner": {"size": "huge"}}, "inner.size: invalid enum value 'huge'; expected large or small."),
+        ({"by_name": {"a": "off"}}, "by_name[...]: invalid enum value 'off'; expected on."),
+    ],
+)
+async def test_a_wrong_choice_is_refused_with_the_right_ones(document: Any, told: str) -> None:
+    content = json.dumps(document).encode()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": content}
+
+    headers = {"content-type": "application/json", "content-length": str(len(content))}
+    with pytest.raises(BadRequest) as caught:
+        await read_body(JsonBody(type=Choices), headers, BodyReader(headers, receive), field_errors=False)
+    assert caught.value.messages == (told,)
+
+
+def test_queries_of_all_endpoints_name_the_right_choices() -> None:
+    checked = 0
+    for row in ENDPOINTS:
+        if row.query is None:
+            continue
+        schema = msgspec.json.schema(row.query)["$defs"][row.query.__name__]
+        for name, field in schema["properties"].items():
+            parts = [part for part in field.get("anyOf", [field]) if part.get("type") != "null"]
+            choices = [str(each) for part in parts for each in part.get("enum", ()) if each is not None]
+            if choices and not any("type" in part for part in parts):  # others are checked by their use case
+                given = {**dict.fromkeys(schema.get("required", ()), "x"), name: "no-such"}
+                query = "&".join(f"{each}={value}" for each, value in given.items()).encode()
+                with pytest.raises(BadRequest) as caught:
+                    read_query(query, row.query)
+                assert all(each in str(caught.value) for each in choices), (row.operation_id, str(caught.value))
+                checked += 1
+    assert checked >= 5

@@ -16,7 +16,7 @@ from launchbay.cli.connection import Connection
 from launchbay.cli.inputs import document
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, exit_code_of, lines, printable
-from launchbay.client import ApiError, Operations, PreconditionFailed
+from launchbay.client import ApiError, ClientError, Operations, PreconditionFailed
 from launchbay.client.core import Call
 
 Write = Callable[[str, Any, Any], Call[Any]]  # ID, what was read, what the editor left
@@ -157,19 +157,35 @@ def _edit(kind: str, name: str, **given: Any) -> None:
             call = chosen.write(object_id, original.answer, edited).on_condition(original.tag)
             connection.client.send(call.with_returns(Any))
         except PreconditionFailed:
-            now = _read(connection, chosen, object_id)
-            _show_difference(original.text, now.text)
+            now = _read_again(connection, chosen, object_id, path)
+            is_other_part = now.text == original.text  # of the same object, such as the status of an instance
+            if not is_other_part:
+                _show_difference(original.text, now.text)
             original = now
-            edits = _choose(path, ExitCode.CONFLICT, can_overwrite=True)
+            edits = not is_other_part and _choose(path, ExitCode.CONFLICT, can_overwrite=True)
         except ApiError as error:
             click.echo(printable("\n".join(lines(error))), err=True)
             edits = _choose(path, exit_code_of(error), can_overwrite=False)
+        except ClientError as error:
+            # The answer may be lost after the change was made.
+            raise CommandFailed(
+                f"{printable(str(error))} It is unknown whether the change was made. Your text is in {path}.",
+                exit_code_of(error),
+            ) from error
         except (click.UsageError, KeyError, TypeError) as error:
             click.echo(f"The text isn't what is expected here: {printable(str(error))}", err=True)
             edits = _choose(path, ExitCode.REFUSED, can_overwrite=False)
         else:
             path.unlink()
             return
+
+
+def _read_again(connection: Connection, kind: Kind, object_id: str, path: Path) -> _Original:
+    try:
+        return _read(connection, kind, object_id)
+    except ClientError as error:
+        text = f"{printable(str(error))} Nothing was changed. Your text is in {path}."
+        raise CommandFailed(text, exit_code_of(error)) from error
 
 
 def _show_difference(before: str, after: str) -> None:

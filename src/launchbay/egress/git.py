@@ -22,6 +22,7 @@ _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _SHORT = re.compile(r"(?P<user>[A-Za-z0-9._-]+)@(?P<host>[A-Za-z0-9._-]+):(?P<path>[^/:].*)")
 _USER = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
+_REDIRECTED = re.compile(r"returned error: 30\d|redirect")
 _HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,2000}={0,2}")
 _OBJECT = re.compile(
     r"(?P<mode>\d{6}) (?P<kind>[a-z]+) (?P<id>[0-9a-f]{40}|[0-9a-f]{64}) +(?P<size>\d+|-)\t(?P<path>.*)"
@@ -215,7 +216,8 @@ class Git:
         except ActionFailed as error:
             raise EgressFailed(f"{remote.host}: {error}") from error
         if result.exit_code != 0:
-            raise EgressFailed(f"git can't read from {remote.host}: {_reason(result.stderr)}")
+            reason = f"{_reason(result.stderr)}{_advice(remote, result.stderr)}"
+            raise EgressFailed(f"git can't read from {remote.host}: {reason}")
 
     async def _environment(self, organization_id: str, remote: Remote, directory: Path) -> dict[str, str]:
         """Return what lets the program connect to one checked address, with the credentials."""
@@ -314,6 +316,23 @@ def _write_ssh(directory: Path, remote: Remote, address: str) -> None:
     }
     text = "".join(f"    {name} {value}\n" for name, value in options.items())
     write_private(directory / "ssh_config", f"Host *\n{text}")
+
+
+def _advice(remote: Remote, stderr: str) -> str:
+    """Return what to do about a refusal that `git` reports; empty for others."""
+    text = stderr.lower()
+    if _REDIRECTED.search(text):
+        return " Redirects aren't followed: use the address that this one leads to."
+    is_refused = any(sign in text for sign in ("could not read username", "authentication failed", "permission denied"))
+    if is_refused and not remote.secret:
+        return " The host asks for a credential: name a token or key pair of a vault."
+    if is_refused:
+        return " The host refuses the credential: check whether it has expired, and may read the repository."
+    if "not found" in text:
+        return (
+            " Check the path. Hosts also say so of a repository that the credential, or nobody without one, may read."
+        )
+    return ""
 
 
 def _reason(stderr: str) -> str:

@@ -20,6 +20,7 @@ from launchbay.client.errors import ApiError, ClientError, NotAllowed, NotFound,
 from launchbay.client.types import ChangeSetDocument, FleetInstance, JobDetail, LogLine, StepDetail
 from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
+from launchbay.model.instance import InstanceStatus
 
 LIST_ITEMS = 20
 LOG_LINES = 50
@@ -29,6 +30,8 @@ WAIT_S = 30
 WAIT_LONGEST_S = 55  # less than what proxies wait for
 _MINUTE_MS = 60_000
 _NAMES_COMPARED = 200
+_WORD_CHARS = 5  # of a name that is written wrong
+_ALIVE = ",".join(each for each in InstanceStatus if each != InstanceStatus.DESTROYED)
 _FINDINGS = 20
 DESTROY = "destroy"
 
@@ -109,12 +112,15 @@ class Caller:
             return text
         listing = self.client.list_organization_instances
         organization_id = await self.organization(organization)
-        found = await listing(organization_id, name=text, sort="-created", limit=LIST_ITEMS)
-        alive = [each for each in found if each.status != "Destroyed"] or found
-        if not alive:
-            alike = await listing(organization_id, sort="-created", limit=_NAMES_COMPARED)
-            return _chosen("instance", text, [(each.name, each.id) for each in alike])
-        return _chosen("instance", text, [(each.name, each.id) for each in alive])
+        limit = LIST_ITEMS + 1
+        found = await listing(organization_id, name=text, status=_ALIVE, sort="-created", limit=limit)
+        found = found or await listing(organization_id, name=text, sort="-created", limit=limit)
+        if not found:
+            word = max(text.split(), key=len, default="")[:_WORD_CHARS]
+            # Names that begin as this one does, wherever they are in the list, and the newest.
+            found = await listing(organization_id, name_part=word or None, sort="-created", limit=_NAMES_COMPARED)
+            found += await listing(organization_id, sort="-created", limit=_NAMES_COMPARED)
+        return _chosen("instance", text, [(each.name, each.id) for each in found])
 
     def page(self, path: str) -> str:
         return self.address + path

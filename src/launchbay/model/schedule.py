@@ -9,7 +9,7 @@ finds the times; what it doesn't support is translated, or checked day by day.
 
 import calendar
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -24,6 +24,16 @@ _LAST_YEAR = 2199
 _DAYS_TRIED = 366 * 8  # a leap day that must also be a weekday occurs within this
 
 
+_RANGES = {
+    "second": "0 to 59",
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day-of-month": "1 to 31 or L",
+    "month": "1 to 12 or JAN to DEC",
+    "day-of-week": "SUN to SAT, or 1 (Sunday) to 7",
+}
+
+
 def due_times(text: str, after: datetime) -> Iterator[datetime]:
     """Yield the times after `after`, soonest first, until the expression has no more.
 
@@ -31,15 +41,27 @@ def due_times(text: str, after: datetime) -> Iterator[datetime]:
     """
     fields = text.upper().split()
     if len(fields) not in {6, 7}:
-        raise ValueError(f"Invalid schedule {text!r}: expected 6 or 7 fields, found {len(fields)}.")
+        raise ValueError(
+            f"Invalid schedule {text!r}: expected 6 or 7 fields, found {len(fields)}: second, minute, hour, day of "
+            "month, month, day of week, and perhaps the year."
+        )
     second, minute, hour, day, month, weekday = fields[:6]
     is_day = _special_day(day)
     translated = " ".join((second, minute, hour, "*" if is_day or day == "?" else day, month, _weekday(weekday)))
     try:
         CronSim(translated, after)
     except CronSimError as error:
-        raise ValueError(f"Invalid schedule {text!r}: {error}.") from error
+        raise ValueError(f"Invalid schedule {text!r}: {_problem(error, fields)}") from error
     return _times(translated, after.astimezone(UTC), is_day, _years(fields[6] if len(fields) == 7 else "*"))
+
+
+def _problem(error: CronSimError, fields: Sequence[str]) -> str:
+    """Return the library's sentence, which names a field, with what the field may be."""
+    name = str(error).removeprefix("Bad ")
+    if name not in _RANGES:
+        return f"{error}."
+    field, form = fields[list(_RANGES).index(name)], "a list (1,15), a range (1-5) or steps (*/15)"
+    return f"{error} {field!r}. Use {_RANGES[name]}, or {form}."
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -66,9 +88,26 @@ def zoned_due_times(text: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     a fixed hour fires once, the first time; an expression for every hour continues as real time does. Raises ValueError
     at the call if the text isn't an expression.
     """
-    due_times(quartz(text), after)  # refuses what isn't an expression
+    _refuse_unless_cron(text, after)
     is_continuous = quartz(text).split()[2].startswith("*")
     return (_continuous if is_continuous else _fixed)(quartz(text), zone, after.astimezone(UTC))
+
+
+def _refuse_unless_cron(text: str, after: datetime) -> None:
+    """Raise ValueError that shows the text as it was written."""
+    count = len(text.split())
+    if count not in {5, 6, 7}:
+        raise ValueError(
+            f"Invalid schedule {text!r}: expected 5 fields, found {count}: minute, hour, day of month, month and day "
+            "of week, such as '30 7 * * MON-FRI'. Six or seven fields begin with the seconds."
+        )
+    try:
+        due_times(quartz(text), after)
+    except ValueError as error:
+        shown = str(error).replace(repr(quartz(text)), repr(text), 1)
+        if count == 5:
+            shown = shown.replace(repr(quartz(text).split()[5]), repr(text.split()[4]))
+        raise ValueError(shown.replace("1 (Sunday) to 7", "0 (Sunday) to 6") if count == 5 else shown) from None
 
 
 def _fixed(text: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:

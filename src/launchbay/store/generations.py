@@ -27,7 +27,10 @@ class Generation:
 
 
 class DueRollback(NamedTuple):
-    """A failed reconfiguration whose instance is to go back, and who asked for it, perhaps with an access token."""
+    """A failed reconfiguration whose instance is to go back, and who asked for it.
+
+    `token_id` is the access token with which they did.
+    """
 
     job_id: str
     instance_id: str

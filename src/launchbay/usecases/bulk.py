@@ -198,7 +198,7 @@ async def _choose(work: Work, organization_id: str, request: BulkRequest) -> lis
 
 
 async def in_slices(rows: Iterable[FleetRow]) -> AsyncIterator[FleetRow]:
-    """Yield rows, and give others their turn now and then: permissions of thousands may be compared."""
+    """Yield rows; others get their turn now and then, while permissions are compared."""
     until_s = time.perf_counter() + _SLICE_S
     for row in rows:
         yield row

@@ -258,6 +258,14 @@ async def _check(work: Work, organization_id: str, request: GitSourceRequest) ->
     """Return the name of a source that can work. Raises BadRequest, NotAllowed."""
     name = validate_name(request.name)
     request.settings.check(request.application_id)
+    if not await access_tokens.list_service_accounts(
+        work.connection, organization_id=organization_id, id=request.account_id
+    ):
+        raise BadRequest(
+            f"accountId: the organization has no service account {request.account_id[:40]!r}.",
+            "A source acts for a service account, not for a person: launchbay service-account list.",
+            code="UnknownId",
+        )
     with as_invalid_id("accountId"):
         await require_service_account(work, organization_id, request.account_id)
     account = await account_of(work.app, organization_id, request.account_id)
@@ -268,8 +276,19 @@ async def _check(work: Work, organization_id: str, request: GitSourceRequest) ->
                 found = await own.lookup.application(request.application_id, Permission.EDIT_APPLICATION)
             if found.organization_id != organization_id:
                 raise BadRequest("The application belongs to another organization.", code="UnknownId")
-        for secret in (request.settings.credential, request.settings.webhook_secret, request.settings.status_token):
-            await secret_of(own, organization_id, request.settings.vault, secret)
+        settings = request.settings
+        named = {
+            "credential": settings.credential,
+            "webhookSecret": settings.webhook_secret,
+            "statusToken": settings.status_token,
+        }
+        for field_name, secret in named.items():
+            try:
+                await secret_of(own, organization_id, settings.vault, secret)
+            except BadRequest as error:
+                if error.code != "NoSecret":
+                    raise
+                raise BadRequest(f"{field_name}: {error.messages[0]}", *error.messages[1:], code=error.code) from error
         if request.settings.previews is not None:
             with as_invalid_id("previews.environmentId"):
                 environment = await own.lookup.environment(request.settings.previews.environment_id, Permission.READ)

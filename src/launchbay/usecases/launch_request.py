@@ -35,6 +35,7 @@ class LaunchRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     submodules: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    has_odd_labels: bool = False  # `labels` is no object, so it makes sense only as a parameter of that name
 
 
 def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
@@ -58,6 +59,7 @@ def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
         parameters={**obsolete, **_map(given, "parameters")},
         submodules=_map(given, "submodules"),
         labels=read_labels(labels),
+        has_odd_labels=obsolete.keys() == {"labels"},
     )
 
 

@@ -148,11 +148,10 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
 
     Raises BadRequest for what can't be run now, with the permissions of the caller.
     """
-    now, name = ctx.app.clock.now(), validate_name(request.name)
-    request.timing.check(now)
+    now = ctx.app.clock.now()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        application_id = await _check_doing(work, organization.id, request)
+        name, application_id = await _check(work, organization.id, request)
         await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count(work.connection, organization_id=organization.id) or 0) >= limits.RECURRING_SCHEDULES:
             raise BadRequest(
@@ -182,6 +181,21 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
         after = {"name": name, "kind": request.kind, "cron": request.timing.cron, "zone": request.timing.zone}
         await work.audit("create_recurring_schedule", organization, after=after, at=_at(organization.id, schedule_id))
         return (await _views(work, [await work.lookup.recurring_schedule(schedule_id)]))[0]
+
+
+async def preview_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> list[datetime]:
+    """Return the next times of a schedule. Raises as its creation does."""
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        await _check(work, organization.id, request)
+    return list(islice(request.timing.times(ctx.app.clock.now()), _SHOWN))
+
+
+async def _check(work: Work, organization_id: str, request: RecurringRequest) -> tuple[str, str | None]:
+    """Return name and application of a schedule that can be made. Raises BadRequest, NotAllowed."""
+    name = validate_name(request.name)
+    request.timing.check(work.app.clock.now())
+    return name, await _check_doing(work, organization_id, request)
 
 
 def _columns(name: str, timing: Timing) -> dict[str, Any]:

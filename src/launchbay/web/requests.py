@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -126,6 +126,7 @@ def _too_large(bytes_max: int) -> TooLarge:
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
 _ERROR_PATH = re.compile(r"(.*?) - at (?:key in )?`\$(.*)`", re.DOTALL)
+_PATH_PART = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _FIRST_NAME = re.compile(r"\.([^.\[]+)")
@@ -176,7 +177,7 @@ def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
     try:
         return msgspec.convert(values, wanted, strict=False)
     except msgspec.ValidationError as error:
-        field, message = _explained(error)
+        field, message = _explained(error, wanted)
         raise BadRequest(f"Query parameter {field}: {message}." if field else f"Query: {message}.") from None
 
 
@@ -237,13 +238,13 @@ def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
-        field, message = _explained(error)
+        field, message = _explained(error, wanted)
         if field_errors and field:
             raise FieldErrors({_first_name(field): [f"{message}."]}) from None
         raise BadRequest(f"{field}: {message}." if field else f"{message}.", code="WrongField") from None
 
 
-def _explained(error: msgspec.ValidationError) -> tuple[str, str]:
+def _explained(error: msgspec.ValidationError, wanted: Any) -> tuple[str, str]:
     """Return the path of the invalid field ("" for the entire value) and the problem."""
     message, path = str(error), ""
     located = _ERROR_PATH.fullmatch(message)
@@ -255,9 +256,41 @@ def _explained(error: msgspec.ValidationError) -> tuple[str, str]:
     elif missing is not None:
         path, message = f"{path}.{missing.group(1)}", "this field is required"
     else:
+        allowed = _allowed(wanted, path) if message.startswith("Invalid enum value") else []
         message = message.replace("`", "")
         message = message[:1].lower() + message[1:]
+        if allowed:
+            *others, last = allowed
+            message += f"; expected {', '.join(others)} or {last}" if others else f"; expected {last}"
     return path.removeprefix("."), message
+
+
+def _allowed(wanted: Any, path: str) -> list[str]:
+    """Return the values that the field at a path such as `.events[2]` may have."""
+    found = [msgspec.inspect.type_info(wanted)]
+    for name, index in _PATH_PART.findall(path):
+        found = [inner for each in _alternatives(found) for inner in _inside(each, name or None, index)]
+    values = [each.values for each in _alternatives(found) if isinstance(each, msgspec.inspect.LiteralType)]
+    return [str(value) for each in values for value in each]
+
+
+def _alternatives(types: Iterable[msgspec.inspect.Type]) -> Iterator[msgspec.inspect.Type]:
+    for each in types:
+        if isinstance(each, msgspec.inspect.Metadata):
+            yield from _alternatives([each.type])
+        elif isinstance(each, msgspec.inspect.UnionType):
+            yield from _alternatives(each.types)
+        else:
+            yield each
+
+
+def _inside(outer: msgspec.inspect.Type, name: str | None, index: str) -> list[msgspec.inspect.Type]:
+    """Return the types of a field, or of the items."""
+    if isinstance(outer, msgspec.inspect.StructType):
+        return [each.type for each in outer.fields if each.encode_name == name]
+    if isinstance(outer, msgspec.inspect.ListType | msgspec.inspect.SetType):
+        return [outer.item_type] if index else []
+    return [outer.value_type] if isinstance(outer, msgspec.inspect.DictType) else []
 
 
 def _first_name(path: str) -> str:

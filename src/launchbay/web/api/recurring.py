@@ -1,5 +1,6 @@
 """Recurring schedules (conformance.md, "Beyond the reference")."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -189,7 +190,8 @@ async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Re
     """Run a workflow, launch an application or begin a bulk run at the times of a cron expression."""
     wanted = request.body.request()
     if request.body.preview:
-        return JSONResponse(_preview(request.ctx.app.clock.now(), wanted))
+        times = await recurring.preview_recurring_schedule(request.ctx, request.path["orgId"], wanted)
+        return JSONResponse(_preview(wanted, times))
     return JSONResponse(
         _document(await recurring.create_recurring_schedule(request.ctx, request.path["orgId"], wanted))
     )
@@ -258,10 +260,8 @@ async def delete_recurring_schedule(request: Request[None, None]) -> None:
     await recurring.delete_recurring_schedule(request.ctx, request.path["scheduleId"])
 
 
-def _preview(now: Any, wanted: RecurringRequest) -> RecurringDocument:
+def _preview(wanted: RecurringRequest, times: list[datetime]) -> RecurringDocument:
     timing, doing = wanted.timing, wanted.doing
-    timing.check(now)
-    times = [to_ms(each) for each, _ in zip(timing.times(now), range(5), strict=False)]
     return RecurringDocument(
         id=None,
         name=wanted.name,
@@ -277,7 +277,7 @@ def _preview(now: Any, wanted: RecurringRequest) -> RecurringDocument:
         applicationId=wanted.application_id,
         workflow=doing.workflow,
         act=None if doing.bulk is None else doing.bulk.act,
-        nextAt=times,
+        nextAt=[to_ms(each) for each in times],
         fired=0,
         firings=[],
         ownerId=None,
