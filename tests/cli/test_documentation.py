@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from launchbay.cli.lazy import DOCUMENTATION
+from launchbay.documentation import pages
 from tests.support.shell import Shell
 
 
@@ -73,6 +75,12 @@ def test_without_a_server_the_page_itself_is_printed(alone: Shell) -> None:
 def test_other_words_search_the_pages(alone: Shell) -> None:
     assert "howto/recurring-schedules" in alone.good("docs", "cron expression")
     assert "No page has the words" in alone.bad(3, "docs", "zzxqy")
+
+
+@pytest.mark.parametrize(("noun", "page"), DOCUMENTATION.items())
+def test_the_help_of_a_noun_names_a_page(alone: Shell, noun: str, page: str) -> None:
+    assert alone.good(noun, "--help").endswith(f"Documentation: launchbay docs {page}\n")
+    assert page in pages()
 
 
 def test_an_error_and_findings_name_the_command_that_explains_them(alone: Shell, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from launchbay import documentation
 from launchbay.console.pages.documentation import rendered
+from launchbay.console.shell import DOCUMENTATION
 from launchbay.documentation import pages
 from tests.support.pages import browser
 from tests.support.service import Api
@@ -35,6 +36,20 @@ def test_every_link_of_a_page_leads_to_a_page_and_a_heading(path: str) -> None:
             continue
         assert name in pages(), link
         assert not anchor or anchor in {section.anchor for section in pages()[name].sections}, link
+
+
+@pytest.mark.parametrize("place", DOCUMENTATION.values())
+def test_the_menu_of_each_section_leads_to_a_page_that_exists(place: str) -> None:
+    path, _, anchor = place.partition("#")
+    assert not anchor or anchor in {section.anchor for section in pages()[path].sections}
+    assert path in pages()
+
+
+async def test_the_menu_of_a_page_leads_to_the_documentation_about_it(visitor: httpx.AsyncClient, api: Api) -> None:
+    schedules = await visitor.get(f"/console/organizations/{api.organization}/schedules")
+    assert 'href="/docs/howto/recurring-schedules"' in schedules.text
+    services = await visitor.get(f"/console/organizations/{api.organization}/services")
+    assert 'href="/docs/reference/services"' in services.text
 
 
 async def test_a_page_has_its_menu_its_contents_and_its_neighbors(guest: httpx.AsyncClient) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from launchbay.cli.connection import OUTPUTS, Connection, connect
 from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import inputs, parse_duration_ms
-from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
+from launchbay.cli.lazy import DOCUMENTATION, HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import (
     CommandFailed,
     ExitCode,
@@ -524,7 +524,9 @@ class NounGroup(HelpfulGroup):
 
 @cache
 def group_of(noun: str) -> NounGroup:
-    return NounGroup(noun, help=NOUNS[noun], context_settings=HELP_OPTIONS)
+    page = DOCUMENTATION.get(noun)
+    epilog = None if page is None else f"Documentation: launchbay docs {page}"
+    return NounGroup(noun, help=NOUNS[noun], epilog=epilog, context_settings=HELP_OPTIONS)
 
 
 def __getattr__(name: str) -> NounGroup:

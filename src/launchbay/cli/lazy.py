@@ -71,6 +71,32 @@ def unknown_name(what: str, name: str, known: Sequence[str]) -> str:
     return f"Unknown {what}.{hint}"
 
 
+# Noun → page of the documentation that its help names.
+DOCUMENTATION: Mapping[str, str] = {
+    "access-token": "howto/automation-tokens",
+    "account": "howto/second-factors",
+    "application": "cookbook/index",
+    "approval": "cookbook/ask-for-approval",
+    "audit": "howto/see-the-past",
+    "recurring-schedule": "howto/recurring-schedules",
+    "bulk": "howto/watch",
+    "change-set": "howto/change-safely",
+    "git-source": "howto/git",
+    "environment": "reference/manifest",
+    "instance": "troubleshooting",
+    "job": "troubleshooting",
+    "manifest": "reference/manifest",
+    "organization": "howto/move-an-organization",
+    "permission": "reference/permissions",
+    "role": "reference/permissions",
+    "rollout": "howto/change-safely",
+    "server": "howto/watch",
+    "service-account": "howto/automation-tokens",
+    "service": "reference/services",
+    "token": "howto/automation-tokens",
+    "user": "reference/permissions",
+    "webhook": "howto/webhooks",
+}
 NOUNS: Mapping[str, str] = {
     "access-token": "Manage access tokens of users and service accounts.",
     "account": "Change your password.",

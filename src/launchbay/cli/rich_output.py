@@ -35,7 +35,7 @@ def show_markdown(text: str) -> None:
 
 
 def show_table(value: Any, columns: Sequence[str] = ()) -> None:
-    """Print a list as a table, and an object as one field per line followed by the lists in it."""
+    """Print a list as a table, an object as one field per line."""
     if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), list):
         (value,) = value.values()
     console = Console(highlight=False)

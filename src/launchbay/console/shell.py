@@ -80,6 +80,23 @@ NAVIGATION = (
 )
 # The tabs of Access: key and label.
 ACCESS_TABS = (("users", "Users"), ("roles", "Roles"), ("serviceAccounts", "Service accounts"))
+# Section → page of the documentation that answers the next question there. Others lead to its start.
+DOCUMENTATION = {
+    "": "console",
+    "approvals": "cookbook/ask-for-approval",
+    "instances": "console",
+    "runs": "troubleshooting",
+    "schedules": "howto/recurring-schedules",
+    "applications": "cookbook/index",
+    "environments": "reference/manifest#environments",
+    "services": "reference/services",
+    "audit": "howto/see-the-past",
+    "users": "reference/permissions",
+    "roles": "reference/permissions",
+    "serviceAccounts": "howto/automation-tokens",
+    "webhooks": "howto/webhooks",
+    "usage": "reference/settings#quotas",
+}
 # What the dialog of shortcuts lists: a title, with descriptions and keys. frontend/source/keys.js obeys them.
 SHORTCUTS = (
     (
