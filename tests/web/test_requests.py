@@ -253,4 +253,4 @@ def test_queries_of_all_endpoints_name_the_right_choices() -> None:
                     read_query(query, row.query)
                 assert all(each in str(caught.value) for each in choices), (row.operation_id, str(caught.value))
                 checked += 1
-    assert checked >= 5
+    assert checked >= 3
