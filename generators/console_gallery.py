@@ -31,6 +31,12 @@ GALLERY = (
         "What is broken and why, what waits for you, what runs, and what expires.",
     ),
     Shown(
+        "start",
+        "/console/organizations/{id}/start",
+        "The first start",
+        "Three steps to the first running application: a sample, a machine, a repository, or an empty manifest.",
+    ),
+    Shown(
         "applications",
         "/console/organizations/{id}/applications",
         "Applications",

@@ -38,6 +38,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/organizations/{id}/name": {"name": "Default"},
     "/console/archives": {"archive": "{}"},
     "/console/organizations/{id}/applications": {"name": "{fresh}"},
+    "/console/organizations/{id}/start": {"choice": "empty"},
     "/console/applications/{id}/name": {"name": "{fresh}"},
     "/console/applications/{id}/revisions": {"name": "{fresh}", "version": "1"},
     "/console/revisions/{id}": {"name": "{fresh}", "version": "1"},

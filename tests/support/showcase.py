@@ -181,7 +181,7 @@ def showcase(site: Site) -> dict[str, str]:
     """Make everything through the API, and return the address of each page by the name of its pictures."""
     root = f"organizations/{site.organization}"
     site.ask("PUT", root, {"name": "Harbour Works"})
-    _created(site, "organizations", name="Lighthouse Trust")
+    trust = _created(site, "organizations", name="Lighthouse Trust")
     places = _places(site, root)
     people = _people(site, root, places)
     hook = _created(site, f"{root}/webhooks", url="http://127.0.0.1:9/launchbay", events=["status", "job"])
@@ -228,6 +228,7 @@ def showcase(site: Site) -> dict[str, str]:
         "application": f"{here}/applications/{shop}",
         "versions": f"{here}/applications/{shop}/versions",
         "version": f"{here}/applications/{shop}/versions/1",
+        "start": f"{here}/organizations/{trust}/start",
         "application-revisions": f"{here}/applications/{shop}/revisions",
         "revision": f"{here}/revisions/{ids['revision']}",
         "revision-new": f"{here}/applications/{shop}/revisions/new",
@@ -626,6 +627,7 @@ def made(site: Site) -> World:
         "sign in": "/console/signIn",
         "organizations": "/console/organizations",
         "overview": root,
+        "first start": f"{root}/start",
         "instances": f"{root}/instances",
         "no instance": f"{root}/instances?name=nothing%3Cb%3E&status=Failed",
         "bulk runs": f"{root}/bulk",
