@@ -1,19 +1,25 @@
-"""The impact of changes on 10,000 instances, and how long other requests wait; a roll-out to 1,000."""
+"""The impact of changes on 10,000 instances, and how long other requests wait; a roll-out to 1,000.
 
+python -m benchmarks.impact [--json FILE]
+"""
+
+import argparse
 import asyncio
-import os
 import time
+from pathlib import Path
 
 import psycopg
 
 from benchmarks.http_client import Client
 from benchmarks.launches import wait_running
 from benchmarks.server import running
+from benchmarks.table import Table
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
 
 INSTANCES = 10_000
 ROLLED_OUT = 1_000
+ROUNDS = 3
 MANIFEST = """
 application:
   configuration: {{input.release: {release}}}
@@ -117,23 +123,25 @@ async def roll_out(client: Client, application: str) -> float:
 
 
 def main() -> None:
-    """Print the times of a server of its own, with the load of the machine."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", type=Path, help="write the result here")
+    options = parser.parse_args()
+    table = Table()
+    table.head()
+    of = f"on {INSTANCES:,} instances"
     with running() as server, EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
         client = server.bearer()
         application, instance = asyncio.run(launched(client))
         fill(joined.url, instance)
         asyncio.run(upload(server.bearer(), application))
-        for _ in range(3):
-            took, waited = asyncio.run(impact(server.bearer(), application))
-            load = os.getloadavg()[0]
-            print(
-                f"impact on {INSTANCES}: {took:.2f} s, others waited {waited * 1000:.0f} ms, load {load:.1f}",
-                flush=True,
-            )
+        found = [asyncio.run(impact(server.bearer(), application)) for _ in range(ROUNDS)]
+        table.add("impact of a version", max(took for took, _ in found), "s", must=2, beside=f"{of}, worst of {ROUNDS}")
+        table.add("longest wait of other requests", max(waited for _, waited in found) * 1000, "ms", beside="meanwhile")
         took = asyncio.run(environment_impact(server.bearer(), instance))
-        print(f"impact of an environment on {INSTANCES}: {took:.2f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+        table.add("impact of a policy of an environment", took, "s", must=2, beside=of)
         took = asyncio.run(roll_out(server.bearer(), application))
-        print(f"roll-out to {ROLLED_OUT}: {took:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+        table.add(f"roll-out to {ROLLED_OUT:,} instances", took, "s", beside=f"{ROLLED_OUT / took:.0f}/s, 20 at a time")
+    table.write(options.json)
 
 
 if __name__ == "__main__":

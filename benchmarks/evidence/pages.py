@@ -23,6 +23,8 @@ COMMANDS = {
     "speed": "make bench ARGS='--json docs/evidence/data/speed.json'",
     "fleet": "make bench-fleet",
     "schedules": "python -m benchmarks.schedules --json docs/evidence/data/schedules.json",
+    "recurring": "python -m benchmarks.recurring --json docs/evidence/data/recurring.json",
+    "impact": "python -m benchmarks.impact --json docs/evidence/data/impact.json",
     "dispatch": "make bench-dispatch ARGS='--json docs/evidence/data/dispatch.json'",
     "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",
     "soak": "make soak ARGS='--json docs/evidence/data/soak.json'",
