@@ -8,26 +8,10 @@ import pytest
 
 from launchbay.errors import Unavailable
 from launchbay.usecases.turns import Turns
+from tests.support.applications import BAD_SIZE, picky
 from tests.support.service import Api, accepted
 
 LOOK = "launch: {steps: []}\nlook: {steps: []}\ndestroy: {steps: []}\n"
-FAILING = """
-application:
-  interfaces: {input: {size: bind(web#input.size)}}
-  configuration: {input.size: 0}
-  components:
-    web:
-      type: workflow.Instance
-      interfaces: {input: {size: configuration(int)}}
-      configuration:
-        input.size: 0
-        configuration.triggers: {input.size: update}
-        configuration.propagateStatus: [update]
-        configuration.workflows:
-          launch: {steps: []}
-          update: {steps: [{rest: {action: wait, parameters: {delay: "{$.size}"}}}]}
-          destroy: {steps: []}
-"""
 
 
 @asynccontextmanager
@@ -103,11 +87,11 @@ async def test_a_change_set(api: Api) -> None:
 
 
 async def test_a_rollback(api: Api) -> None:
-    application, first, second = await two(api, FAILING)
+    application, first, second = await two(api, picky())
     accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
     async with rows_that_fail(api, "rollbacks_due", first):
         for instance in (first, second):
-            accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": -1}}))
+            accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
         await back(api, second)
         assert accepted(await api.get(f"instances/{first}"))["status"] == "Failed"
     await back(api, first)
@@ -118,7 +102,7 @@ async def back(api: Api, instance: str) -> None:
     async with asyncio.timeout(30):
         while True:
             found = await api.settled(instance)
-            if (found["status"], found["parameters"]) == ("Running", {"input.size": 0}):
+            if (found["status"], found["parameters"]) == ("Running", {"input.size": 1}):
                 return
             await asyncio.sleep(0.05)
 

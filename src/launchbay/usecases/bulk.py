@@ -7,9 +7,10 @@ accepts the job of an instance also notes it, so that a crash loses none and rep
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -40,6 +41,7 @@ from launchbay.store import bulk as store
 from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow, act_purpose
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.fleet import FleetRow
+from launchbay.store.rollouts import RolloutInstanceRow
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
 from launchbay.usecases.instances import set_destroy_at
@@ -312,27 +314,53 @@ async def list_bulk_instances(
     ctx: Context, bulk_id: str, *, status: str | None, after: int, count: int
 ) -> list[BulkInstanceRow]:
     """Return instances that the caller may read, in their order, after a place."""
-    found: list[BulkInstanceRow] = []
     async with ctx.read() as work:
         run = await work.lookup.bulk(bulk_id)
-        while len(found) < count:
-            rows = await store.list_instances(
-                work.connection, bulk_id=run.id, status=status, after=after, count=limits.PAGE_ROWS_MAX
-            )
-            found += [
-                row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
-                for row in rows
-                if _is_visible(work, run, row)
-            ]
-            if len(rows) < limits.PAGE_ROWS_MAX:
-                break
-            after = rows[-1].place
+        rows = partial(store.list_instances, work.connection, bulk_id=run.id, status=status)
+        return await list_outcomes(work, run.organization_id, rows, after=after, count=count)
+
+
+OutcomeT = TypeVar("OutcomeT", BulkInstanceRow, RolloutInstanceRow)
+
+
+async def list_outcomes(
+    work: Work,
+    organization_id: str,
+    read_rows: Callable[..., Awaitable[Sequence[OutcomeT]]],
+    *,
+    after: int,
+    count: int,
+) -> list[OutcomeT]:
+    """Return outcomes of instances that the caller may read, after a place, without secrets in their messages."""
+    found: list[OutcomeT] = []
+    while len(found) < count:
+        rows = await read_rows(after=after, count=limits.PAGE_ROWS_MAX)
+        found += [
+            row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
+            for row in rows
+            if may_read(work, organization_id, row)
+        ]
+        if len(rows) < limits.PAGE_ROWS_MAX:
+            break
+        after = rows[-1].place
     return found[:count]
 
 
-def _is_visible(work: Work, run: BulkRun, row: BulkInstanceRow) -> bool:
+class Touched(Protocol):
+    """A row of an instance."""
+
+    @property
+    def application_id(self) -> str: ...
+    @property
+    def instance_id(self) -> str: ...
+    @property
+    def environment_id(self) -> str: ...
+
+
+def may_read(work: Work, organization_id: str, row: Touched) -> bool:
+    """Return whether the caller may read the instance of a row."""
     touched = permissions.instance(row.application_id, row.instance_id), permissions.environment(row.environment_id)
-    return work.lookup.allows(run.organization_id, Permission.READ, *touched)
+    return work.lookup.allows(organization_id, Permission.READ, *touched)
 
 
 async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "Paused", "Cancelled"]) -> None:

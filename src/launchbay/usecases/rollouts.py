@@ -7,6 +7,7 @@ accepts a job also notes it, so that a crash loses none and repeats none (promis
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -18,7 +19,6 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import Cause
-from launchbay.model.redaction import masked_message
 from launchbay.planning import available_workflows
 from launchbay.store import organizations
 from launchbay.store import rollouts as store
@@ -26,7 +26,15 @@ from launchbay.store.applications import Application
 from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import FirstRow, NextRow, Rollout, RolloutInstanceRow, TakenRow
-from launchbay.usecases.bulk import PASSING, actor_of, choose_instances, in_slices, require_control
+from launchbay.usecases.bulk import (
+    PASSING,
+    actor_of,
+    choose_instances,
+    in_slices,
+    list_outcomes,
+    may_read,
+    require_control,
+)
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import rollback
@@ -219,22 +227,10 @@ async def list_rollout_instances(
     ctx: Context, rollout_id: str, *, status: str | None, after: int, count: int
 ) -> list[RolloutInstanceRow]:
     """Return instances that the caller may read, in their order, after a place."""
-    found: list[RolloutInstanceRow] = []
     async with ctx.read() as work:
         rollout = await work.lookup.rollout(rollout_id)
-        while len(found) < count:
-            rows = await store.list_instances(
-                work.connection, rollout_id=rollout.id, status=status, after=after, count=limits.PAGE_ROWS_MAX
-            )
-            found += [
-                row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
-                for row in rows
-                if _is_visible(work, rollout, row)
-            ]
-            if len(rows) < limits.PAGE_ROWS_MAX:
-                break
-            after = rows[-1].place
-    return found[:count]
+        rows = partial(store.list_instances, work.connection, rollout_id=rollout.id, status=status)
+        return await list_outcomes(work, rollout.organization_id, rows, after=after, count=count)
 
 
 @dataclass(slots=True)
@@ -254,14 +250,9 @@ async def read_waves(ctx: Context, rollout_id: str, shown: int) -> list[Wave]:
         for each in await store.count_by_wave(work.connection, rollout_id=rollout.id):
             waves[each.wave - 1].counts[each.status] = each.instances
         for row in await store.list_first(work.connection, rollout_id=rollout.id, count=shown):
-            if _is_visible(work, rollout, row):
+            if may_read(work, rollout.organization_id, row):
                 waves[row.wave - 1].first.append(row)
     return waves
-
-
-def _is_visible(work: Work, rollout: Rollout, row: RolloutInstanceRow | FirstRow) -> bool:
-    touched = permissions.instance(row.application_id, row.instance_id), permissions.environment(row.environment_id)
-    return work.lookup.allows(rollout.organization_id, Permission.READ, *touched)
 
 
 async def control_rollout(ctx: Context, rollout_id: str, verb: Literal["stop", "continue", "take-back"]) -> None:

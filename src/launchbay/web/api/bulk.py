@@ -1,6 +1,8 @@
 """Bulk runs (conformance.md, "Beyond the reference")."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +22,7 @@ from launchbay.web.routing import Returns, Routes
 routes = Routes("Bulk", extension=True)
 
 _PREVIEWED = 1_000
+RowT = TypeVar("RowT")
 
 
 class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
@@ -200,17 +203,24 @@ class OutcomeQuery(Paging, frozen=True):
 )
 async def list_bulk_instances(request: Request[None, OutcomeQuery]) -> Response:
     """List the instances of a bulk run."""
-    query = request.query
+    read = partial(bulk.list_bulk_instances, request.ctx, request.path["bulkId"], status=request.query.status)
+    return await page_of_outcomes(request, read, _outcome)
+
+
+async def page_of_outcomes(
+    request: Request[Any, Any], read: Callable[..., Awaitable[list[RowT]]], shown_as: Callable[[RowT], Any]
+) -> Response:
+    """Return a page of instances whose IDs are their places, as `place_id` writes them."""
+    query: Paging = request.query
     limit = PAGE_ROWS if query.limit is None else min(query.limit, PAGE_ROWS_MAX)
-    rows = await bulk.list_bulk_instances(
-        request.ctx,
-        request.path["bulkId"],
-        status=query.status,
-        after=min(int(query.after or "0", 16), BULK_INSTANCES),
-        count=limit + 1,
-    )
-    shown = [_outcome(row) for row in rows[:limit]]
+    rows = await read(after=min(int(query.after or "0", 16), BULK_INSTANCES), count=limit + 1)
+    shown = [shown_as(row) for row in rows[:limit]]
     return JSONResponse(shown, next_link(request, shown[-1].id) if len(rows) > limit else ())
+
+
+def place_id(place: int) -> str:
+    """Return a place in the order of instances, written as an ID."""
+    return f"{place:024x}"
 
 
 _CONTROL = "None for who began it, else EditInstance"
@@ -283,7 +293,7 @@ def _preview(owner_id: str, wanted: BulkRequest, chosen: list[ChosenInstance]) -
         finishedAt=None,
         instances=[
             BulkInstance(
-                id=f"{place:024x}",
+                id=place_id(place),
                 instanceId=each.row.id or "",
                 instanceName=each.row.name,
                 status="Waiting" if each.refusal is None else "Refused",
@@ -296,7 +306,7 @@ def _preview(owner_id: str, wanted: BulkRequest, chosen: list[ChosenInstance]) -
 
 def _outcome(row: BulkInstanceRow) -> BulkInstance:
     return BulkInstance(
-        id=f"{row.place:024x}",
+        id=place_id(row.place),
         instanceId=row.instance_id,
         instanceName=row.instance_name,
         status=row.status,

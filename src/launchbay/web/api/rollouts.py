@@ -1,5 +1,6 @@
 """Roll-outs: a manifest version for many instances, in waves."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -10,7 +11,6 @@ from launchbay.limits import (
     BULK_INSTANCES,
     BULK_PARALLEL,
     PAGE_ROWS,
-    PAGE_ROWS_MAX,
     ROLLOUT_PAUSE_LONGEST_MS,
     ROLLOUT_WAVES,
 )
@@ -18,9 +18,9 @@ from launchbay.store.rollouts import Rollout, RolloutInstanceRow
 from launchbay.usecases import rollouts
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.rollouts import RolloutRequest
-from launchbay.web.api.bulk import Selection
+from launchbay.web.api.bulk import Selection, page_of_outcomes, place_id
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, next_link, optional_ms, page
+from launchbay.web.responses import Paging, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Changes", extension=True)
@@ -192,17 +192,9 @@ async def read_rollout(request: Request[None, None]) -> RolloutDocument:
 )
 async def list_rollout_instances(request: Request[None, RolloutInstanceQuery]) -> Response:
     """List the instances of a roll-out."""
-    query = request.query
-    limit = PAGE_ROWS if query.limit is None else min(query.limit, PAGE_ROWS_MAX)
-    rows = await rollouts.list_rollout_instances(
-        request.ctx,
-        request.path["rolloutId"],
-        status=query.status,
-        after=min(int(query.after or "0", 16), BULK_INSTANCES),
-        count=limit + 1,
-    )
-    shown = [_outcome(row) for row in rows[:limit]]
-    return JSONResponse(shown, next_link(request, shown[-1].id) if len(rows) > limit else ())
+    status = request.query.status
+    read = partial(rollouts.list_rollout_instances, request.ctx, request.path["rolloutId"], status=status)
+    return await page_of_outcomes(request, read, _outcome)
 
 
 _CONTROL = "EditInstance, or to have begun it"
@@ -251,7 +243,7 @@ def _document(row: Rollout) -> RolloutDocument:
 
 def _outcome(row: RolloutInstanceRow) -> RolloutInstance:
     return RolloutInstance(
-        id=f"{row.place:024x}",
+        id=place_id(row.place),
         wave=row.wave,
         instanceId=row.instance_id,
         instanceName=row.instance_name,
