@@ -58,10 +58,12 @@ def test_many_failures_are_found_and_resumed_by_two_commands(cli: Shell, tmp_pat
     bulk = cli.document("bulk", "create", "resume", *chosen)["id"]
     assert "3 instances failed" in cli.bad(1, "bulk", "wait", bulk, "--timeout", "1m")
     assert {each["status"] for each in cli.document("bulk", "instances", bulk)} == {"Failed"}
+    assert "3 instances failed" in cli.bad(1, "bulk", "create", "resume", *chosen, "--wait", "--timeout", "1m")
+    assert cli.document("bulk", "create", "resume", *chosen, "--dry-run", "--wait")["status"] == "Preview"
     shown = cli.document("bulk", "show", bulk)
     assert {each["instanceId"]: each["status"] for each in shown["instances"]} == dict.fromkeys(made, "Failed")
     assert "many-1" in cli.good("bulk", "show", bulk)
-    one = cli.document("bulk", "create", "label", "--instance", "many-0", "--set-label", "team=web")["id"]
-    cli.good("bulk", "wait", one)
+    label = ("bulk", "create", "label", "--instance", "many-0", "--set-label", "team=web")
+    assert cli.document(*label, "--wait")["counts"]["succeeded"] == 1
     assert cli.document("instance", "labels", "many-0") == {"team": "web"}
     assert "'destroy'" in cli.bad(2, "bulk", "create", "explode")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -176,10 +177,12 @@ def _duration_s(_: click.Context, __: click.Parameter, text: str | None) -> floa
     return None if text is None else parse_duration_ms(text) / 1000
 
 
-def waiting_options(*, always: bool = False) -> tuple[click.Parameter, ...]:
+def waiting_options(
+    *, always: bool = False, until: str = "Wait until the job ends and show its steps."
+) -> tuple[click.Parameter, ...]:
     about = "Stop waiting after this time, such as 90s or 10m."
     timeout = click.Option(["--timeout"], callback=_duration_s, metavar="DURATION", help=about)
-    wait = click.Option(["-w", "--wait"], is_flag=True, help="Wait until the job ends and show its steps.")
+    wait = click.Option(["-w", "--wait"], is_flag=True, help=until)
     return (timeout,) if always else (wait, timeout)
 
 
@@ -255,9 +258,37 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
     if select:
         call = replace(call, body={**call.body, "select": {**(call.body.get("select") or {}), **select}})
     document = answer(connection, call)
+    if options["wait"] and document["id"]:  # a preview has none
+        if connection.output == "table":
+            click.echo(f"Bulk run {document['id']}", err=True)
+        follow_bulk(connection, document["id"], options["timeout"])
+        return
     if connection.output == "table":
         document = _with_counts(document)
     show(document, connection.output)
+
+
+def follow_bulk(connection: Connection, bulk: str, timeout_s: float | None) -> None:
+    """Wait until a bulk run has ended, and show it.
+
+    Raises CommandFailed unless it succeeded on all instances.
+    """
+    until_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while (found := connection.client.read_bulk(bulk)).finished_at is None:
+        if until_s is not None and time.monotonic() >= until_s:
+            show(msgspec.to_builtins(found), connection.output)
+            raise CommandFailed(f"The bulk run hasn't ended within {timeout_s:g} s.", ExitCode.TIMED_OUT)
+        time.sleep(POLL_S)
+    show(msgspec.to_builtins(found), connection.output)
+    failed = found.counts.failed + found.counts.refused + found.counts.cancelled
+    if failed:
+        raise CommandFailed(
+            f"{failed} instances failed, were refused or got no turn. Run `launchbay bulk instances {bulk}`.",
+            ExitCode.FAILED,
+        )
+
+
+POLL_S = 0.5
 
 
 def _show_bulk(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -465,7 +496,10 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
     "create_bulk": Extension(
         _create_bulk,
-        choosing_options(labels="chosen_labels"),
+        [
+            *choosing_options(labels="chosen_labels"),
+            *waiting_options(until="Wait until it ends, and exit with 1 unless it succeeded on all instances."),
+        ],
         flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
     ),
     "read_bulk": Extension(_show_bulk),

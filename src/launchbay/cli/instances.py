@@ -9,9 +9,11 @@ import click
 import msgspec
 
 from launchbay.cli.commands import (
+    POLL_S,
     choosing_options,
     connected,
     follow,
+    follow_bulk,
     sharing_options,
     shown_on_failure,
     waiting_options,
@@ -208,7 +210,7 @@ def _wait_until_ended(what: str, timeout: float | None, given: dict[str, Any], r
         if until_s is not None and time.monotonic() >= until_s:
             show(found, connection.output)
             raise CommandFailed(f"{what} hasn't ended within {timeout:g} s.", ExitCode.TIMED_OUT)
-        time.sleep(_BULK_POLL_S)
+        time.sleep(POLL_S)
     show(found, connection.output)
     if found["status"] not in {"Finished", "Succeeded"}:
         raise CommandFailed(f"{what} is {found['status']}.", ExitCode.FAILED)
@@ -241,23 +243,9 @@ wait_for_change_set = RemoteCommand(
 
 
 def _wait_for_bulk(bulk: str, timeout: float | None, **given: Any) -> None:
-    connection = connected(given)
-    until_s = None if timeout is None else time.monotonic() + timeout
-    while (found := connection.client.read_bulk(bulk)).finished_at is None:
-        if until_s is not None and time.monotonic() >= until_s:
-            show(msgspec.to_builtins(found), connection.output)
-            raise CommandFailed(f"The bulk run hasn't ended within {timeout:g} s.", ExitCode.TIMED_OUT)
-        time.sleep(_BULK_POLL_S)
-    show(msgspec.to_builtins(found), connection.output)
-    failed = found.counts.failed + found.counts.refused + found.counts.cancelled
-    if failed:
-        raise CommandFailed(
-            f"{failed} instances failed, were refused or got no turn. Run `launchbay bulk instances {bulk}`.",
-            ExitCode.FAILED,
-        )
+    follow_bulk(connected(given), bulk, timeout)
 
 
-_BULK_POLL_S = 0.5
 wait_for_bulk = RemoteCommand(
     "wait",
     callback=_wait_for_bulk,
