@@ -185,7 +185,7 @@ async def test_activity_says_who_did_what(visitor: httpx.AsyncClient, instance: 
     assert "owner was set" in text
     assert "launched it" in text
     assert "Notes: owner" in text
-    assert "Status: Executing → Running" in text
+    assert "Status: In progress → Running" in text
 
 
 async def test_who_may_not_see_the_audit_log_still_sees_what_changed(api: Api, instance: str) -> None:
@@ -196,7 +196,7 @@ async def test_who_may_not_see_the_audit_log_still_sees_what_changed(api: Api, i
         await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
         page = await get(client, f"/console/instances/{instance}/activity")
     assert page.status == 200
-    assert "Status: Executing → Running" in page.text
+    assert "Status: In progress → Running" in page.text
     assert "launched it" not in page.text
 
 

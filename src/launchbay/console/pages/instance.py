@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from launchbay.clock import to_ms
 from launchbay.console import forms
+from launchbay.console.assets import shown_status
 from launchbay.console.fields import (
     FIX_FIELDS,
     Field,
@@ -265,8 +266,9 @@ async def show_activity(request: PageRequest) -> Response:
     record = values["view"].record
     before = forms.parse_number(request.query("before"), 18)
     rows: list[AuditRow] = []
+    names: Mapping[str, str] = {}
     if (await request.permissions(record.organization_id)).view_audit():
-        rows, _ = await read_audit_page(
+        rows, names = await read_audit_page(
             request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
         )
     changed_before = forms.parse_number(request.query("changedBefore"), 18)
@@ -275,7 +277,10 @@ async def show_activity(request: PageRequest) -> Response:
     return await request.page(
         "instance_activity.html",
         **values,
-        rows=[(row, _VERBS.get(row.operation, ""), _changes(row)) for row in shown],
+        rows=[
+            (row, names.get(row.actor_id, row.actor_email), _VERBS.get(row.operation, ""), _changes(row))
+            for row in shown
+        ],
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
         is_first=before is None,
         timeline=[(each.row, [_sentence(field) for field in each.fields]) for each in timeline.changes],
@@ -306,7 +311,9 @@ def _sentence(change: FieldChange) -> str:
     title = _TITLES[change.field]
     if change.names:
         return f"{title}: {', '.join(change.names)}"
-    if change.field in {"status", "version"}:
+    if change.field == "status":
+        return " → ".join([f"{title}: {shown_status(str(change.before))[1]}", shown_status(str(change.after))[1]])
+    if change.field == "version":
         return f"{title}: {change.before} → {change.after}"
     return title
 
@@ -315,7 +322,8 @@ def _changes(row: AuditRow) -> list[Change]:
     """Return what an entry changed, without what it left empty."""
     empty: tuple[Any, ...] = (None, {}, [])
     changes = list_changes(row.before, row.after)
-    return [each for each in changes if each.before not in empty or each.after not in empty][:_CHANGES]
+    told = [each for each in changes if each.before not in empty or each.after not in empty]
+    return [each for each in told if each.field != "job"][:_CHANGES]
 
 
 _CHANGES = 8  # fields of one entry
@@ -353,7 +361,7 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
         notes=redact(msgspec.json.decode(record.user_data)),
         notes_text=form.raw("userData"),
         lifetimes=forms.CHOICES,
-        lifetime=form.text("lifetime"),
+        lifetime=form.text("lifetime", str(NEVER) if record.destroy_at is None else ""),
         minutes=form.text("minutes"),
         seen={
             name: request.seen(_SETTING_PATHS[name], {name: value})
