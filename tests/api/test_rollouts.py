@@ -196,6 +196,14 @@ async def test_without_a_pause_it_waits_for_somebody_after_each_wave(own: Api) -
     assert await versions(own, made) == [2, 2]
 
 
+async def test_a_wrong_status_of_instances_names_the_right_ones(own: Api) -> None:
+    application, _ = await shops(own, 1)
+    begun = await begin(own, application)
+    told = refused(await own.get(f"rollouts/{begun['id']}/instances", status="Done"), 400, "InvalidFilter")
+    assert "'Done'; expected Waiting, Running" in told
+    assert accepted(await own.get(f"rollouts/{begun['id']}/instances", status="Lost")) == []
+
+
 async def test_a_stopped_roll_out_begins_nothing(own: Api) -> None:
     application, made = await shops(own, 3, triggered="600")
     begun = await begin(own, application, maxParallel=1)
