@@ -31,6 +31,7 @@ COMMANDS = {
     "retention": "python -m benchmarks.retention --json docs/evidence/data/retention.json",
     "console": "python -m benchmarks.console_pages --json docs/evidence/data/console.json",
     "console-tasks": "LAUNCHBAY_EVIDENCE=docs/evidence/data pytest tests/browser/test_twelve_tasks.py",
+    "parking": "python -m benchmarks.parking --json docs/evidence/data/parking.json",
     "long-jobs": "python -m benchmarks.long_jobs --json docs/evidence/data/long-jobs.json",
 }
 TITLES = {
