@@ -151,6 +151,12 @@ GALLERY = (
         "An earlier configuration, what differs from the present one, and what going back does.",
     ),
     Shown(
+        "instance-signals",
+        "/console/instances/{id}/signals",
+        "Signals of an instance",
+        "What each component publishes, its present value with secrets masked, and who reads it.",
+    ),
+    Shown(
         "instance-schedules",
         "/console/instances/{id}/schedules",
         "Schedules of an instance",

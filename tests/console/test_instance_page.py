@@ -140,10 +140,13 @@ async def test_every_tab_is_a_page_with_the_same_head(api: Api, visitor: httpx.A
     path = f"/console/instances/{instance}"
     overview = await get(visitor, path)
     tabs = re.findall(
-        rf'<a href="({path}[^"]*)"[^>]*>(?:Overview|Runs|Configuration|Schedules|Activity|Settings)',
+        rf'<a href="({path}[^"]*)"[^>]*>(?:Overview|Runs|Configuration|Signals|Schedules|Activity|Settings)',
         overview.answer.text,
     )
-    assert tabs == [path, *(f"{path}/{tab}" for tab in ("runs", "configuration", "schedules", "activity", "settings"))]
+    assert tabs == [
+        path,
+        *(f"{path}/{tab}" for tab in ("runs", "configuration", "signals", "schedules", "activity", "settings")),
+    ]
     for tab in tabs:
         page = await get(visitor, tab)
         assert page.status == 200

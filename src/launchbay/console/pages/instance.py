@@ -178,6 +178,7 @@ async def tab_values(
             Tab("", "Overview"),
             Tab("runs", "Runs", view.jobs[0].number if view.jobs else None),
             Tab("configuration", "Configuration"),
+            Tab("signals", "Signals"),
             Tab("schedules", "Schedules", len(schedules) or None),
             Tab("activity", "Activity"),
             Tab("settings", "Settings"),
