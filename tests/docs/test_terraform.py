@@ -140,6 +140,15 @@ def workspace(bay: Bay, client: Client, organization: str, tmp_path: Path) -> Wo
     return workspace
 
 
+def test_the_program_shows_its_usage_to_a_person_instead_of_waiting_for_terraform() -> None:
+    environ = {**os.environ, "PYTHONPATH": f"{PROVIDER}:{ROOT / 'src'}"}
+    for arguments, code in ((["--help"], 0), ([], 2), (["instal"], 2)):
+        program = [str(PYTHON), "-m", "launchbay_terraform.provider", *arguments]
+        ran = subprocess.run(program, env=environ, check=False, capture_output=True, text=True, timeout=60)
+        assert ran.returncode == code
+        assert "terraform-provider-launchbay install" in (ran.stderr if code else ran.stdout)
+
+
 def test_an_application_is_launched_changed_and_destroyed(workspace: Workspace, client: Client) -> None:
     assert "5 to add" in workspace.run("plan", "-input=false")
     assert "Launching 'greeter-staging'" in workspace.apply()

@@ -23,6 +23,12 @@ from launchbay_terraform.resources import RESOURCES
 ADDRESS = "launchbay.local/launchbay/launchbay"
 PROGRAM = "terraform-provider-launchbay"
 _TIMEOUT_S = 60.0
+_STARTED_BY_TERRAFORM = "TF_PLUGIN_MAGIC_COOKIE"  # Terraform and OpenTofu set it for each provider that they start
+_USAGE = f"""\
+Usage: {PROGRAM} install [DIRECTORY]
+
+Terraform starts this provider itself. `install` puts it where `terraform init` finds it:
+by default in ~/.terraform.d/plugins."""
 
 
 class LaunchbayProvider:
@@ -107,12 +113,19 @@ def install(directory: Path) -> Path:
 
 
 def main() -> None:
-    """Serve Terraform, or install the provider: `terraform-provider-launchbay install DIRECTORY`."""
+    """Serve Terraform, or install the provider: `terraform-provider-launchbay install DIRECTORY`.
+
+    Without Terraform there is nobody to serve. A terminal then gets the usage instead of a program that waits forever.
+    """
     if sys.argv[1:2] == ["install"]:
         parser = argparse.ArgumentParser(prog=f"{PROGRAM} install", description="Install the provider for Terraform.")
         parser.add_argument("directory", nargs="?", type=Path, default=Path.home() / ".terraform.d" / "plugins")
         print(install(parser.parse_args(sys.argv[2:]).directory))  # noqa: T201 - the answer of a command
         return
+    if "--dev" not in sys.argv[1:] and _STARTED_BY_TERRAFORM not in os.environ:
+        is_help = sys.argv[1:2] in (["--help"], ["-h"])
+        print(_USAGE, file=sys.stdout if is_help else sys.stderr)
+        sys.exit(0 if is_help else 2)
     run_provider(LaunchbayProvider(), sys.argv)
 
 
