@@ -294,7 +294,7 @@ async def test_who_may_not_act_as_the_account_makes_no_source(follower: Follower
     refused(await stranger.post(f"organizations/{organization}/git-sources", body), 400, "UnknownId")
     [me] = [row for row in accepted(await api.get(f"organizations/{api.organization}/users")) if row["email"] == EMAIL]
     person = {**body, "accountId": me["id"]}
-    refused(await api.post(f"organizations/{api.organization}/git-sources", person), 403)
+    refused(await api.post(f"organizations/{api.organization}/git-sources", person), 400, "UnknownId")
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ def environ(bay: Bay, tmp_path: Path) -> dict[str, str]:
     shell = Shell.of(bay, tmp_path / "config")
     lines = [line for block in blocks(PAGE) if block.language == "console" for line in block.text.splitlines()]
     [words] = [shlex.split(line)[2:] for line in lines if line.startswith("$ launchbay token create")]
-    printed = shell.good(*words, "-o", "json")  # after the log of the server, which runs in this process
-    return {"LAUNCHBAY_URL": bay.url, "LAUNCHBAY_TOKEN": json.loads("{" + printed.partition("\n{")[2])["token"]}
+    # Lines of the server's log may be before it, for the server runs in this process.
+    printed = ("\n" + shell.good(*words, "-o", "json")).partition("\n{")[2]
+    return {"LAUNCHBAY_URL": bay.url, "LAUNCHBAY_TOKEN": json.loads("{" + printed)["token"]}
 
 
 @pytest.mark.slow  # starts a program
