@@ -12,6 +12,7 @@ import pytest
 from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS
+from tests.support.external_services import made_certificate
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, ssh_server, symbolic_link
 from tests.support.machines import needs_sshd
 from tests.support.network import Received, loopback_server
@@ -393,6 +394,22 @@ async def test_a_host_that_refuses_is_told_with_what_to_do(
         source = accepted(await api.post(f"organizations/{api.organization}/git-sources", body))["id"]
         assert advice in (await follower.outcome(source))["message"]
         accepted(await api.delete(f"git-sources/{source}"))
+
+
+@pytest.mark.slow
+async def test_a_host_of_a_private_authority_is_trusted_by_the_file_of_the_environment(
+    follower: Follower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = made_certificate(tmp_path)
+    with GitServer(tmp_path, certificate) as server:
+        inside = Follower(follower.api, server, follower.account)
+        commit = server.repository("inside").commit(DIRECTORY)
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        source = await inside.make("inside", path="deploy")
+        assert "certificate" in (await inside.outcome(source))["message"]
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        outcome = await inside.sync(source)
+        assert (outcome["status"], outcome["commit"]) == ("Applied", commit)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import getpass
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -164,14 +165,26 @@ class _Backend(BaseHTTPRequestHandler):
 
 
 class GitServer:
-    """Repositories of a directory over HTTP. With a token, it is the password that requests need."""
+    """Repositories of a directory over HTTP. With a token, it is the password that requests need.
 
-    def __init__(self, root: Path) -> None:
+    With a certificate and its key, it speaks HTTPS.
+    """
+
+    def __init__(self, root: Path, certificate: tuple[Path, Path] | None = None) -> None:
         self.root = root
         self.requests: list[str] = []
         self._handler: type[_Backend] = type("Backend", (_Backend,), {"root": root, "requests": self.requests})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler)
         self._server.daemon_threads = True
+        self._scheme = "http"
+        if certificate is not None:
+            self._scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            # The thread of a connection shakes hands: a client that breaks it off must not end the server.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     @property
@@ -197,7 +210,7 @@ class GitServer:
         return Repository(self.root / f"{name}.git")
 
     def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{name}.git"
+        return f"{self._scheme}://127.0.0.1:{self.port}/{name}.git"
 
     def __enter__(self) -> "GitServer":
         self._thread.start()

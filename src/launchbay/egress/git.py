@@ -6,6 +6,7 @@ into a file system and no hook or filter runs. Its files are read by their conte
 """
 
 import asyncio
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -228,6 +229,9 @@ class Git:
         if remote.scheme != "ssh":
             shown = f"[{address}]" if ":" in address else address
             settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{shown}"
+            if authorities := os.environ.get("SSL_CERT_FILE"):
+                # The server's other connections trust this file; git doesn't know the variable.
+                settings["http.sslCAInfo"] = authorities
             if remote.secret:
                 # By the environment: everybody on the machine sees the arguments of a program.
                 authorization = basic_authorization(remote.user or "git", remote.secret)
