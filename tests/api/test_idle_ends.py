@@ -142,6 +142,21 @@ async def test_an_idle_instance_is_destroyed_when_its_time_is_over(api: Api) -> 
     assert (await lifetime(api, instance))["idleEndsAt"] is None
 
 
+async def test_a_rule_that_cannot_be_read_holds_up_no_other_end(api: Api) -> None:
+    damaged, first = await running(api, {"idleMs": HOUR_MS})
+    _, second = await running(api, {"idleMs": HOUR_MS})
+    await let_pass(api, first, 3)
+    await let_pass(api, second, 2)
+    async with api.database.connection() as connection:
+        await connection.execute(
+            'UPDATE lifetime_rules SET rules = \'{"idle_ms": 3600000, "grace_ms": "soon"}\' WHERE application_id = %s',
+            [damaged],
+        )
+    await api.round_of("idle instances")
+    await api.until(second, "Destroyed")
+    assert (await api.document(first))["status"] == "Running"
+
+
 async def test_the_grace_time_counts_and_the_destroy_is_taken_back(api: Api) -> None:
     _, instance = await running(api, {"idleMs": HOUR_MS, "graceMs": HOUR_MS})
     await let_pass(api, instance, 2)

@@ -100,6 +100,21 @@ async def test_an_instance_is_stopped_at_the_begin_and_started_at_the_end_of_a_w
     assert (await bay.sleep(instance))["sleepsAt"] == ms(EVENING + timedelta(days=1))
 
 
+async def test_a_rule_that_cannot_be_read_holds_up_no_other_instance(bay: Bay) -> None:
+    damaged, other = await bay.instance(), await bay.instance()
+    async with bay.api.database.connection() as connection:
+        await connection.execute(
+            "UPDATE instance_sleeps SET fires_at = fires_at - interval '1 minute' WHERE instance_id = %s", [damaged]
+        )
+        await connection.execute(
+            "UPDATE sleep_rules SET rules = '{\"windows\": 1}'"
+            " WHERE application_id = (SELECT application_id FROM instances WHERE id = %s)",
+            [damaged],
+        )
+    await bay.at(EVENING)
+    assert (await bay.jobs(damaged), await bay.jobs(other)) == ([], ["stop"])
+
+
 async def test_turns_that_were_missed_are_made_up_for_once(bay: Bay) -> None:
     late, early = await bay.instance(), await bay.instance()
     await bay.at(EVENING + timedelta(hours=3))  # in the window, long after its begin

@@ -10,6 +10,7 @@ from launchbay.store import instances
 from launchbay.store import lifetimes as store
 from launchbay.store.database import DatabaseError
 from launchbay.usecases.context import AppContext, Context
+from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import destroy_idle
 
 log = structlog.get_logger(__name__)
@@ -27,30 +28,30 @@ class IdleRunner:
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
+        self._turns = Turns("idle instance", self._end)
 
     async def advance(self) -> bool:
         """Destroy what is due. Return True if there may be more."""
         async with self._app.database.connection() as connection:
             await store.move_idle_ends(connection, ahead_s=0, instance_id=None)
-            due = await store.list_idle(connection, count=_ROUND)
-        for instance_id in due:
-            await self._end(instance_id)
+            due = await store.list_idle(connection, but=self._turns.waiting, count=_ROUND)
+        await self._turns.give(due)
         return len(due) == _ROUND
 
-    async def _end(self, instance_id: str) -> None:
+    async def _end(self, instance_id: str) -> bool:
         try:
             async with self._app.database.transaction() as connection:
                 # In the order of a deletion: the instance first.
                 record = await instances.get_record(connection, instance_id=instance_id)
                 if record is None or await store.take_idle(connection, instance_id=instance_id) is None:
-                    return
+                    return False
                 if record.status is InstanceStatus.DESTROYED:
                     await store.remove_idle_end(connection, instance_id=instance_id)
-                    return
+                    return False
                 # A run may have ended since the round began; none begins while the instance is locked.
                 await store.move_idle_ends(connection, ahead_s=0, instance_id=instance_id)
                 if await store.take_idle(connection, instance_id=instance_id) is None:
-                    return
+                    return False
                 actor = Actor(record.owner_id, "engine/idle", "idle", "", Method.ENGINE)
                 ctx = Context(self._app, actor, cause=Cause("idle", instance_id))
                 with self._app.database.joined(connection):
@@ -66,3 +67,4 @@ class IdleRunner:
             async with self._app.database.connection() as connection:
                 pause_s = _BUSY_PAUSE_S if is_busy else _REFUSED_PAUSE_S
                 await store.postpone_idle_end(connection, instance_id=instance_id, pause_s=pause_s)
+        return False

@@ -30,6 +30,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.store.sleep_windows import SleepRow
 from launchbay.usecases.bulk import PASSING
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import required_by_command, run_unchecked, stop_and_start
 
 log = structlog.get_logger(__name__)
@@ -203,18 +204,18 @@ class SleepRunner:
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
+        self._turns = Turns("sleeping instance", self._turn)
 
     async def advance(self) -> bool:
         """Give each due turn. Return True if there may be more."""
         now = self._app.clock.now()
         async with self._app.database.connection() as connection:
             await store.add_launched(connection, after=first_id_of_last(_LAUNCHED_LATELY_S), now=now)
-            due = await store.list_due(connection, now=now, count=_ROUND)
-        for instance_id in due:
-            await self._turn(instance_id)
+            due = await store.list_due(connection, now=now, but=self._turns.waiting, count=_ROUND)
+        await self._turns.give(due)
         return len(due) == _ROUND
 
-    async def _turn(self, instance_id: str) -> None:
+    async def _turn(self, instance_id: str) -> bool:
         now = self._app.clock.now()
         problem: Exception
         try:
@@ -224,7 +225,7 @@ class SleepRunner:
                 row = None if record is None else await store.take(connection, instance_id=instance_id, now=now)
                 if record is not None and row is not None:
                     await self._take_turn(connection, record, row, now)
-                return
+                return False
         except (Unavailable, DatabaseError):
             raise
         except LaunchbayError as error:
@@ -238,6 +239,7 @@ class SleepRunner:
             row = None if record is None else await store.take(connection, instance_id=instance_id, now=now)
             if record is not None and row is not None:
                 await self._refused(connection, record, row, now, problem)
+        return False
 
     async def _take_turn(self, connection: Connection, record: InstanceRecord, row: SleepRow, now: datetime) -> None:
         rules, _ = await _rules_of(connection, record)

@@ -101,7 +101,7 @@ FROM (
 WHERE fleet.organization_id = near.organization_id AND fleet.instance_id = near.instance_id;
 
 -- name: list_idle
-SELECT instance_id FROM idle_ends WHERE due_at <= now() ORDER BY due_at LIMIT %(count)s;
+SELECT instance_id FROM idle_ends WHERE due_at <= now() AND instance_id <> ALL (%(but)s::text[]) ORDER BY due_at LIMIT %(count)s;
 
 -- name: take_idle
 -- The end of an instance that is due, for one transaction. No row: another process has locked it, or it was moved.

@@ -41,7 +41,7 @@ WHERE NOT EXISTS (SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id 
 ON CONFLICT DO NOTHING;
 
 -- name: list_due
-SELECT instance_id FROM instance_sleeps WHERE fires_at <= %(now)s ORDER BY fires_at LIMIT %(count)s;
+SELECT instance_id FROM instance_sleeps WHERE fires_at <= %(now)s AND instance_id <> ALL (%(but)s::text[]) ORDER BY fires_at LIMIT %(count)s;
 
 -- name: take
 -- One that is due, for one transaction. No row: another process has locked it or has given it its turn.
