@@ -1,6 +1,7 @@
 """The pages of the reference that follow from the code have everything that there is."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -45,6 +46,12 @@ def test_every_limit_is_on_its_page_with_its_value() -> None:
     assert len(names) > 100
     assert [name for name in names if f"| `{name}` | " not in page] == []
     assert f"| `LIST_LIMIT_MAX` | {limits.LIST_LIMIT_MAX:,} |" in page
+
+
+def test_every_limit_bounds_something() -> None:
+    folder = ROOT / "src" / "launchbay"
+    used = Counter(word for path in folder.rglob("*.py") for word in re.findall(r"\w+", path.read_text("utf-8")))
+    assert [name for name in vars(limits) if name.isupper() and used[name] < 2] == []
 
 
 def test_every_permission_is_on_its_page_in_all_spellings() -> None:
