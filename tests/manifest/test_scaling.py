@@ -12,7 +12,6 @@ from launchbay.manifest.scaling import (
     component_at,
     configured_quantity,
     expanded,
-    expanded_configuration,
     member_number,
     members,
     scaled,
@@ -114,7 +113,7 @@ def test_the_applications_pins_lead_to_every_member() -> None:
 
 def test_values_of_the_template_go_to_the_members() -> None:
     manifest = nodes()
-    values = expanded_configuration(manifest, configure(manifest, {"in.port": 8080}), {"cluster": 2})
+    _, values = scaled(manifest, configure(manifest, {"in.port": 8080}), lambda _path, _values: 2)
     assert values["cluster.node[0].web"] == values["cluster.node[1].web"] == {"input.port": 8080}
     assert "cluster.node.web" not in values
     assert values == configure(expanded(manifest, {"cluster": 2}), {"in.port": 8080})

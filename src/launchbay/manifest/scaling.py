@@ -112,13 +112,6 @@ def expanded(manifest: CompiledManifest, quantities: Mapping[str, int]) -> Compi
     return scaled(manifest, {}, lambda path, _: quantities.get(path, 0))[0]
 
 
-def expanded_configuration(
-    manifest: CompiledManifest, configuration: Configuration, quantities: Mapping[str, int]
-) -> Configuration:
-    """Return the values with those of templates copied to their members; `manifest` is the one with templates."""
-    return scaled(manifest, configuration, lambda path, _: quantities.get(path, 0))[1]
-
-
 def _with_values_of_members(
     manifest: CompiledManifest, configuration: Configuration, scaler: str, quantity: int
 ) -> Configuration:
