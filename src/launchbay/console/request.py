@@ -134,6 +134,11 @@ class PageRequest:
         """Return a field of the query, or None if it is missing or empty."""
         return self.http.query_params.get(name, "").strip() or None
 
+    def query_form(self) -> Form:
+        """Return the fields of the query as a form: a link can fill in the form of its page."""
+        query = self.http.query_params
+        return Form({name: query.getlist(name) for name in query})
+
     def now(self) -> datetime:
         return self.app.clock.now()
 

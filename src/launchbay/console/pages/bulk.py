@@ -91,7 +91,7 @@ async def form_page(
     organization_id = request.path("id")
     await request.permissions(organization_id)  # who isn't a member sees nothing
     # A form that comes back has its fields in its body.
-    given = request.form if request.form.has("act") else forms.Form(_query_fields(request))
+    given = request.form if request.form.has("act") else request.query_form()
     earlier = request.query("from")
     if earlier is not None and not request.form.has("act"):
         given = await _again(request, earlier)
@@ -181,11 +181,6 @@ async def control(request: PageRequest) -> Response:
     wanted = {"pause": "Paused", "continue": "Running"}.get(request.form.text("do"), "Cancelled")
     await bulk.control_bulk(request.ctx, request.path("bulk"), wanted)  # type: ignore[arg-type]  # one of the three
     return request.redirect(f"{HOME}/organizations/{request.path('id')}/bulk/{request.path('bulk')}")
-
-
-def _query_fields(request: PageRequest) -> dict[str, list[str]]:
-    query = request.http.query_params
-    return {name: query.getlist(name) for name in query}
 
 
 async def _again(request: PageRequest, bulk_id: str) -> forms.Form:

@@ -102,7 +102,7 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
     """Show the form of a roll-out with its waves."""
     application = await read_application(request.ctx, request.path("id"))
     organization_id = application.organization_id
-    given = request.form if request.form.has("version") else forms.Form(_query_fields(request))
+    given = request.form if request.form.has("version") else request.query_form()
     version = forms.parse_number(given.text("version")) or application.latest_version
     try:
         commands = sorted((await read_compiled(request.ctx, application.id, version))[2].commands)
@@ -220,11 +220,6 @@ def _verbs(found: Rollout) -> set[str]:
         rollouts.STOPPED: {"continue", "take-back"},
         rollouts.FINISHED: {"take-back"},
     }.get(found.status, set())
-
-
-def _query_fields(request: PageRequest) -> dict[str, list[str]]:
-    query = request.http.query_params
-    return {name: query.getlist(name) for name in query}
 
 
 async def _request(request: PageRequest, form: forms.Form, version: int) -> RolloutRequest:
