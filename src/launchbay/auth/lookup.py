@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import structlog
 
@@ -44,6 +44,7 @@ from launchbay.store.services import Service
 from launchbay.store.users import HeldRole, Role, RoleKind, User
 
 T = TypeVar("T")
+RuleOwner = Literal["application", "environment"]  # whose lifetimes, sleep windows and limits of jobs rules set
 _log = structlog.get_logger("launchbay.access")
 
 
@@ -188,6 +189,12 @@ class Lookup:
         elif not grants.member:
             raise _foreign()
         return found
+
+    async def rule_owner(self, kind: RuleOwner, owner_id: str, *, edits: bool = False) -> Application | Environment:
+        """Return the application or environment whose rules the operation reads, or edits."""
+        if kind == "application":
+            return await self.application(owner_id, Permission.EDIT_APPLICATION if edits else Permission.READ)
+        return await self.environment(owner_id, Permission.EDIT_ENVIRONMENT if edits else Permission.READ)
 
     async def default_environment(self, organization_id: str) -> Environment:
         """Return the default environment of an organization that the caller belongs to."""

@@ -1,27 +1,25 @@
 """Limits of how many jobs run at a time: settings, and who has places."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from launchbay import limits
 from launchbay.auth import permissions
+from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
 from launchbay.model.job import CANCELLED
 from launchbay.store import concurrency_limits as store
 from launchbay.store import jobs
-from launchbay.store.applications import Application
 from launchbay.store.concurrency_limits import PlaceRow
 from launchbay.store.database import Database
-from launchbay.store.environments import Environment
 from launchbay.usecases.context import Context, Work
 
 POLL_S = 0.5
 _OUTRUN = 100  # cancelled before the other tasks of the process get their turn
-Kind = Literal["application", "environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +36,14 @@ class Group:
     places: list[PlaceRow]
 
 
-async def read_concurrency(ctx: Context, kind: Kind, owner_id: str) -> list[ConcurrencyLimit]:
+async def read_concurrency(ctx: Context, kind: RuleOwner, owner_id: str) -> list[ConcurrencyLimit]:
     """Return the limits that are set for an application or environment."""
     async with ctx.read() as work:
-        found = await _owner(work, kind, owner_id, Permission.READ)
+        found = await work.lookup.rule_owner(kind, owner_id)
         return await _read(work, kind, found.id)
 
 
-async def replace_concurrency(ctx: Context, kind: Kind, owner_id: str, given: list[Any]) -> None:
+async def replace_concurrency(ctx: Context, kind: RuleOwner, owner_id: str, given: list[Any]) -> None:
     """Replace the limits that are set for an application or environment.
 
     They count at once for the jobs that wait. Jobs that had no limit when they were accepted have no place. Raises
@@ -55,9 +53,8 @@ async def replace_concurrency(ctx: Context, kind: Kind, owner_id: str, given: li
         wanted = read_limits(given, kind)
     except ValueError as error:
         raise BadRequest(f"Can't read the limits: {error}.", code="InvalidConcurrency") from error
-    may = Permission.EDIT_APPLICATION if kind == "application" else Permission.EDIT_ENVIRONMENT
     async with ctx.begin() as work:
-        found = await _owner(work, kind, owner_id, may)
+        found = await work.lookup.rule_owner(kind, owner_id, edits=True)
         before = await _read(work, kind, found.id)
         if wanted:
             write = store.set_application_limits if kind == "application" else store.set_environment_limits
@@ -84,13 +81,7 @@ async def replace_concurrency(ctx: Context, kind: Kind, owner_id: str, given: li
         )
 
 
-async def _owner(work: Work, kind: Kind, owner_id: str, permission: Permission) -> Application | Environment:
-    if kind == "application":
-        return await work.lookup.application(owner_id, permission)
-    return await work.lookup.environment(owner_id, permission)
-
-
-async def _read(work: Work, kind: Kind, owner_id: str) -> list[ConcurrencyLimit]:
+async def _read(work: Work, kind: RuleOwner, owner_id: str) -> list[ConcurrencyLimit]:
     row = await store.get_settings(work.connection, application_id=owner_id, environment_id=owner_id)
     assert row is not None, "a statement without FROM gives a row"
     text = row.application_limits if kind == "application" else row.environment_limits

@@ -3,11 +3,11 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 import structlog
 
+from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.egress.mail import Email, MailServer
@@ -31,7 +31,6 @@ _MAILS = 20
 _MAIL_PAUSE_S = 300
 _LAUNCHING = timedelta(minutes=1)  # an end counts from the request, a little later or earlier than the instance
 _LAUNCHED_LATELY_S = 3_600  # much longer than no round takes place while instances are launched
-Kind = Literal["application", "environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,10 @@ class Lifetime:
     ends_soon: bool = False
 
 
-async def read_rules(ctx: Context, kind: Kind, owner_id: str) -> LifetimeRules:
+async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> LifetimeRules:
     """Return the rules that are set for an application or environment."""
     async with ctx.read() as work:
-        found = await _owner(work, kind, owner_id, Permission.READ)
+        found = await work.lookup.rule_owner(kind, owner_id)
         return (
             await _rules(work, found.organization_id, owner_id, "")
             if kind == "application"
@@ -66,16 +65,15 @@ async def read_rules(ctx: Context, kind: Kind, owner_id: str) -> LifetimeRules:
         )
 
 
-async def replace_rules(ctx: Context, kind: Kind, owner_id: str, rules: LifetimeRules) -> None:
+async def replace_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules: LifetimeRules) -> None:
     """Replace the rules of an application or environment.
 
     Instances that live already keep their end until somebody changes it; the time of a new idle rule begins now. Raises
     BadRequest for rules that contradict each other.
     """
     rules.check()
-    may = Permission.EDIT_APPLICATION if kind == "application" else Permission.EDIT_ENVIRONMENT
     async with ctx.begin() as work:
-        found = await _owner(work, kind, owner_id, may)
+        found = await work.lookup.rule_owner(kind, owner_id, edits=True)
         ids = (found.id, "") if kind == "application" else ("", found.id)
         await store.lock_rules(work.connection, organization_id=found.organization_id)
         before = await _rules(work, found.organization_id, *ids)
@@ -88,12 +86,6 @@ async def replace_rules(ctx: Context, kind: Kind, owner_id: str, rules: Lifetime
         if rules.idle_ms != before.idle_ms:
             await store.set_idle_ends(work.connection, organization_id=found.organization_id, owner_id=found.id)
         await work.audit(f"replace_{kind}_lifetime", found, msgspec.to_builtins(before), msgspec.to_builtins(rules))
-
-
-async def _owner(work: Work, kind: Kind, owner_id: str, permission: Permission) -> Application | Environment:
-    if kind == "application":
-        return await work.lookup.application(owner_id, permission)
-    return await work.lookup.environment(owner_id, permission)
 
 
 async def _rules(work: Work, organization_id: str, application_id: str, environment_id: str) -> LifetimeRules:

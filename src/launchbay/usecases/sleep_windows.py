@@ -7,12 +7,12 @@ the job also sets the next turn: each happens once.
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 import structlog
 
 from launchbay.auth import permissions
+from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Actor, Method, Permission
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
@@ -38,7 +38,6 @@ POLL_S = 1.0
 _ROUND = 100  # turns before the others of the process get theirs
 _BUSY_PAUSE = timedelta(seconds=2)
 _LAUNCHED_LATELY_S = 3_600
-Kind = Literal["application", "environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Sleep:
     """Whether an instance sleeps, and when that changes; `rules` are None without a rule."""
 
     rules: SleepRules | None
-    of: Kind | None
+    of: RuleOwner | None
     is_asleep: bool
     since: datetime | None
     sleeps_at: datetime | None
@@ -56,14 +55,14 @@ class Sleep:
     message: str | None
 
 
-async def read_rules(ctx: Context, kind: Kind, owner_id: str) -> SleepRules | None:
+async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> SleepRules | None:
     """Return the rules that are set for an application or environment."""
     async with ctx.read() as work:
-        found = await _owner(work, kind, owner_id, Permission.READ)
+        found = await work.lookup.rule_owner(kind, owner_id)
         return await _own_rules(work, kind, found)
 
 
-async def replace_rules(ctx: Context, kind: Kind, owner_id: str, rules: SleepRules | None) -> None:
+async def replace_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules: SleepRules | None) -> None:
     """Replace the rules of an application or environment; None removes them.
 
     An instance that is awake stays so until the next window begins, and one that sleeps wakes if no window holds it.
@@ -71,9 +70,8 @@ async def replace_rules(ctx: Context, kind: Kind, owner_id: str, rules: SleepRul
     """
     if rules is not None:
         rules.check(ctx.app.clock.now())
-    may = Permission.EDIT_APPLICATION if kind == "application" else Permission.EDIT_ENVIRONMENT
     async with ctx.begin() as work:
-        found = await _owner(work, kind, owner_id, may)
+        found = await work.lookup.rule_owner(kind, owner_id, edits=True)
         before = await _own_rules(work, kind, found)
         if before == rules:
             return
@@ -98,13 +96,7 @@ def _shown(rules: SleepRules | None) -> dict[str, object]:
     return {} if rules is None else dict(msgspec.to_builtins(rules))
 
 
-async def _owner(work: Work, kind: Kind, owner_id: str, permission: Permission) -> Application | Environment:
-    if kind == "application":
-        return await work.lookup.application(owner_id, permission)
-    return await work.lookup.environment(owner_id, permission)
-
-
-async def _own_rules(work: Work, kind: Kind, found: Application | Environment) -> SleepRules | None:
+async def _own_rules(work: Work, kind: RuleOwner, found: Application | Environment) -> SleepRules | None:
     ids = (found.id, "") if kind == "application" else ("", found.id)
     rules, _ = await _rules(work.connection, found.organization_id, *ids)
     return rules
@@ -112,7 +104,7 @@ async def _own_rules(work: Work, kind: Kind, found: Application | Environment) -
 
 async def _rules(
     connection: Connection, organization_id: str, application_id: str, environment_id: str
-) -> tuple[SleepRules | None, Kind | None]:
+) -> tuple[SleepRules | None, RuleOwner | None]:
     """Return the rules that count, and whose they are: an application's come first."""
     rows = await store.list_rules(
         connection, organization_id=organization_id, application_id=application_id, environment_id=environment_id
@@ -122,7 +114,7 @@ async def _rules(
     return _decode(rows[0].rules), "application" if rows[0].is_of_application else "environment"
 
 
-async def _rules_of(connection: Connection, record: InstanceRecord) -> tuple[SleepRules | None, Kind | None]:
+async def _rules_of(connection: Connection, record: InstanceRecord) -> tuple[SleepRules | None, RuleOwner | None]:
     if record.parent_id is not None:  # it is stopped and started by its parent's workflows
         return None, None
     return await _rules(connection, record.organization_id, record.application_id, record.environment_id)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
+from launchbay.auth.lookup import RuleOwner
 from launchbay.console.forms import SEEN, parse_number, seen_tag
 from launchbay.console.request import HOME, PageRequest
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
@@ -13,7 +14,7 @@ from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
 from launchbay.usecases.concurrency_limits import Group, list_groups, read_concurrency, replace_concurrency
-from launchbay.usecases.lifetimes import Kind, read_rules, replace_rules
+from launchbay.usecases.lifetimes import read_rules, replace_rules
 
 _BLANK_LIMITS = 2
 # How the rows of the form are named: the key of a limit, and what it says to people.
@@ -52,7 +53,7 @@ class LimitRow(NamedTuple):
 
 
 async def rule_values(
-    request: PageRequest, kind: Kind, owner_id: str, organization_id: str, problem: LaunchbayError | None
+    request: PageRequest, kind: RuleOwner, owner_id: str, organization_id: str, problem: LaunchbayError | None
 ) -> dict[str, Any]:
     """Return what rules.html shows. A form that was refused keeps what it had."""
     rules = await read_rules(request.ctx, kind, owner_id)
@@ -80,7 +81,7 @@ async def rule_values(
     }
 
 
-def _concerns(group: Group, kind: Kind, owner_id: str) -> bool:
+def _concerns(group: Group, kind: RuleOwner, owner_id: str) -> bool:
     return any(
         owner_id == (row.application_id if kind == "application" else row.environment_id) for row in group.places
     )
@@ -115,7 +116,7 @@ def _sent_rows(request: PageRequest) -> list[LimitRow]:
     return [LimitRow(key, of.strip(), limit.strip(), when) for key, of, limit, when in sent if limit.strip()]
 
 
-async def save_lifetime(request: PageRequest, kind: Kind) -> Response:
+async def save_lifetime(request: PageRequest, kind: RuleOwner) -> Response:
     form, owner_id = request.form, request.path("id")
     lengths = {f"{name}_ms": _length(label, form.text(name)) for name, label, _ in LENGTHS}
     extensions = parse_number(form.text("extensions"))
@@ -154,7 +155,7 @@ def _length(label: str, text: str) -> int | None:
     raise BadRequest(f"{label}: {problem}", code="InvalidLifetime")
 
 
-async def save_limits(request: PageRequest, kind: Kind) -> Response:
+async def save_limits(request: PageRequest, kind: RuleOwner) -> Response:
     owner_id = request.path("id")
     given = []
     for row in _sent_rows(request):

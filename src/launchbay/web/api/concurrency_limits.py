@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from launchbay.auth.lookup import RuleOwner
 from launchbay.clock import to_ms
 from launchbay.store.concurrency_limits import PlaceRow
 from launchbay.usecases import concurrency_limits as usecase
@@ -130,7 +131,7 @@ async def list_concurrency_groups(request: Request[None, None]) -> Response:
     )
 
 
-async def _read(request: Request[None, None], kind: usecase.Kind, owner_id: str) -> ConcurrencyBody:
+async def _read(request: Request[None, None], kind: RuleOwner, owner_id: str) -> ConcurrencyBody:
     found = await usecase.read_concurrency(request.ctx, kind, owner_id)
     return ConcurrencyBody([ConcurrencyLimitBody(key=each.key, limit=each.limit, when=each.when) for each in found])
 
