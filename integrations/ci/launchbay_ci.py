@@ -344,6 +344,7 @@ def review(options: argparse.Namespace) -> None:
         destroy(options)
         return
     name = _review_name(options.application, change)
+    environment = _environment(options.environment) if options.environment else None
     stored = show("manifest", "upload", name, options.manifest)
     if stored is None:
         succeeded("application", "create", name)
@@ -354,17 +355,17 @@ def review(options: argparse.Namespace) -> None:
         launchbay("wait", name, "--timeout", options.timeout)  # the job of an earlier commit
         instance = show("instance", "show", name)
     must_end = options.update == "relaunch" or (instance is not None and instance["status"] == "Failed")
+    if instance is not None and environment is not None and instance["environmentId"] != environment:
+        must_end = True  # an instance can't move
     if must_end and instance is not None and instance["status"] != "Destroyed":
         succeeded("destroy", name, "--yes", "--wait", "--timeout", options.timeout)
         instance = None
     parameters = [word for line in options.parameters.splitlines() if line.strip() for word in ("-p", line.strip())]
     waiting = ["--wait", "--timeout", options.timeout]
     if instance is None or instance["status"] == "Destroyed":
-        environment = ["--environment", options.environment] if options.environment else []
+        place = ["--environment", options.environment] if options.environment else []
         lifetime = ["--destroy-interval", options.lifetime, "--label", f"review={change.number}"]
-        done = launchbay(
-            "launch", name, "--name", name, "--version", version, *environment, *lifetime, *parameters, *waiting
-        )
+        done = launchbay("launch", name, "--name", name, "--version", version, *place, *lifetime, *parameters, *waiting)
     else:
         done = launchbay("instance", "reconfigure", name, "--manifest-version", version, *parameters, *waiting)
     sys.stdout.write(done.output)
@@ -374,6 +375,14 @@ def review(options: argparse.Namespace) -> None:
         set_outputs(instance=shown["id"], status=shown["status"], page=_page(shown["id"]))
     if done.code:
         raise Failed(f"The review environment {name} isn't running.")
+
+
+def _environment(name: str) -> str:
+    """Return the ID of an environment by name or ID. Raises Failed."""
+    for each in show("environment", "list") or []:
+        if name in (each["id"], each["name"]):
+            return str(each["id"])
+    raise Failed(f"There is no environment {name}.")
 
 
 def _review_text(name: str, shown: Any, done: Result) -> str:

@@ -276,6 +276,14 @@ def test_a_pull_request_gets_a_review_environment_until_it_is_merged(runner: Run
     [comment] = forge.texts("review shop")
     assert f"version {document['version'] + 1}" in comment
 
+    nowhere = runner.github(pull_request("synchronize"), command="review", environment="nope", **arguments)
+    assert nowhere.code == 1
+    assert "There is no environment nope." in nowhere.output
+    other = bay.call("POST", f"organizations/{bay.organization}/environments", {"name": "review"})["id"]
+    moved = runner.github(pull_request("synchronize"), command="review", environment="review", **arguments)
+    assert moved.code == 0, moved.output
+    assert bay.call("GET", f"instances/{moved.outputs['instance']}")["environmentId"] == other
+
     runner.write("manifest.yaml", MANIFEST.replace('delay: "0"', 'delay: "-1"'))
     failed = runner.github(pull_request("synchronize"), command="review", update="relaunch", **arguments)
     assert (failed.code, failed.outputs["status"]) == (1, "Failed"), failed.output

@@ -124,7 +124,8 @@ class Lookup:
         """
         if self._actor.token is not None and not by_token:
             raise NotAllowed(
-                "An access token can't change or show the account of its owner.", "Sign in with the password."
+                "An access token can't show or change its owner's account, or create organizations.",
+                "Sign in, or use a refresh token.",
             )
         found, _ = await self._find(lookups.caller, self._actor.user_id)
         return found

@@ -76,8 +76,10 @@ def read_event(forge: ForgeName, headers: Mapping[str, str], document: Any) -> E
         if forge == "gitlab":
             return _gitlab_event(headers.get("x-gitlab-event", ""), document)
         return _github_event(headers.get(f"x-{forge}-event", ""), document)
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
         raise ValueError(f"the event lacks {error}") from error
+    except (TypeError, AttributeError) as error:
+        raise ValueError("the event doesn't have the form that the forge documents") from error
 
 
 def _github_event(kind: str, document: Any) -> Event | None:
