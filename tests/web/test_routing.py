@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import httpx
 import pytest
 
@@ -127,3 +129,9 @@ def test_a_table_that_contradicts_itself_is_refused(rows: tuple[Endpoint, ...]) 
 def test_a_row_with_an_impossible_path_is_refused(path: str) -> None:
     with pytest.raises(AssertionError):
         row(path)
+
+
+def test_a_status_that_follows_from_the_rest_of_a_row_is_refused() -> None:
+    assert replace(row("/things"), public=False, permission="Read").all_statuses() == (200, 401, 403, 429, 500, 503)
+    with pytest.raises(AssertionError, match="what follows from the rest"):
+        replace(row("/things"), public=False, permission="Read", statuses=(403,))

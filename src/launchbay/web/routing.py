@@ -77,6 +77,9 @@ class Endpoint:
         assert set(self.statuses) <= _OWN_STATUSES, (
             f"{self.operation_id}: {self.statuses} are not statuses of an endpoint"
         )
+        assert self._derived_statuses().isdisjoint(self.statuses), (
+            f"{self.operation_id}: leave out of {self.statuses} what follows from the rest"
+        )
         # Fails here, and not with the first request, for a type that msgspec can't read.
         msgspec.inspect.multi_type_info(self.types())
 
@@ -90,7 +93,10 @@ class Endpoint:
 
     def all_statuses(self) -> tuple[int, ...]:
         """Return every status that this endpoint may return, in order."""
-        statuses = {200, 500, 503, *self.statuses}
+        return tuple(sorted(self._derived_statuses().union(self.statuses)))
+
+    def _derived_statuses(self) -> set[int]:
+        statuses = {200, 500, 503}
         if not self.unlimited:
             statuses.add(429)
         if not self.public:
@@ -101,7 +107,7 @@ class Endpoint:
             statuses.add(400)
         if any(is_id_parameter(name) for name in self.parameters()):
             statuses.add(404)
-        return tuple(sorted(statuses))
+        return statuses
 
 
 class Options(TypedDict, total=False):

@@ -156,7 +156,7 @@ async def accept_membership(request: Request[AcceptedInvitation, None]) -> Joine
     return JoinedOrganization(await users.accept_membership(request.ctx, request.body.invitation))
 
 
-@routes.delete("/api/1/users/me/invitations/{id}", permission="None: your own account", statuses=(404,), extension=True)
+@routes.delete("/api/1/users/me/invitations/{id}", permission="None: your own account", extension=True)
 async def decline_membership(request: Request[None, None]) -> None:
     """Decline an invitation to an organization."""
     await users.decline_membership(request.ctx, request.path["id"])
@@ -178,7 +178,7 @@ async def leave_organization(request: Request[None, None]) -> None:
     public=True,
     body=JsonBody(example={"refreshToken": "lbr_…"}),
     returns=Returns("The session token.", {"jwtBearer": "eyJhbGciOi…", "expiresIn": 36_000}),
-    statuses=(401, 429),
+    statuses=(401,),
 )
 async def exchange_token(request: Request[RefreshTokenBody, None]) -> SessionToken:
     """Exchange a refresh token for a session token."""

@@ -154,7 +154,6 @@ _EXAMPLE = {"act": "resume", "select": {"lastStatus": "Failed", "labels": "team=
     permission="What the act needs on each instance",
     body=JsonBody(example=_EXAMPLE),
     returns=Returns("The bulk run, or its preview.", type=BulkDocument),
-    statuses=(403,),
     idempotency_key=True,
 )
 async def create_bulk(request: Request[BulkBody, None]) -> Response:
@@ -199,7 +198,6 @@ class OutcomeQuery(Paging, frozen=True):
     "/bulk/{bulkId}/instances",
     permission="Read on each instance returned",
     returns=Returns("The instances in their order, with their outcomes.", type=list[BulkInstance]),
-    statuses=(403,),
 )
 async def list_bulk_instances(request: Request[None, OutcomeQuery]) -> Response:
     """List the instances of a bulk run."""

@@ -169,7 +169,6 @@ _NEEDED = "EditInstance; CreateInstance for a launch"
     permission=_NEEDED,
     body=JsonBody(example=_EXAMPLE),
     returns=_SHOWN,
-    statuses=(403,),
     idempotency_key=True,
 )
 async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetDocument:
@@ -197,7 +196,6 @@ async def list_change_sets(request: Request[None, Paging]) -> Response:
     "/change-sets/{changeSetId}",
     permission="Read on each instance shown",
     returns=_SHOWN,
-    statuses=(403,),
 )
 async def read_change_set(request: Request[None, None]) -> ChangeSetDocument:
     """Show a change set with its plan."""
@@ -209,7 +207,7 @@ async def read_change_set(request: Request[None, None]) -> ChangeSetDocument:
     permission="ApproveInstanceWorkflow",
     body=JsonBody(required=False, example={"comment": "Checked in the lab."}),
     returns=_SHOWN,
-    statuses=(403, 409),
+    statuses=(409,),
 )
 async def approve_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSetDocument:
     """Approve a change set of somebody else."""
@@ -221,7 +219,7 @@ async def approve_change_set(request: Request[AnswerChangeSet, None]) -> ChangeS
     permission="ApproveInstanceWorkflow",
     body=JsonBody(required=False, example={"comment": "Not before the release."}),
     returns=_SHOWN,
-    statuses=(403, 409),
+    statuses=(409,),
 )
 async def reject_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSetDocument:
     """Reject a change set of somebody else."""
@@ -232,7 +230,7 @@ async def reject_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSe
     "/change-sets/{changeSetId}/apply",
     permission=_NEEDED,
     returns=_SHOWN,
-    statuses=(403, 409),
+    statuses=(409,),
     idempotency_key=True,
 )
 async def apply_change_set(request: Request[None, None]) -> ChangeSetDocument:
@@ -241,7 +239,7 @@ async def apply_change_set(request: Request[None, None]) -> ChangeSetDocument:
     return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
 
 
-@routes.delete("/change-sets/{changeSetId}", permission="EditInstance for others than its author", statuses=(403, 409))
+@routes.delete("/change-sets/{changeSetId}", permission="EditInstance for others than its author", statuses=(409,))
 async def delete_change_set(request: Request[None, None]) -> None:
     """Delete a change set."""
     await change_sets.delete_change_set(request.ctx, request.path["changeSetId"])

@@ -207,7 +207,6 @@ def _last_job(row: FleetRow, job_id: str) -> LastJob:
     "/organizations/{orgId}/instances",
     permission="Read on each instance returned",
     returns=Returns("A page of the instances.", type=list[FleetInstance]),
-    statuses=(403,),
 )
 async def list_organization_instances(request: Request[None, FleetQuery]) -> Response:
     """List the instances of an organization, by filters."""
@@ -314,7 +313,6 @@ class FleetJob(msgspec.Struct, kw_only=True):
     "/organizations/{orgId}/jobs",
     permission="Read on the instance of each job",
     returns=Returns("A page of the jobs.", type=list[FleetJob]),
-    statuses=(403,),
 )
 async def list_organization_jobs(request: Request[None, FleetJobQuery]) -> Response:
     """List the jobs of an organization."""
@@ -384,7 +382,6 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     "/organizations/{orgId}/summary",
     permission="Read on each instance counted",
     returns=Returns("The summary."),
-    statuses=(403,),
 )
 async def read_summary(request: Request[None, None]) -> FleetSummary:
     """Summarize the instances of an organization."""
@@ -450,7 +447,6 @@ class FleetSchedule(msgspec.Struct, kw_only=True):
     "/organizations/{orgId}/schedules",
     permission="Read on each instance returned",
     returns=Returns("The schedules, next one first.", type=list[FleetSchedule]),
-    statuses=(403,),
 )
 async def list_organization_schedules(request: Request[None, FleetSchedulesQuery]) -> Response:
     """List what is scheduled on the instances of an organization."""

@@ -254,7 +254,6 @@ _READ = "Read on its account"
     permission=_CONTROL,
     body=JsonBody(example=_EXAMPLE),
     returns=Returns("The source.", type=GitSourceDocument),
-    statuses=(403,),
     idempotency_key=True,
 )
 async def create_git_source(request: Request[GitSourceBody, None]) -> Response:
@@ -268,7 +267,6 @@ async def create_git_source(request: Request[GitSourceBody, None]) -> Response:
     "/organizations/{orgId}/git-sources",
     permission="Read on each account",
     returns=Returns("The sources.", type=list[GitSourceDocument]),
-    statuses=(403,),
 )
 async def list_git_sources(request: Request[None, GitSourceQuery]) -> JSONResponse:
     """List sources in Git."""

@@ -290,7 +290,6 @@ async def _instance_response(view: InstanceView) -> BufferedResponse:
     "/instances/{id}/userData",
     permission="EditInstance",
     body=JsonBody(required=True, example={"ticket": "OPS-17", "tags": ["blue"]}),
-    statuses=(413,),
 )
 async def put_user_data(request: Request[dict[str, Any], None]) -> None:
     """Replace the user data of an instance."""

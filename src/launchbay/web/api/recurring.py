@@ -183,7 +183,6 @@ _CONTROL = "None for who made it, else EditInstance"
     permission="ScheduleInstanceWorkflow; CreateInstance for a launch",
     body=JsonBody(example=_EXAMPLE),
     returns=Returns("The recurring schedule, or its preview.", type=RecurringDocument),
-    statuses=(403,),
     idempotency_key=True,
 )
 async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Response:
@@ -201,7 +200,6 @@ async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Re
     "/organizations/{orgId}/recurring-schedules",
     permission="Read on the instance or application of each one returned",
     returns=Returns("The recurring schedules, newest first.", type=list[RecurringDocument]),
-    statuses=(403,),
 )
 async def list_recurring_schedules(request: Request[None, RecurringQuery]) -> Response:
     """List the recurring schedules of an organization."""
@@ -222,7 +220,6 @@ async def list_recurring_schedules(request: Request[None, RecurringQuery]) -> Re
     "/recurring-schedules/{scheduleId}",
     permission="Read on its instance or application",
     returns=Returns("The recurring schedule."),
-    statuses=(403,),
 )
 async def read_recurring_schedule(request: Request[None, None]) -> RecurringDocument:
     """Show a recurring schedule with its next times and last firings."""

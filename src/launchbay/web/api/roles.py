@@ -187,7 +187,6 @@ _GROUPS = [{"group": "platform-team", "roles": ["Guest"]}]
     "/organizations/{orgId}/groupRoles",
     permission="ManageRoles",
     returns=Returns("The groups, by name.", _GROUPS, type=list[GroupItem]),
-    statuses=(403,),
     extension=True,
 )
 async def list_group_roles(request: Request[None, None]) -> Response:

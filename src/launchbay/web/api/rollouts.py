@@ -156,7 +156,6 @@ _SHOWN = Returns("The roll-out.", type=RolloutDocument)
     permission="EditInstance",
     body=JsonBody(example=_EXAMPLE),
     returns=_SHOWN,
-    statuses=(403,),
     idempotency_key=True,
 )
 async def create_rollout(request: Request[RolloutBody, None]) -> RolloutDocument:
@@ -188,7 +187,6 @@ async def read_rollout(request: Request[None, None]) -> RolloutDocument:
     "/rollouts/{rolloutId}/instances",
     permission="Read on each instance returned",
     returns=Returns("The instances in their order, with their outcomes.", type=list[RolloutInstance]),
-    statuses=(403,),
 )
 async def list_rollout_instances(request: Request[None, RolloutInstanceQuery]) -> Response:
     """List the instances of a roll-out."""
@@ -200,19 +198,19 @@ async def list_rollout_instances(request: Request[None, RolloutInstanceQuery]) -
 _CONTROL = "EditInstance, or to have begun it"
 
 
-@routes.post("/rollouts/{rolloutId}/stop", permission=_CONTROL, statuses=(403, 409))
+@routes.post("/rollouts/{rolloutId}/stop", permission=_CONTROL, statuses=(409,))
 async def stop_rollout(request: Request[None, None]) -> None:
     """Stop a roll-out. Its jobs continue."""
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "stop")
 
 
-@routes.post("/rollouts/{rolloutId}/continue", permission=_CONTROL, statuses=(403, 409))
+@routes.post("/rollouts/{rolloutId}/continue", permission=_CONTROL, statuses=(409,))
 async def continue_rollout(request: Request[None, None]) -> None:
     """Continue a stopped or waiting roll-out."""
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "continue")
 
 
-@routes.post("/rollouts/{rolloutId}/take-back", permission=_CONTROL, statuses=(403, 409))
+@routes.post("/rollouts/{rolloutId}/take-back", permission=_CONTROL, statuses=(409,))
 async def take_back_rollout(request: Request[None, None]) -> None:
     """Take the changes of a roll-out back."""
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "take-back")

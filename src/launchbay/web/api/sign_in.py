@@ -64,7 +64,7 @@ async def refresh_token_page(request: Request[None, None]) -> Response:
     return _sign_in_form(request)
 
 
-@routes.post("/signIn", public=True, body=FormBody(), statuses=(401, 403, 429), extension=True)
+@routes.post("/signIn", public=True, body=FormBody(), statuses=(401, 403), extension=True)
 async def sign_in_with_form(request: Request[PasswordSignIn, None]) -> Response:
     """Sign in with email address and password; the session is in a cookie.
 
@@ -88,7 +88,7 @@ async def sign_in_with_form(request: Request[PasswordSignIn, None]) -> Response:
     return EmptyResponse(tuple(("Set-Cookie", cookie) for cookie in cookies))
 
 
-@routes.post("/refreshToken", public=True, body=FormBody(), returns=_PAGE, statuses=(401, 403, 429))
+@routes.post("/refreshToken", public=True, body=FormBody(), returns=_PAGE, statuses=(401, 403))
 async def generate_token(request: Request[SignInForm, None]) -> Response:
     """Sign in and show a new refresh token once."""
     form = request.body
@@ -114,7 +114,7 @@ async def generate_token(request: Request[SignInForm, None]) -> Response:
     public=True,
     body=FormBody(),
     returns=_PAGE,
-    statuses=(401, 403, 429),
+    statuses=(401, 403),
     extension=True,
 )
 async def generate_token_with_second_factor(request: Request[SecondFactorForm, None]) -> Response:
