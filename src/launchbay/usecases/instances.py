@@ -156,7 +156,7 @@ async def _destroy_and_delete(work: Work, record: InstanceRecord, status: Instan
     return accepted
 
 
-InstanceLists = {
+_LISTS = {
     "applications": (store.list_by_application, "application"),
     "environments": (store.list_by_environment, "environment"),
     "revisions": (store.list_by_revision, "revision"),
@@ -170,7 +170,7 @@ async def list_instances(
 
     The look-up happens before the first chunk, so that its errors are answers.
     """
-    statement, noun = InstanceLists[kind]
+    statement, noun = _LISTS[kind]
     async with ctx.read() as work:
         found = await getattr(work.lookup, noun)(of_id, Permission.READ)
     until = await _complete_until(ctx, found.organization_id, after)
