@@ -151,7 +151,7 @@ async def test_a_firing_needs_the_permission_that_its_maker_has_then(api: Api) -
         ({"cron": "0 5 * * 1-9"}, "Bad day-of-week '1-9'. Use SUN to SAT, or 0 (Sunday) to 6"),
         ({"cron": "0 5 * *"}, "expected 5 fields, found 4: minute, hour"),
         ({"whenBusy": "wait"}, "whenBusy: invalid enum value 'wait'; expected queue or skip."),
-        ({"zone": "Europe/Nowhere"}, "Unknown time zone"),
+        ({"zone": "Europe/Nowhere"}, "zone: Unknown time zone"),
         ({"cron": "* * * * * ?"}, "more often than every 10 seconds"),
         ({"endsAt": 1}, "no time in the future"),
         ({"startsAt": 4_000_000_000_000, "endsAt": 3_000_000_000_000}, "endsAt must be after startsAt"),

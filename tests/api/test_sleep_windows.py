@@ -154,6 +154,8 @@ async def test_somebody_keeps_an_instance_awake_until_a_time(bay: Bay) -> None:
     await bay.at(until)
     assert await bay.jobs(instance) == ["stop", "start", "stop"]
     refused(await bay.api.put(path, {"awakeUntil": 1}), 400, "InvalidInterval")
+    for far in (2**62, -(2**62)):
+        refused(await bay.api.put(path, {"awakeUntil": far}), 400, "WrongField")
 
 
 async def test_a_person_who_starts_it_by_hand_is_not_followed_by_a_second_start(bay: Bay) -> None:

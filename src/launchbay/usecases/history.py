@@ -74,14 +74,14 @@ async def read_state(ctx: Context, instance_id: str, at: datetime | None) -> Sta
 
 def _check(detail: InstanceDetail, recorded_since: datetime, at: datetime, now: datetime) -> None:
     if at < detail.created_at:
-        reason = f"The instance was created at {to_ms(detail.created_at)}"
+        reason, advice = f"The instance was created at {to_ms(detail.created_at)}", "since then"
     elif at < recorded_since:
-        reason = f"Changes of the instance are known since {to_ms(recorded_since)}"
+        reason, advice = f"Changes of the instance are known since {to_ms(recorded_since)}", "since then"
     elif at > now:
-        reason = f"That is in the future: now it is {to_ms(now)}"
+        reason, advice = f"That is in the future: now it is {to_ms(now)}", "until then"
     else:
         return
-    raise BadRequest(f"{reason} (milliseconds since 1970). Ask for a time since then.", code="NotRecorded")
+    raise BadRequest(f"{reason} (milliseconds since 1970). Ask for a time {advice}.", code="NotRecorded")
 
 
 def _undone(detail: InstanceDetail, former: Mapping[str, str | None]) -> InstanceDetail:

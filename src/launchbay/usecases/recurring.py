@@ -98,9 +98,13 @@ class Timing:
 
     def times(self, now: datetime) -> Iterator[datetime]:
         """Yield the times after now. Raises BadRequest."""
+        after = now if self.starts_at is None else max(now, self.starts_at - timedelta(seconds=1))
         try:
-            after = now if self.starts_at is None else max(now, self.starts_at - timedelta(seconds=1))
-            for found in zoned_due_times(self.cron, zone_of(self.zone), after):
+            zone = zone_of(self.zone)
+        except ValueError as error:
+            raise BadRequest(f"zone: {error}", code="InvalidSchedule") from error
+        try:
+            for found in zoned_due_times(self.cron, zone, after):
                 if self.ends_at is not None and found > self.ends_at:
                     return
                 yield found

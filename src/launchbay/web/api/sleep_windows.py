@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from launchbay.clock import from_ms
+from launchbay.limits import TIME_LATEST_MS
 from launchbay.model.sleep_windows import SleepRules, SleepWindow
 from launchbay.usecases import sleep_windows
 from launchbay.web.requests import JsonBody, Request
@@ -65,9 +66,17 @@ class SleepDocument(msgspec.Struct, kw_only=True):
 class KeepAwakeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Until when an instance is kept awake."""
 
-    awakeUntil: Annotated[
-        int | None, msgspec.Meta(description="Milliseconds since the Unix epoch; null lets it sleep again.")
-    ] = None
+    awakeUntil: (
+        Annotated[
+            int,
+            msgspec.Meta(
+                ge=0,
+                le=TIME_LATEST_MS,
+                description="Milliseconds since the Unix epoch; null lets it sleep again.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 @routes.get(
