@@ -75,7 +75,7 @@ COUNTED_JOBS = 100_000  # the most that a list of jobs counts
 SAVED_VIEWS = 50  # of one person in one organization
 VIEW_NAME_CHARS = 60
 VIEW_QUERY_CHARS = 1_000
-COUNTED_RUNNING_JOBS = 1_000  # beside the navigation of the console
+COUNTED_RUNNING_JOBS = 1_000  # shown in the navigation of the console
 FILTER_VALUES = 100  # of one filter of a list
 SEARCH_WORDS = 10
 METRIC_NAMES = 50  # of applications, of environments, and values of each label, in the metrics of a process
@@ -251,7 +251,7 @@ ROLE_MACHINES = 1_000  # of one role
 MACHINES_AT_ONCE = 50  # that one step works on at the same time
 SCALER_MEMBERS = 1_000  # of one composite.Scaler
 RELEASES_AT_ONCE = 20  # machines that the end of an instance takes down at the same time
-RELEASE_S = 600.0  # for all machines of an instance at its end, beside the time of its workflows
+RELEASE_S = 600.0  # for all machines of an instance at its end, in addition to the time of its workflows
 
 # Commands on machines.
 COMMAND_S = 24 * 3_600.0  # for one command on one machine, where the manifest says nothing

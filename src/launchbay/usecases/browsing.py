@@ -17,9 +17,9 @@ from launchbay.usecases.events import mask_lines, redactor_for
 from launchbay.usecases.launch import validate_version
 from launchbay.usecases.organizations import names_of
 
-_FIRST = "g"  # stands behind every id, in every order of texts
+_FIRST = "g"  # sorts after every ID, in every order of texts
 _LOOK_ROWS = 200
-_LOOKS = 25  # who may read nearly nothing gets a page that is not full, and a link that goes on
+_LOOKS = 25  # who may read few instances gets a page that isn't full, with a link to the next one
 _FAMILY_ROWS = 500
 _NEWEST = 2**63 - 1
 

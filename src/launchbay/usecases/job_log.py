@@ -18,7 +18,7 @@ from launchbay.usecases.events import LogFilter, mask_lines, redactor_for
 WINDOW_LINES = 500
 COUNTED_LINES = 100_000  # for show; a jump counts all
 _ALL_LINES = 10**9
-_SEARCHED_LINES = 20_000  # for one window of a search; the next one goes on
+_SEARCHED_LINES = 20_000  # for one window of a search; the next window continues
 _CONTEXT_LINES = 100  # before a line that a window is about
 
 

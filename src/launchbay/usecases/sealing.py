@@ -29,9 +29,8 @@ from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.second_factors import second_factor_purpose
 
-# Addresses that people give, of webhooks and of manifests: what stands behind the host is often a secret (promise 10).
-#
-# The whole address is sealed in the database; beside it stands what of it is shown.
+# Addresses of webhooks and of manifests: what follows the host is often a secret (promise 10). The database has the whole
+# address sealed, and in the clear the part that may be shown.
 
 
 def redact_webhook_url(url: str) -> str:
