@@ -29,8 +29,8 @@ from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.second_factors import second_factor_purpose
 
-# Addresses of webhooks and of manifests: what follows the host is often a secret (promise 10). The database has the whole
-# address sealed, and in the clear the part that may be shown.
+# Addresses of webhooks and of manifests: what follows the host is often a secret (promise 10). The database has the
+# whole address sealed, and in the clear the part that may be shown.
 
 
 def redact_webhook_url(url: str) -> str:
