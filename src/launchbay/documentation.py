@@ -309,14 +309,15 @@ def search(words: str, most: int = 20) -> list[Hit]:
     if not wanted:
         return []
     scored = []
-    for page in pages().values():
-        if page.path in _NOT_SEARCHED:
-            continue
-        title = page.title.lower()
-        for number, section in enumerate(page.sections):
-            points = [_points(word, section, title) for word in wanted]
-            if all(points):
-                scored.append((-sum(points) - _boost(page.path), page.path, number))
+    for page, title, number, heading, text in _searched():
+        total = 0
+        for word in wanted:
+            points = _points(word, title, heading, text)
+            if not points:
+                break
+            total += points
+        else:
+            scored.append((-total - _boost(page), page, number))
     return [
         Hit(pages()[path], pages()[path].sections[number], excerpt(pages()[path].sections[number], wanted[0]))
         for _, path, number in sorted(scored)[:most]
@@ -327,9 +328,19 @@ def _boost(path: str) -> int:
     return next((points for name, points in _OF_PAGES.items() if path.endswith(name)), 0)
 
 
-def _points(word: str, section: Section, title: str) -> int:
-    heading = section.heading.lower()
-    points = min(_MOST_IN_TEXT, section.text.lower().count(word))
+@cache
+def _searched() -> tuple[tuple[str, str, int, str, str], ...]:
+    """Return path, title, number, heading and text of each section, in lower case: anybody can search, often."""
+    return tuple(
+        (page.path, page.title.lower(), number, section.heading.lower(), section.text.lower())
+        for page in pages().values()
+        if page.path not in _NOT_SEARCHED
+        for number, section in enumerate(page.sections)
+    )
+
+
+def _points(word: str, title: str, heading: str, text: str) -> int:
+    points = min(_MOST_IN_TEXT, text.count(word))
     if word in heading:
         points += _IN_HEADING
         points += _AS_WORD if re.search(rf"\b{re.escape(word)}\b", heading) else 0

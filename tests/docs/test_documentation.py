@@ -105,6 +105,8 @@ def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> No
     assert found
     assert all("rotate" in (hit.section.heading + hit.section.text).lower() for hit in found)
     assert {hit.page.path for hit in search("module", 100)} & {"modules", "reference/conformance"} == set()
+    assert search("ROTATE Key") == found
+    assert search("rotate zzxqy key") == []
     assert search("") == []
     assert search("zzxqy") == []
 
