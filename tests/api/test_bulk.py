@@ -257,6 +257,8 @@ async def test_what_makes_no_sense_is_refused(own: Api) -> None:
     path = f"organizations/{own.organization}/bulk"
     refused(await own.post(path, {"act": "run", "ids": made}), 400, "InvalidAct")
     refused(await own.post(path, {"act": "destroy", "ids": made, "workflow": "pause"}), 400, "InvalidAct")
+    expiring = {"act": "destroy", "ids": made, "expiresIn": 1000}
+    assert refused(await own.post(path, expiring), 400, "InvalidAct") == "The act destroy has no expiresIn."
     refused(await own.post(path, {"act": "destroy"}), 400, "InvalidAct")
     for preview in (False, True):
         refused(

@@ -223,6 +223,8 @@ async def test_what_would_be_refused_is_refused_at_once_with_every_reason(api: A
     refused(await api.post(path, {"act": "version", "ids": instances}), 400, "InvalidAct")
     refused(await api.post(path, {"act": "destroy", "ids": instances, "version": 3}), 400, "InvalidAct")
     refused(await api.post(path, {"act": "launch", "ids": instances, "applicationId": "x"}), 400, "InvalidAct")
+    launched = {"act": "destroy", "ids": instances, "applicationId": "x"}
+    assert refused(await api.post(path, launched), 400, "InvalidAct") == "The act destroy has no applicationId."
 
 
 async def test_an_expired_change_set_is_not_applied(api: Api) -> None:

@@ -87,7 +87,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
         }[self.act]
         given = {name for name in self.__struct_fields__ if name != "act" and getattr(self, name) not in (None, {})}
         if given - used:
-            raise BadRequest(f"The act {self.act} has no {', '.join(sorted(given - used))}.", code="InvalidAct")
+            unused = sorted({"expires_in_ms": "expiresIn"}.get(name, name) for name in given - used)
+            raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
         if self.act in {"run", "extend", "label"} and not given & (used - {"parameters"}):
             needed = {"run": "a workflow", "extend": "expiresIn", "label": "labels"}[self.act]
             raise BadRequest(f"The act {self.act} needs {needed}.", code="InvalidAct")

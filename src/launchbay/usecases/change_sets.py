@@ -75,7 +75,7 @@ class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         given = {
             name for name in self.__struct_fields__ if name != "act" and getattr(self, name) not in (None, False, {})
         }
-        if unused := sorted(given - _FIELDS[self.act]):
+        if unused := sorted({"application_id": "applicationId"}.get(name, name) for name in given - _FIELDS[self.act]):
             raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
         needed = {"launch": self.application_id, "version": self.version}.get(self.act, "")
         if needed is None:
