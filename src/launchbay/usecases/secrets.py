@@ -1,7 +1,8 @@
 """Secrets that people reveal: their names, and the value of one.
 
-Everywhere else they are masked. The permission is `RevealSecrets` on the service or instance, and each
-value leaves an entry in the audit log.
+The console masks them, and so do answers for services. `GET instances/{id}` shows parameters as they are: clients of
+the reference send them back. The permission is `RevealSecrets` on the service or instance, and each value leaves an
+entry in the audit log.
 """
 
 from collections.abc import Mapping, Sequence
