@@ -242,6 +242,8 @@ def test_the_log_takes_jobs_and_steps_as_other_commands_do(cli: Shell, ferry: st
         assert (told.exit_code, told.stdout) == (0, "")
         assert f"No line of the log fits {option} nowhere." in told.stderr
     assert "'debug', 'info', 'warning', 'error'" in cli.bad(2, "logs", ferry, "--level", "loud")
+    assert "--limit: it can't be negative" in cli.bad(2, "logs", ferry, "--limit", "-1")
+    assert cli.good("logs", ferry, "--limit", "1") == whole.splitlines(keepends=True)[0]
 
 
 def test_durations_without_units_and_unknown_filters_are_refused(cli: Shell, ferry: str) -> None:

@@ -184,6 +184,8 @@ def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
     paths; a last name is compared here.
     """
     query = dict(call.query)
+    if (query.get("limit") or 0) < 0:
+        raise click.BadParameter("it can't be negative.", param_hint="--limit")
     name, tail = query.get("step"), None
     is_last_name = name is not None and "/" not in name
     if is_last_name:

@@ -121,7 +121,10 @@ MEANINGS = {
         "The command line is invalid, it names a missing file, or no server is configured.",
         "See `--help`.",
     ),
-    ExitCode.NOT_FOUND: ("No object has this name or ID.", "List the objects of that kind."),
+    ExitCode.NOT_FOUND: (
+        "No object has this name or ID, or several have the name.",
+        "List the objects of that kind, and use an ID.",
+    ),
     ExitCode.NOT_AUTHENTICATED: ("The credentials are missing, wrong, expired or revoked.", "Run `launchbay login`."),
     ExitCode.NOT_ALLOWED: (
         "You lack the permission.",
