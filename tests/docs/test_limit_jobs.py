@@ -1,5 +1,6 @@
 """The page on limits of jobs at a time works: its commands run in order against a server."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -28,7 +29,10 @@ def test_the_second_migration_waits_for_the_first(tmp_path: Path, monkeypatch: p
                     words = shlex.split(line.removeprefix("$ launchbay "))
                     shown[" ".join(words[:3])] = shell.good(*words)
         assert "for lock 'database'; 1 has started" in " ".join(shown["status shop-2"].split())
-        assert "lock 'database'" in shown["organization concurrency"]
+        (group,) = (
+            each for each in json.loads(shown["organization concurrency -o"]) if each["title"] == "lock 'database'"
+        )
+        assert "shop-2" in {each["instance"] for each in group["jobs"]}
         of_environment = [each["key"] for each in shell.document("environment", "concurrency", "default")["limits"]]
         assert of_environment == ["environment", "application"]
         assert shell.document("application", "concurrency", "shop")["limits"][0]["limit"] == 2
