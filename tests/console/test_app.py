@@ -9,7 +9,7 @@ import pytest
 from launchbay.console.app import ROUTES
 from launchbay.console.request import PageRoute
 from launchbay.quotas import ALONE, TURN_S
-from tests.support.pages import browser
+from tests.support.pages import ORIGIN, browser
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
 
@@ -78,6 +78,21 @@ async def test_nobody_gets_a_page_without_signing_in(api: Api, page: PageRoute) 
         answer = await client.request(page.method, path, headers=FORM if page.method == "POST" else {})
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/console/signIn")
+
+
+async def test_signing_in_leads_back_to_the_page_of_a_form_that_outlived_its_session(api: Api) -> None:
+    page = "/console/organizations?sort=name"
+    async with browser(api) as client:
+        sent = await client.post("/console/organizations", headers={**FORM, "Referer": f"{ORIGIN}{page}"})
+        assert sent.headers["location"] == "/console/signIn?next=/console/organizations%3Fsort%3Dname"
+        part = await client.get(
+            f"/console/organizations/{api.organization}/jump?q=a",
+            headers={"HX-Request": "true", "Referer": f"{ORIGIN}{page}"},
+        )
+        assert part.headers["HX-Redirect"] == sent.headers["location"]
+        for elsewhere in ("", "https://elsewhere.example//evil.example", "http://["):
+            sent = await client.post("/console/organizations", headers={**FORM, "Referer": elsewhere})
+            assert sent.headers["location"] == "/console/signIn"
 
 
 @pytest.mark.slow

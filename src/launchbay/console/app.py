@@ -49,7 +49,7 @@ from launchbay.console.pages import (
     webhooks,
 )
 from launchbay.console.rendering import HEADERS
-from launchbay.console.request import HOME, SIGN_IN, ConsoleDeps, PageRequest, PageRoute
+from launchbay.console.request import HOME, SIGN_IN, ConsoleDeps, PageRequest, PageRoute, safe_path
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
@@ -192,11 +192,12 @@ async def _begin_turn(request: PageRequest) -> Callable[[], None]:
 def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:
     """Redirect to the sign-in page, which leads back. Clears an ended session's cookie."""
     http = request.http
-    wanted = http.url.path if http.method == "GET" else HOME
-    if http.url.query and http.method == "GET":
-        wanted += f"?{http.url.query}"
+    is_part = http.headers.get("hx-request") == "true"
+    # A form or a part of a page leads back to the page that sent it.
+    address = http.headers.get("referer", "") if is_part or http.method != "GET" else str(http.url)
+    wanted = safe_path("/" + address.partition("://")[2].partition("/")[2])
     target = SIGN_IN if wanted == HOME else f"{SIGN_IN}?next={quote(wanted, safe='/')}"
-    if http.headers.get("hx-request") == "true":
+    if is_part:
         response = Response(status_code=204, headers={"HX-Redirect": target})
     elif http.headers.get("accept", "").startswith(("application/json", "text/event-stream")):
         response = Response(str(error), 401)
