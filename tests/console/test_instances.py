@@ -1,5 +1,6 @@
 """The page of an instance."""
 
+import asyncio
 import re
 
 import httpx
@@ -89,6 +90,21 @@ async def test_an_instance_whose_last_run_failed_is_degraded_everywhere(api: Api
     assert "Degraded" in page.answer.text.partition('id="state"')[2].partition("</h")[0][:600]
     of_application = await get(visitor, f"/console/applications/{application}")
     assert "Degraded" in of_application.text
+
+
+async def test_a_component_that_failed_and_is_busy_again_counts_once(api: Api, visitor: httpx.AsyncClient) -> None:
+    rest = "rest: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}"
+    application = await api.application(f"{FAILING_LATE}\n{rest}")
+    name = fresh_name("Cutter").replace(" ", "-")
+    instance = await api.launch(application, instanceName=name)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/rest", {}))
+    path = f"/console/organizations/{api.organization}/instances?q={name}"
+    async with asyncio.timeout(20):
+        while "1 in progress" not in (text := (await get(visitor, path)).answer.text):
+            await asyncio.sleep(0.05)
+    assert "0 of 1 components running, 1 in progress" in text
+    assert 'width="-' not in text
 
 
 async def test_pages_of_the_account_keep_the_navigation_of_the_organization(
