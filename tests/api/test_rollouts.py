@@ -134,6 +134,7 @@ def test_waves_are_sizes_or_percentages_and_the_others_are_the_last() -> None:
     assert sizes_of([], 7) == [7]
     assert sizes_of(["1%"], 3) == [1, 2]
     assert sizes_of([5, 5, 5], 7) == [5, 2]
+    assert sizes_of([1, "10%"], 0) == []
     for wave in (0, "0%", "x%", "0", "101%"):
         with pytest.raises(BadRequest):
             sizes_of([wave], 3)

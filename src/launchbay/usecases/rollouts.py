@@ -96,7 +96,7 @@ def sizes_of(waves: Sequence[int | str], count: int) -> list[int]:
                     f"waves: {wave[:40]!r} isn't a size. Give a number, or a percentage such as '10%'.",
                     code="InvalidWaves",
                 )
-            size = -(-count * int(number) // 100) if percent else int(number)  # rounded up: no wave is empty
+            size = max(1, -(-count * int(number) // 100)) if percent else int(number)  # rounded up: no wave is empty
         if size < 1:
             raise BadRequest("waves: a wave has one instance at least.", code="InvalidWaves")
         if left > 0:
