@@ -1,7 +1,9 @@
 import asyncio
 import gzip
+import itertools
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -177,33 +179,42 @@ def test_a_table_that_is_never_free_ends_the_upgrade_with_a_sentence(
     monkeypatch.setattr(schema, "PAUSE_S", 0.01)
     with psycopg.connect(url) as reader:
         reader.execute("SELECT count(*) FROM jobs")
-        with pytest.raises(CannotStart, match=r"Can't upgrade .* lock timeout The database is unchanged"):
+        with pytest.raises(CannotStart, match=r"Can't upgrade .* transactions use jobs. The database is unchanged"):
             upgrade(url)
     assert _ask(url, "SELECT version_num FROM alembic_version") == CHANGES_JOBS
     assert upgrade(url) is True
 
 
-async def test_an_upgrade_that_loses_a_deadlock_tries_again(
+async def test_an_upgrade_never_ends_a_transaction_that_needs_its_tables_in_another_order(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = empty_database_url
     _do(url, "CREATE TABLE one (); CREATE TABLE two ()")
     monkeypatch.setattr(schema, "PAUSE_S", 0.01)
-    scripts = [b"LOCK one", b"LOCK two", b"CREATE TABLE three ()"]
-    name = schema.CONNECTION_NAME
-    async with await AsyncConnection.connect(url, autocommit=True, application_name=name) as connection:
+    # While the first one sleeps, a transaction that has table two waits for table one; it would look for a deadlock
+    # after a second, and fail.
+    scripts = [b"ALTER TABLE one ADD a int; SELECT pg_sleep(0.7)", b"ALTER TABLE two ADD a int"]
+    is_upgraded = threading.Event()
+
+    def use() -> int:
         with psycopg.connect(url) as server:
-            server.execute("LOCK two")
+            for used in itertools.count(1):
+                server.execute("LOCK two IN ROW EXCLUSIVE MODE")
+                server.execute("SELECT pg_sleep(0.002)")
+                server.execute("LOCK one IN ROW EXCLUSIVE MODE")
+                server.commit()
+                if is_upgraded.is_set():
+                    return used
+        raise AssertionError("it counts without end")
 
-            def lock_one() -> None:
-                # Within the second that the upgrade waits before it looks for a deadlock: who looks loses.
-                _until(lambda: (server.execute(_WAITING).fetchone() or (0,))[0] == 1)
-                server.execute("LOCK one")
-
-            upgrading = asyncio.create_task(schema.execute_when_free(connection, scripts))
-            await asyncio.to_thread(lock_one)
-        await upgrading
-    assert _ask(url, "SELECT to_regclass('three')") is not None
+    using = asyncio.create_task(asyncio.to_thread(use))
+    async with await AsyncConnection.connect(url, autocommit=True) as connection:
+        try:
+            await schema.execute_when_free(connection, scripts)
+        finally:
+            is_upgraded.set()
+    assert await using > 1
+    assert _ask(url, "SELECT count(one.a + two.a) FROM one, two") == 0
 
 
 def test_a_database_that_alembic_made_is_taken_over(databases: Databases, empty_database_url: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from aiosql.adapters.ageneric import AsyncGenericAdapter
 from aiosql.query_loader import QueryLoader
 
+from launchbay.store import schema
 from launchbay.store.schema import OLDEST_COMPATIBLE, revisions
 from tests.support import versions
 from tests.support.databases import Databases, migrate_to, numbered, upgrade
@@ -49,6 +50,17 @@ FUNCTIONS = """
 SELECT proname::text, pg_get_function_identity_arguments(oid), pg_get_function_result(oid) FROM pg_proc
 WHERE pronamespace = 'public'::regnamespace
 """
+# The strongest lock of each table that the session keeps from writers.
+STRONG_LOCKS = """
+SELECT DISTINCT ON (relname) relname::text,
+    CASE mode WHEN 'AccessExclusiveLock' THEN 'ACCESS EXCLUSIVE' WHEN 'ShareLock' THEN 'SHARE'
+    ELSE 'SHARE ROW EXCLUSIVE' END
+FROM pg_locks JOIN pg_class ON relation = pg_class.oid
+WHERE pid = pg_backend_pid() AND relkind IN ('r', 'p')
+    AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+ORDER BY relname, mode <> 'AccessExclusiveLock', mode = 'ShareLock'
+"""
+MIGRATIONS = Path(schema.__file__).parent / "migrations"
 
 
 def rows(url: str, statement: str) -> Rows:
@@ -94,6 +106,19 @@ def test_no_migration_writes_a_table_anew(databases: Databases) -> None:
     assert upgrade(url) is True
     assert before - rows(url, FILES) == set()
     databases.drop(url)
+
+
+async def test_an_upgrade_begins_with_all_locks_that_it_needs(old_url: str) -> None:
+    known = {table for table, *_ in rows(old_url, COLUMNS)}
+    scripts = [path.read_bytes() for path in sorted(MIGRATIONS.glob("*.sql")) if path.name[:4] > OLDEST_COMPATIBLE]
+    async with await psycopg.AsyncConnection.connect(old_url, autocommit=True) as connection:
+        locked = set(await schema._locks(connection, scripts))
+        async with connection.transaction(force_rollback=True):
+            for script in scripts:
+                await connection.execute(script)
+            held = {row for row in await (await connection.execute(STRONG_LOCKS)).fetchall() if row[0] in known}
+    assert ("jobs", "ACCESS EXCLUSIVE") in held
+    assert held - locked == {("fleet_jobs", "SHARE")}, "only a new database gets its indexes at once"
 
 
 @pytest.mark.slow

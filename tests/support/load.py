@@ -97,6 +97,7 @@ class History:
     schedules: list[Scheduled] = field(default_factory=list)
     unknown_schedules: set[tuple[str, str]] = field(default_factory=set)
     statuses: dict[int, int] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)  # answers from 500 on, with their times
 
 
 class Load:
@@ -215,7 +216,10 @@ class Load:
             # An AttributeError is what anyio has for a server that dies between the connect and its first use.
             return None
         self.history.statuses[answer.status_code] = self.history.statuses.get(answer.status_code, 0) + 1
-        return None if answer.status_code >= 500 else answer
+        if answer.status_code >= 500:
+            self.history.failures.append(f"{time.strftime('%X')} {method} {answer.url}: {answer.text}")
+            return None
+        return answer
 
     async def _call(self, method: str, path: str, body: Any = None, content: bytes | None = None) -> httpx.Response:
         url = f"http://127.0.0.1:{self._port() or 1}/api/1/{path}"

@@ -18,7 +18,7 @@ from typing import Any, LiteralString, NamedTuple
 import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
-from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
@@ -28,7 +28,8 @@ log = structlog.get_logger(__name__)
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers can run together with this version. Tests hold their statements to today's schema.
 OLDEST_COMPATIBLE = "0058"
-LOCK_TIMEOUT_MS = 1500  # a statement that waits for a table blocks all later users of it
+# A statement that waits for a table blocks all later users of it. Autovacuum gives a table away after a second.
+LOCK_TIMEOUT_MS = 1500
 PAUSE_S = 2.0  # between two attempts, so that the blocked users get their turn
 ATTEMPTS = 150  # ten minutes; a backup of a large database holds its tables for about as long
 
@@ -54,6 +55,17 @@ SELECT
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
     extract(epoch FROM clock_timestamp())
 """
+# The tables that statements of migrations keep from everybody, and those that they keep from writers.
+_ALTERED = re.compile(r"\b(?:ALTER|DROP) TABLE (?:IF EXISTS )?(\w+)|\bDROP TRIGGER (?:IF EXISTS )?\w+ ON (\w+)")
+_REFERRED = re.compile(
+    r"\bREFERENCES (\w+)|\bINDEX (?:IF NOT EXISTS )?\w+ ON (\w+)|\bTRIGGER \w+\s+(?:BEFORE|AFTER)\b[^;]*?\sON (\w+)"
+)
+_EXISTING = """
+SELECT relname FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname = ANY(%s) ORDER BY relname
+"""
+# How long a transaction waits for a lock before PostgreSQL ends it if it waits in a circle.
+_DEADLOCK_MS = "SELECT setting::integer FROM pg_settings WHERE name = 'deadlock_timeout'"
 _HALF_MADE = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
 # Statistics of an index of expressions come from the next ANALYZE of its table.
 _ANALYZE = "SELECT format('ANALYZE %%s', indrelid::regclass) FROM pg_index WHERE indexrelid = to_regclass(%s)"
@@ -183,22 +195,62 @@ async def advisory_lock(connection: AsyncConnection[Any], key: int) -> AsyncIter
 async def execute_when_free(connection: AsyncConnection[Any], scripts: Iterable[bytes | sql.Composed]) -> None:
     """Execute scripts in one transaction, once the tables that they change are free.
 
-    A script waits LOCK_TIMEOUT_MS for a table in use. Then the transaction is rolled back, and starts again after
-    PAUSE_S. Raises LockNotAvailable or DeadlockDetected after ATTEMPTS attempts.
+    The transaction locks all these tables first, within half the time after which PostgreSQL looks for deadlocks.
+    Otherwise it is rolled back, and starts again after PAUSE_S. So no transaction of others fails because this one has
+    what it waits for. Raises LockNotAvailable or DeadlockDetected after ATTEMPTS attempts.
     """
     scripts = list(scripts)
+    locks = await _locks(connection, scripts)
+    together_ms = int(await _value(connection, _DEADLOCK_MS)) // 2
     for attempt in range(1, ATTEMPTS + 1):
         try:
+            for lock in locks:  # autovacuum makes way only for those who wait longer
+                async with connection.transaction():
+                    await _lock(connection, [lock], LOCK_TIMEOUT_MS)
             async with connection.transaction():
+                await _lock(connection, locks, together_ms)
                 await connection.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}".encode())
                 for script in scripts:
                     await connection.execute(script)
-        except (LockNotAvailable, DeadlockDetected):  # PostgreSQL detects deadlocks after 1 s, before LOCK_TIMEOUT_MS
+        except (LockNotAvailable, DeadlockDetected):
             if attempt == ATTEMPTS:
                 raise
             await asyncio.sleep(PAUSE_S)
+            locks = locks[1:] + locks[:1]  # another order may suit what others do
         else:
             return
+
+
+async def _locks(
+    connection: AsyncConnection[Any], scripts: Iterable[bytes | sql.Composed]
+) -> list[tuple[str, LiteralString]]:
+    """Return the existing tables that scripts lock, with the mode."""
+    modes: dict[str, LiteralString] = {}
+    for script in scripts:
+        text = script.decode() if isinstance(script, bytes) else script.as_string(connection)
+        for pattern, mode in ((_REFERRED, "SHARE ROW EXCLUSIVE"), (_ALTERED, "ACCESS EXCLUSIVE")):
+            for found in pattern.finditer(text):
+                if modes.get(found[found.lastindex or 0]) != "ACCESS EXCLUSIVE":
+                    modes[found[found.lastindex or 0]] = mode
+    existing = await (await connection.execute(_EXISTING, [list(modes)])).fetchall()
+    return [(table, modes[table]) for (table,) in existing]
+
+
+async def _lock(connection: AsyncConnection[Any], locks: list[tuple[str, LiteralString]], within_ms: int) -> None:
+    """Lock tables in a transaction. Raises LockNotAvailable."""
+    if not locks:
+        return
+    each = sql.SQL(" ").join(
+        sql.SQL("LOCK TABLE {} IN {} MODE;").format(sql.Identifier(table), sql.SQL(mode)) for table, mode in locks
+    )
+    limit = await _value(connection, "SELECT current_setting('statement_timeout')")
+    await connection.execute(f"SET LOCAL statement_timeout = {within_ms}".encode())
+    try:
+        await connection.execute(sql.SQL("DO $$ BEGIN {} END $$").format(each))  # one statement: the limit is for all
+        await connection.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
+    except QueryCanceled as error:
+        tables = ", ".join(table for table, _ in locks)
+        raise LockNotAvailable(f"other transactions use {tables}.") from error
 
 
 async def _upgrade(connection: AsyncConnection[Any], where: str, target: str) -> bool:
