@@ -109,6 +109,11 @@ CHANGE_SET_EXPIRY_LONGEST_MS = 30 * 24 * 3_600_000
 CHANGE_SET_COMMENT_CHARS = 2_000
 
 # Sources in Git.
+DIRECTORY_FILES = 5_000  # of a change set that applies a directory
+DIRECTORY_BYTES = 8 * MIB  # of all of them
+DIRECTORY_PATH_CHARS = 1_000
+DIRECTORY_SHOWN_INSTANCES = 200  # of those that a directory concerns
+DIRECTORY_DIFFERENCE_CHARS = 20_000  # shown of one text before and after
 GIT_SOURCES = 500  # of one organization
 GIT_URL_CHARS = 2_000
 GIT_FETCH_S = 120.0  # for one fetch, with its connection

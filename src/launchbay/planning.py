@@ -8,7 +8,7 @@ each other.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -607,6 +607,11 @@ class CompiledManifests:
                 self._by_version.popitem(last=False)
         self._by_version.move_to_end(key)
         return compiled
+
+    def forget(self, application_ids: Collection[str]) -> None:
+        """Forget all versions of applications, before a savepoint takes newer ones back."""
+        for key in [each for each in self._by_version if each[0] in application_ids]:
+            del self._by_version[key]
 
     def _forget_unless_committed(self, key: tuple[str, int], compiled: CompiledManifest, committed: bool) -> None:  # noqa: FBT001 - a callback's
         """Forget a version that the transaction itself may have made.

@@ -213,6 +213,47 @@ async def test_a_plan_waits_for_approval_and_must_be_the_same_then(follower: Fol
     assert accepted(await api.get(f"environments/{environment}/markers")) == {"markers": [{"name": "blue"}]}
 
 
+@pytest.mark.slow  # three commits, each fetched from a real server
+async def test_commits_of_a_directory_become_change_sets_and_a_newer_one_replaces_an_older_one(
+    follower: Follower, repository: Repository
+) -> None:
+    api = follower.api
+    first = repository.commit({"environments/kept.yaml": "markers: [blue]\n"})
+    source = await follower.make(name_of(repository), applies="change-set")
+    outcome = await follower.outcome(source)
+    assert (outcome["status"], outcome["commit"]) == ("Planned", first)
+    assert [each["what"] for each in outcome["changes"]] == ["environment kept", "markers of environment kept"]
+    [older] = outcome["changeSetIds"]
+    shown = accepted(await api.get(f"change-sets/{older}"))
+    assert (shown["status"], shown["commit"], shown["ownerId"]) == ("Ready", first, follower.account)
+    refused(await api.post(f"git-sources/{source}/apply", {"commit": first}), 409, "NotPlanned")
+    refused(await api.get(f"git-sources/{source}/drift"), 409, "NotApplied")
+
+    second = repository.commit({"environments/kept.yaml": "markers: [green]\n"})
+    outcome = await follower.sync(source)
+    assert (outcome["status"], outcome["commit"]) == ("Planned", second)
+    [newer] = outcome["changeSetIds"]
+    replaced = accepted(await api.get(f"change-sets/{older}"))
+    assert (replaced["status"], replaced["comment"].splitlines()[-1]) == (
+        "Expired",
+        f"Superseded by the commit {second}.",
+    )
+    refused(await api.post(f"change-sets/{older}/apply"), 409, "ChangeSetEnded")
+
+    accepted(await api.post(f"change-sets/{newer}/apply"))
+    found = await follower.read(source)
+    assert (found["status"], found["applied"], found["planned"]) == ("Current", second, None)
+    outcome = await follower.outcome(source, 3)
+    assert (outcome["status"], outcome["commit"], outcome["changeSetIds"]) == ("Applied", second, [newer])
+    assert accepted(await api.get(f"git-sources/{source}/drift")) == {"commit": second, "changes": []}
+    environments = accepted(await api.get(f"organizations/{api.organization}/environments"))
+    kept = next(each["id"] for each in environments if each["name"] == "kept")
+    assert accepted(await api.get(f"environments/{kept}/markers")) == {"markers": [{"name": "green"}]}
+    accepted(await api.put(f"environments/{kept}/markers", {"markers": []}))
+    drift = accepted(await api.get(f"git-sources/{source}/drift"))
+    assert [each["what"] for each in drift["changes"]] == ["markers of environment kept"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("instances", "applied"), [("change-set", False), ("at-once", True)])
 async def test_instances_get_a_change_set_or_follow(
@@ -314,6 +355,8 @@ async def test_who_may_not_act_as_the_account_makes_no_source(follower: Follower
         ({"credential": "key"}, "InvalidGitSource"),
         ({"vault": "5f" * 12, "credential": "key"}, "UnknownId"),
         ({"applicationId": "5f" * 12, "path": "manifest.yaml"}, "UnknownId"),
+        ({"applicationId": "5f" * 12, "path": "manifest.yaml", "applies": "change-set"}, "InvalidGitSource"),
+        ({"instances": "at-once", "applies": "change-set"}, "InvalidGitSource"),
         ({"accountId": "5f" * 12}, "UnknownId"),
     ],
 )

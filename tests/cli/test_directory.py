@@ -138,6 +138,31 @@ def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organizatio
     assert "Good day, all!" in organization.good("instance", "show", launched)
 
 
+def test_a_directory_becomes_a_change_set_that_says_the_same_and_is_applied_whole(
+    organization: Shell, tmp_path: Path
+) -> None:
+    directory = written(tmp_path / "wanted", FILES)
+    (directory / ".git").mkdir()
+    (directory / ".git" / "index").write_bytes(b"\xff")  # as everywhere, names with a dot don't count
+    wanted = signs(organization.good("apply", str(directory), "--dry-run"))
+    told = organization.run("apply", str(directory), "--change-set", "--comment", "OPS-18", "--expires", "2d", "--diff")
+    assert told.exit_code == 0, told.stderr
+    change_set = told.stdout.strip()
+    assert [line.replace(" (version none → 3)", "") for line in signs(told.stderr)] == wanted
+    assert "    +markers:\n    +- blue" in told.stderr
+    assert f"launchbay change-set apply {change_set}" in told.stderr
+    shown = organization.document("change-set", "show", change_set)
+    assert (shown["status"], shown["comment"]) == ("Ready", "OPS-18")
+    assert signs(organization.good("apply", str(directory), "--dry-run")) == wanted
+    applied = organization.document("change-set", "apply", change_set)
+    assert (applied["status"], applied["directory"]["differences"]) == ("Succeeded", [])
+    assert signs(organization.good("apply", str(directory), "--dry-run")) == []
+    assert "there is nothing to do" in organization.run("apply", str(directory), "--change-set").stderr
+    assert "add --change-set" in organization.bad(2, "apply", str(directory), "--comment", "why")
+    document = organization.run("apply", str(directory), "--change-set", "--dry-run")
+    assert (document.exit_code, "Leave --dry-run out" in document.stderr) == (2, True)
+
+
 def test_changes_are_planned_shown_line_by_line_and_done(organization: Shell, tmp_path: Path) -> None:
     directory = written(tmp_path / "wanted", FILES)
     organization.good("apply", str(directory), "--yes")

@@ -105,6 +105,37 @@ async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
     assert "it is Succeeded" in Page(again).text
 
 
+async def test_the_apply_of_a_directory_is_shown_and_applied(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("lab")
+    body = {
+        "act": "apply",
+        "files": {f"environments/{name}.yaml": "markers: [<b>blue]\n", f"applications/{name}/manifest.yaml": SHOP},
+    }
+    made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
+    path = f"/console/organizations/{api.organization}/changes/{made}"
+    page = await get(visitor, path)
+    text = " ".join(page.text.split())
+    for words in (
+        "Apply a directory",
+        "4 changes",
+        f"environment {name}created",
+        f"manifest of application {name}created, version 2",
+        "+- <b>blue",
+        "environment default isn't in the directory",
+        "CreateEnvironment",
+        "Nothing has changed since this was saved.",
+        "No instance starts, stops or changes its version",
+    ):
+        assert words in text, words
+    assert path in (await get(visitor, f"/console/organizations/{api.organization}/changes")).links
+    assert (await sent(visitor, f"{path}/apply", page)).headers["location"] == path
+    ended = await get(visitor, path)
+    assert "As it was shown" in ended.text
+    assert "Compared with the result" in ended.text
+    again = await sent(visitor, f"{path}/apply", page)
+    assert (again.status_code, "it is Succeeded" in Page(again).text) == (409, True)
+
+
 async def test_launches_and_destructions_are_saved_too(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(SHOP)
     name = fresh_name("shop")

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of roll-outs and change sets: every instance is changed once, and none twice."""
+"""kill -9 in the middle of roll-outs and change sets: all is changed once, and nothing twice or by half."""
 
 import asyncio
 from pathlib import Path
@@ -130,5 +130,45 @@ async def test_a_change_set_is_applied_whole_or_not_at_all_though_its_server_is_
                     assert (await client.get(f"instances/{plan['instanceId']}")).json()["version"] == version
         async with administrator_of(server) as client:
             assert {len(await _reconfigurations(client, instance)) for instance in made} == {4}
+    finally:
+        server.end()
+
+
+@pytest.mark.faults
+async def test_a_directory_is_applied_whole_or_not_at_all_though_its_server_is_killed(tmp_path: Path) -> None:
+    server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
+    server.start()
+    try:
+        async with administrator_of(server) as client:
+            [organization] = (await client.get("organizations")).json()
+        at = f"organizations/{organization['id']}"
+        for number, delay_s in enumerate((0.0, 0.02, 0.05, 0.1, 0.2, 0.4)):
+            names = [f"part {number} {place}" for place in range(20)]
+            files = {f"environments/{name}.yaml": "markers: [blue]\n" for name in names}
+            files |= {f"applications/{name}/manifest.yaml": MANIFEST.replace("RELEASE", "1") for name in names}
+            async with administrator_of(server) as client:
+                answer = await client.post(f"{at}/change-sets", json={"act": "apply", "files": files})
+                answer.raise_for_status()
+                change_set = answer.json()["id"]
+                applying = asyncio.create_task(client.post(f"change-sets/{change_set}/apply"))
+                await asyncio.sleep(delay_s)
+                server.kill()
+                try:
+                    acknowledged = (await applying).status_code == 200
+                except httpx.HTTPError:
+                    acknowledged = False
+            server.start()
+            async with administrator_of(server) as client:
+                document = (await client.get(f"change-sets/{change_set}")).json()
+                assert document["status"] in ("Ready", "Succeeded")
+                is_applied = document["status"] == "Succeeded"
+                assert is_applied or not acknowledged
+                for kind in ("environments", "applications"):
+                    found = {each["name"] for each in (await client.get(f"{at}/{kind}")).json()} & set(names)
+                    assert found == (set(names) if is_applied else set())
+                if not is_applied:  # nothing has happened, so the same change set can be applied
+                    (await client.post(f"change-sets/{change_set}/apply")).raise_for_status()
+                    document = (await client.get(f"change-sets/{change_set}")).json()
+                assert (document["status"], document["directory"]["differences"]) == ("Succeeded", [])
     finally:
         server.end()

@@ -2,6 +2,7 @@
 
 import difflib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
+from launchbay.cli.inputs import parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import (
     CommandFailed,
@@ -23,7 +25,7 @@ from launchbay.cli.output import (
 )
 from launchbay.client import Client, ClientError
 from launchbay.client.types import ConcurrencyLimitBody, Marker, Property, SleepWindowBody
-from launchbay.directory.contents import Contents, read_directory, write_directory
+from launchbay.directory.contents import Contents, read_directory, texts, write_directory
 from launchbay.directory.plan import (
     CHANGE,
     CREATE,
@@ -228,9 +230,17 @@ _COLOURS = {CREATE: "green", CHANGE: "yellow", DELETE: "red"}
 
 
 def _apply(directory: Path, **given: Any) -> None:
-    options = {name: given.pop(name) for name in ("yes", "prune", "dry_run", "diff")}
+    options = {name: given.pop(name) for name in ("yes", "prune", "dry_run", "diff", "change_set")}
+    about = {name: given.pop(name) for name in ("comment", "expires")}
+    if not options["change_set"] and any(each is not None for each in about.values()):
+        raise click.UsageError("--comment and --expires are for a change set: add --change-set.")
+    if options["change_set"] and options["dry_run"]:
+        raise click.UsageError("--change-set changes nothing yet. Leave --dry-run out.")
     wanted = _read(directory)
     connection = connected(given)
+    if options["change_set"]:
+        _keep(connection, directory, prune=options["prune"], with_diff=options["diff"], **about)
+        return
     plan = Plan(State(_Remote(connection.client, connection.names.organization())), wanted)
     try:
         changes, superfluous = plan.changes(), plan.superfluous()
@@ -259,6 +269,41 @@ def _read(directory: Path) -> Contents:
         raise CommandFailed("\n".join(error.messages), ExitCode.REFUSED) from error
 
 
+def _keep(
+    connection: Connection, directory: Path, *, prune: bool, with_diff: bool, comment: str | None, expires: int | None
+) -> None:
+    """Make a change set of the apply, and print its ID."""
+    made = connection.client.create_change_set(
+        connection.names.organization(),
+        act="apply",
+        files=texts(directory),
+        prune=prune,
+        comment=comment or "",
+        expires_in=expires,
+    )
+    if connection.output != "table":
+        show(msgspec.to_builtins(made), connection.output)
+        return
+    assert made.directory is not None, "the change set applies a directory"
+    for each in made.directory.objects:
+        if each.sign == "=" and each.kind != "instance":
+            continue
+        versions = f" (version {each.from_version or 'none'} → {each.to_version})" if each.to_version else ""
+        detail = f" ({each.detail})" if each.detail else "" if each.kind == "instance" else versions
+        click.echo(f"{click.style(each.sign, fg=_COLOURS.get(each.sign))} {printable(each.what + detail)}", err=True)
+        if with_diff:
+            _print_lines(each.difference.splitlines(), err=True)
+    for warning in made.directory.warnings:
+        click.echo(f"Warning: {printable(warning)}", err=True)
+    following = (
+        f"Others have to approve it ({made.needed}): launchbay change-set approve {made.id}"
+        if made.status == "Pending"
+        else f"Apply it: launchbay change-set apply {made.id}"
+    )
+    click.echo(following, err=True)
+    click.echo(made.id)
+
+
 def _print_plan(connection: Connection, changes: list[Change], kept: list[Change], *, with_diff: bool) -> None:
     if connection.output == "table":
         for change in changes:
@@ -280,9 +325,13 @@ def _print_plan(connection: Connection, changes: list[Change], kept: list[Change
 
 def _print_difference(change: Change) -> None:
     before, after = change.before.splitlines(), change.after.splitlines()
-    for line in list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]:
+    _print_lines(list(difflib.unified_diff(before, after, lineterm="", n=2))[2:])
+
+
+def _print_lines(changed: Sequence[str], *, err: bool = False) -> None:
+    for line in changed:
         colour = {"+": "green", "-": "red"}.get(line[:1], "bright_black")
-        click.echo(f"    {click.style(printable(line), fg=colour)}")
+        click.echo(f"    {click.style(printable(line), fg=colour)}", err=err)
 
 
 def _do(changes: list[Change]) -> None:
@@ -305,7 +354,7 @@ apply = RemoteCommand(
     roles.
 
     Prints the plan first. Only differences are applied, so applying twice changes nothing. Nothing is deleted without
-    --prune.""",
+    --prune. With --change-set, the server keeps the plan, for others to approve and apply.""",
     params=[
         click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
         click.Option(["-y", "--yes"], is_flag=True, help="Skip the confirmation prompt."),
@@ -313,6 +362,14 @@ apply = RemoteCommand(
         click.Option(["--diff"], is_flag=True, help="Print the changed lines in the plan."),
         click.Option(
             ["--prune"], is_flag=True, help="Delete objects that the directory lacks, of kinds with a folder."
+        ),
+        click.Option(["--change-set"], is_flag=True, help="Keep the plan as a change set, and print its ID."),
+        click.Option(["--comment"], help="Why, for those who approve the change set."),
+        click.Option(
+            ["--expires"],
+            type=parse_duration_ms,
+            metavar="DURATION",
+            help="The change set expires after this time: 12h or 7d.",
         ),
         *sharing_options(),
     ],

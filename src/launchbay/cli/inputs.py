@@ -233,7 +233,7 @@ _STATUSES = tuple(status.value for status in InstanceStatus)
 _LEVELS = ("debug", "info", "warning", "error")
 _VALUES: Mapping[str, Sequence[str]] = {"status": _STATUSES, "last_status": ("Succeeded", "Failed")}
 # Of bulk runs and change sets: the server says which of them has which.
-_CHOICES = {"act": ("run", "resume", "reconfigure", "extend", "destroy", "label", "launch", "version")}
+_CHOICES = {"act": ("run", "resume", "reconfigure", "extend", "destroy", "label", "launch", "version", "apply")}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
 _FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}

@@ -1700,7 +1700,8 @@ class Operations:
         `credential`: Name of a secret (https: a token) or of a key pair (ssh) in the vault.
         `host_keys`: Over ssh: the keys that the host may have: `ssh-ed25519 AAAA…`.
         `interval_ms`: How often to look at the branch, in ms. Default: only when asked.
-        `applies`: Whether a new commit is applied at once, or planned until somebody applies the plan.
+        `applies`: Whether a new commit is applied at once, is planned until somebody applies the plan, or, of a
+        directory, becomes a change set.
         `instances`: Whether running instances keep their version, get a change set, or follow at once.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
         `forge`: Whose events and statuses. Forgejo is gitea.
@@ -1765,7 +1766,8 @@ class Operations:
         `credential`: Name of a secret (https: a token) or of a key pair (ssh) in the vault.
         `host_keys`: Over ssh: the keys that the host may have: `ssh-ed25519 AAAA…`.
         `interval_ms`: How often to look at the branch, in ms. Default: only when asked.
-        `applies`: Whether a new commit is applied at once, or planned until somebody applies the plan.
+        `applies`: Whether a new commit is applied at once, is planned until somebody applies the plan, or, of a
+        directory, becomes a change set.
         `instances`: Whether running instances keep their version, get a change set, or follow at once.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
         `forge`: Whose events and statuses. Forgejo is gitea.
@@ -1824,14 +1826,19 @@ class Operations:
         version: int | None = None,
         parameters: Mapping[str, Any] | None = None,
         force: bool | None = None,
+        files: Mapping[str, Any] | None = None,
+        prune: bool | None = None,
         comment: str | None = None,
         expires_in: int | None = None,
         on_failure: Any = None,
         confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
-        """Keep what a change of instances would do. Permission: EditInstance; CreateInstance for a launch.
+        """Keep what a change of instances or a directory would do. Permission: EditInstance; CreateInstance for a
+        launch; what its changes need for a directory.
 
+        `files`: The files of a directory: their texts by their paths in it.
+        `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
         `on_failure`: What an instance does when its reconfiguration fails.
         `confirm`: Let a person confirm it if no policy asks for approvals. A token whose scope names DeleteInstance
         for the instances needs nobody.
@@ -1849,7 +1856,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/change-sets/{changeSetId}"))
     def read_change_set(self, change_set_id: str) -> Call[types.ChangeSetDocument]:
-        """Show a change set with its plan. Permission: Read on each instance shown."""
+        """Show a change set with its plan. Permission: Read on each object shown."""
 
     @operation(OperationSpec("DELETE", "/api/1/change-sets/{changeSetId}"))
     def delete_change_set(self, change_set_id: str, *, if_match: str | None = None) -> Call[None]:
@@ -1871,7 +1878,9 @@ class Operations:
     def apply_change_set(
         self, change_set_id: str, *, if_match: str | None = None, idempotency_key: str | None = None
     ) -> Call[types.ChangeSetDocument]:
-        """Apply a change set as it was shown. Permission: EditInstance; CreateInstance for a launch."""
+        """Apply a change set as it was shown. Permission: EditInstance; CreateInstance for a launch; what its
+        changes need for a directory.
+        """
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/rollouts", media_type=JSON, keyed=True))
     def create_rollout(

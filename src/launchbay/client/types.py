@@ -1372,11 +1372,17 @@ class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     at: int
 
 
-class PromisedWorkflow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A workflow that will run, and how long it usually takes, if known."""
+class PlannedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What happens to an object or a part of it. `id` is null until it exists."""
 
-    name: str
-    usual_ms: int | None = None
+    sign: str
+    what: str
+    kind: str
+    id: str | None = None
+    detail: str = ""
+    from_version: int | None = None
+    to_version: int | None = None
+    difference: str = ""
 
 
 class UsedPermission(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1384,6 +1390,23 @@ class UsedPermission(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     permission: str
     resource: str
+
+
+class DirectoryChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What applying a directory does. `hidden` is the number of objects that the caller may not read."""
+
+    objects: list[PlannedObject]
+    hidden: int
+    permissions: list[UsedPermission]
+    warnings: list[str]
+    differences: list[str] | None
+
+
+class PromisedWorkflow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A workflow that will run, and how long it usually takes, if known."""
+
+    name: str
+    usual_ms: int | None = None
 
 
 class PlannedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1408,7 +1431,7 @@ class PlannedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A change set with the instances that the caller may read."""
+    """A change set with the instances or objects that the caller may read."""
 
     id: str
     act: str
@@ -1428,6 +1451,8 @@ class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     answers: list[ChangeSetAnswer]
     role_ids: list[str]
     plan: list[PlannedInstance]
+    directory: DirectoryChanges | None
+    commit: str | None
 
 
 class ChangeSetItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

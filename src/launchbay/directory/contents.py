@@ -171,6 +171,17 @@ def read_directory(root: Folder) -> Contents:
     return contents
 
 
+def texts(root: Folder) -> dict[str, str]:
+    """Return the visible files of a directory by their paths with slashes. Raises UnicodeDecodeError."""
+    found: dict[str, str] = {}
+    for path in _visible(root):
+        if path.is_dir():
+            found |= {f"{path.name}/{name}": text for name, text in texts(path).items()}
+        else:
+            found[path.name] = path.read_bytes().decode()
+    return found
+
+
 class _Reader:
     def __init__(self) -> None:
         self.problems: list[str] = []

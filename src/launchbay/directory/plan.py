@@ -260,6 +260,17 @@ class Change:
     before: str = ""
     after: str = ""
 
+    def subject(self) -> tuple[str, str]:
+        """Return the kind and name of the object: role, environment, application or revision."""
+        kind, _, name = self.what.partition(" ")
+        if kind in _KINDS:
+            return kind, name
+        kind, _, name = self.what.partition(" of ")[2].partition(" ")
+        return kind, name
+
+
+_KINDS = frozenset({"role", "environment", "application", "revision"})
+
 
 class Plan:
     """The changes from an organization to the wanted contents, in the order to apply them. Planning changes nothing."""

@@ -13,7 +13,8 @@ _sql = load("change_sets")
 class ChangeSet:
     """A change set without what it does. `instances` is their number.
 
-    With `confirm`, any person who may approve confirms it, the author too, but no access token.
+    With `confirm`, any person who may approve confirms it, the author too, but no access token. What the apply of a
+    directory touches are existing environments and applications; `differences` is its result, a JSON text.
     """
 
     id: str
@@ -33,6 +34,11 @@ class ChangeSet:
     applied_by: str | None
     applied_at: datetime | None
     finished_at: datetime | None
+    environment_ids: list[str]
+    application_ids: list[str]
+    differences: str | None
+    git_source_id: str | None
+    git_commit: str | None
     instances: int
 
 
@@ -102,6 +108,16 @@ class EndedRow(NamedTuple):
     ran: list[str]
 
 
+class ConcernedRow(NamedTuple):
+    """A live instance of what a directory changes."""
+
+    id: str
+    name: str
+    application_id: str
+    environment_id: str
+    version: int
+
+
 class UsualRow(NamedTuple):
     """How long a workflow usually takes."""
 
@@ -144,6 +160,11 @@ take = _sql.value("take", str)
 list_ended = _sql.rows("list_ended", EndedRow)
 end_instance = _sql.change("end_instance")
 finish = _sql.change("finish")
+lock_directory = _sql.value("lock_directory", int)
+list_concerned = _sql.rows("list_concerned", ConcernedRow)
+list_environments_of = _sql.column("list_environments_of", str)
+end_directory = _sql.change("end_directory")
+supersede = _sql.column("supersede", str)
 list_usual_durations = _sql.rows("list_usual_durations", UsualRow)
 list_policies = _sql.rows("list_policies", PolicyRow)
 set_policy = _sql.change("set_policy")

@@ -1,8 +1,12 @@
 """Sources in Git, what came of each look at them, and their previews."""
 
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+
+import msgspec
 
 from launchbay.store.statements import load
 
@@ -80,6 +84,15 @@ def parameters_purpose(source_id: str) -> str:
     return f"previews of the Git source {source_id}"
 
 
+def pack_files(files: Mapping[str, bytes]) -> bytes:
+    """Return the files of a commit as they are stored."""
+    return zlib.compress(msgspec.msgpack.encode(dict(files)))
+
+
+def unpack_files(data: bytes) -> dict[str, bytes]:
+    return msgspec.msgpack.decode(zlib.decompress(bytes(data)), type=dict[str, bytes])
+
+
 count = _sql.value("count", int)
 insert = _sql.change("insert")
 list_by_organization = _sql.rows("list_by_organization", GitSource)
@@ -94,6 +107,8 @@ hold = _sql.value("hold", str)
 finish = _sql.change("finish")
 set_applied = _sql.change("set_applied")
 get_files = _sql.value("get_files", bytes)
+end_change_set = _sql.change("end_change_set")
+lock = _sql.value("lock", str)
 insert_sync = _sql.change("insert_sync")
 delete_old_syncs = _sql.change("delete_old_syncs")
 list_syncs = _sql.rows("list_syncs", SyncRow)

@@ -14,7 +14,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, TooManyRequests
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound, TooManyRequests
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import Change
 from launchbay.manifest.graph import COMPUTE, CompiledManifest
@@ -25,13 +25,22 @@ from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, ver
 from launchbay.model.redaction import masked_message
 from launchbay.planning import DESTROY, StartedJob
 from launchbay.store import change_sets as store
-from launchbay.store import instances, organizations
+from launchbay.store import git_sources, instances, organizations
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, act_purpose
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.bulk import choose_instances, require_control
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
+from launchbay.usecases.directory_plans import (
+    DirectoryPlan,
+    PlannedObject,
+    check_files,
+    directory_contents,
+    find_stale,
+    make_directory,
+    plan_directory,
+)
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import FailurePolicy
@@ -47,19 +56,21 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.5
 _SHOWN = 20  # sentences of one refusal
 _SETTLED = 50  # instances of one round
-ActKind = Literal["launch", "reconfigure", "version", "destroy"]
+ActKind = Literal["launch", "reconfigure", "version", "destroy", "apply"]
 _FIELDS: Mapping[str, frozenset[str]] = {
     "launch": frozenset({"application_id", "launch"}),
     "reconfigure": frozenset({"configuration"}),
     "version": frozenset({"version", "parameters"}),
     "destroy": frozenset({"force"}),
+    "apply": frozenset({"files", "prune"}),
 }
 
 
 class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to do.
 
-    `launch` and `configuration` are bodies of the requests; `parameters` go over the present ones.
+    `launch` and `configuration` are bodies of the requests; `parameters` go over the present ones. `files` are those
+    of a directory by their paths, and `plan` is what applying it does.
     """
 
     act: ActKind
@@ -69,6 +80,9 @@ class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int | None = None
     parameters: dict[str, Any] | None = None
     force: bool | None = None
+    files: dict[str, bytes] | None = None
+    prune: bool = False
+    plan: DirectoryPlan | None = None
 
     def check(self) -> None:
         """Raise BadRequest for a field that is missing or unused."""
@@ -77,13 +91,21 @@ class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
         if unused := sorted({"application_id": "applicationId"}.get(name, name) for name in given - _FIELDS[self.act]):
             raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
-        needed = {"launch": self.application_id, "version": self.version}.get(self.act, "")
+        needed = {"launch": self.application_id, "version": self.version, "apply": self.files}.get(self.act, "")
         if needed is None:
-            what = "an applicationId" if self.act == "launch" else "a version"
+            what = {"launch": "an applicationId", "version": "a version"}.get(self.act, "files")
             raise BadRequest(f"The act {self.act} needs {what}.", code="InvalidAct")
 
 
 _read_act = msgspec.json.Decoder(ChangeAct).decode
+
+
+@dataclass(frozen=True, slots=True)
+class GitCommit:
+    """The commit of a source in Git for which a change set is made."""
+
+    source_id: str
+    id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +123,7 @@ class ChangeSetRequest:
     expires_in_ms: int
     on_failure: FailurePolicy
     confirm: bool = False
+    commit: GitCommit | None = None
 
 
 class PromisedWorkflow(msgspec.Struct, frozen=True):
@@ -170,10 +193,11 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
     request.act.check()
     if len(request.comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
+    plan = await _plan_directory(ctx, organization_id, request) if request.act.act == "apply" else None
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        planned = await _plan_all(work, organization.id, request)
-        act = request.act
+        planned = await _plan_all(work, organization.id, request) if plan is None else []
+        act = msgspec.structs.replace(request.act, plan=plan)
         if act.act == "launch":
             act = msgspec.structs.replace(act, launch=dict(planned[0].body))
         await organizations.lock(work.connection, organization_id=organization.id)
@@ -183,7 +207,8 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
                 retry_after_s=60,
             )
         await store.delete_old(work.connection, organization_id=organization.id, days=limits.CHANGE_SET_DAYS)
-        policies = await _policies(work, {each.environment_id for each in planned})
+        touched = {each.environment_id for each in planned} if plan is None else plan.environment_ids
+        policies = await _policies(work, touched)
         needed = max((policy.approvals for policy in policies.values()), default=0)
         confirm = request.confirm and not needed and not _is_trusted(work, organization.id, planned)
         if confirm:
@@ -204,6 +229,10 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
             role_ids=sorted({policy.role_id for policy in policies.values() if policy.role_id and policy.approvals}),
             status="Pending" if needed else "Ready",
             confirm=confirm,
+            environment_ids=[] if plan is None else plan.environment_ids,
+            application_ids=[] if plan is None else plan.application_ids,
+            git_source_id=None if request.commit is None else request.commit.source_id,
+            git_commit=None if request.commit is None else request.commit.id,
             expires_in_ms=request.expires_in_ms,
         )
         await store.insert_instances(
@@ -218,19 +247,38 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         )
         await store.post(work.connection, change_set_id=change_set_id)
         after = {"act": act.act, "instances": len(planned), "comment": request.comment, "approvals": needed}
+        if plan is not None:
+            after["changes"] = plan.count()
         if confirm:
             after["confirm"] = True
         await work.audit("create_change_set", organization, after=after, at=_at(organization.id, change_set_id))
     return change_set_id
 
 
-def _is_trusted(work: Work, organization_id: str, planned: Iterable[_Planned]) -> bool:
+async def _plan_directory(ctx: Context, organization_id: str, request: ChangeSetRequest) -> DirectoryPlan:
+    """Return what a directory changes.
+
+    Raises BadRequest if that is nothing, or would be refused.
+    """
+    if request.ids is not None or request.wanted is not None:
+        raise BadRequest("A directory has no instances: leave ids and select out.", code="InvalidAct")
+    if request.on_failure != "keep":
+        raise BadRequest("A directory is applied whole or not at all: leave onFailure out.", code="InvalidAct")
+    files = request.act.files or {}
+    check_files(files)
+    plan = await plan_directory(ctx, organization_id, await directory_contents(files), prune=request.act.prune)
+    if not plan.count():
+        raise BadRequest("The organization matches the directory, so there is nothing to do.", code="NothingChosen")
+    return plan
+
+
+def _is_trusted(work: Work, organization_id: str, planned: list[_Planned]) -> bool:
     """Return whether the scope of the caller's access token trusts it with destruction.
 
     A token without a scope allows all that its owner may do, so it says nothing about trust.
     """
     acting = work.actor.token
-    if acting is None or acting.scope is None:
+    if acting is None or acting.scope is None or not planned:
         return False
     return all(
         work.lookup.allows(
@@ -267,6 +315,14 @@ async def list_asking(ctx: Context, organization_id: str) -> list[ChangeSet]:
             for row in found
             if not _may_approve(work, organization.id, row.application_id, row.instance_id, row.environment_id)
         }
+        refused |= {
+            row.id
+            for row in rows
+            if not all(
+                work.lookup.allows(organization.id, Permission.APPROVE_INSTANCE_WORKFLOW, each)
+                for each in _directory_resources(row)
+            )
+        }
     return [row for row in rows if row.id not in refused]
 
 
@@ -278,6 +334,22 @@ class ChangeSetView:
     answers: list[store.AnswerRow]
     instances: list[ChangeSetInstance]
     may_answer: bool = False
+    directory: "DirectoryView | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryView:
+    """What applying a directory does to the objects that the caller may read.
+
+    `hidden` is the number of the others. `differences` are None until it is applied.
+    """
+
+    objects: list[PlannedObject]
+    hidden: int
+    permissions: list[UsedPermission]
+    warnings: list[str]
+    differences: list[str] | None
+    may_apply: bool
 
 
 async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
@@ -286,6 +358,7 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
         rows = await store.list_instances(work.connection, change_set_id=found.id)
         answers = await store.list_answers(work.connection, change_set_id=found.id)
         may_answer = found.status == "Pending" and await _may_answer(work, found, rows)
+        directory = await _directory_view(work, found) if found.kind == "apply" else None
         visible = [
             row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
             for row in rows
@@ -296,7 +369,40 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
                 permissions.environment(row.environment_id),
             )
         ]
-    return ChangeSetView(found, answers, visible, may_answer)
+    return ChangeSetView(found, answers, visible, may_answer, directory)
+
+
+async def _directory_view(work: Work, found: ChangeSet) -> DirectoryView:
+    sealed = await store.get_act(work.connection, change_set_id=found.id)
+    if sealed is None:
+        raise NotFound(f"There is no change set {found.id!r}.")
+    act = _read_act(work.app.secret_key.open(bytes(sealed), act_purpose(found.id)))
+    assert act.plan is not None, "a directory is kept with its plan"
+    organization_id, plan = found.organization_id, act.plan
+    shown = [
+        each.shown for each in plan.entries if work.lookup.allows(organization_id, Permission.READ, each.resource())
+    ]
+    used = plan.used()
+    return DirectoryView(
+        objects=shown,
+        hidden=len(plan.entries) - len(shown),
+        permissions=[
+            _used(permission, resource)
+            for permission, resource in used
+            if work.lookup.allows(organization_id, Permission.READ, resource)
+        ],
+        warnings=plan.warnings,
+        differences=None if found.differences is None else msgspec.json.decode(found.differences, type=list[str]),
+        may_apply=all(work.lookup.allows(organization_id, permission, resource) for permission, resource in used),
+    )
+
+
+def _directory_resources(found: ChangeSet) -> list[Resource]:
+    """Return the existing objects that a directory touches; nothing for other change sets."""
+    return [
+        *map(permissions.environment, found.environment_ids),
+        *map(permissions.application, found.application_ids),
+    ]
 
 
 async def _may_answer(work: Work, found: ChangeSet, rows: list[ChangeSetInstance]) -> bool:
@@ -306,6 +412,11 @@ async def _may_answer(work: Work, found: ChangeSet, rows: list[ChangeSetInstance
         _may_approve(work, found.organization_id, row.application_id, row.instance_id, row.environment_id)
         for row in rows
     )
+    allowed = allowed and all(
+        work.lookup.allows(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW, each)
+        for each in _directory_resources(found)
+    )
+    allowed = allowed and work.lookup.holds(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW)
     return allowed and not await store.lacks_roles(work.connection, role_ids=found.role_ids, user_id=work.actor.user_id)
 
 
@@ -331,8 +442,11 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
         if sealed is None or found.status not in {"Pending", "Ready"}:
             return []
         act = _read_act(work.app.secret_key.open(bytes(sealed), act_purpose(found.id)))
-        rows = await store.list_instances(work.connection, change_set_id=found.id)
-        return (await _compare(work, act, rows))[1]
+        if act.plan is None:
+            rows = await store.list_instances(work.connection, change_set_id=found.id)
+            return (await _compare(work, act, rows))[1]
+    contents = await directory_contents(act.files or {})
+    return await find_stale(ctx, found.organization_id, contents, act.plan, prune=act.prune)
 
 
 async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
@@ -352,6 +466,10 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
                 _resource(row),
                 permissions.environment(row.environment_id),
             )
+        for each in _directory_resources(found):
+            work.lookup.require(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW, each)
+        if not work.lookup.holds(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW):
+            raise NotAllowed("You need the permission ApproveInstanceWorkflow in this organization.")
         if found.confirm:
             if ctx.actor.token is not None:
                 raise NotAllowed(
@@ -391,17 +509,22 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
 
 
 async def apply_change_set(ctx: Context, change_set_id: str) -> None:
-    """Accept the jobs of all instances of a change set, in one transaction.
+    """Accept the jobs of a change set, or apply its directory, in one transaction.
 
     Raises Conflict if it isn't ready, if an instance is busy, and, naming what changed, if it is stale.
     """
     async with ctx.begin() as work:
         instances.announce_new.later(work.connection)  # submodules may be new
         found = await work.lookup.change_set(change_set_id)
+        if found.git_source_id is not None:  # before the change set, as a look at the branch does
+            await git_sources.lock(work.connection, source_id=found.git_source_id)
         locked = await store.lock(work.connection, change_set_id=found.id)
         if locked is None or locked.status != "Ready":
             raise _not_ready("deleted" if locked is None else locked.status)
         act = _read_act(work.app.secret_key.open(bytes(locked.act), act_purpose(found.id)))
+        if act.plan is not None:
+            await _apply_directory(ctx, work, found, act, act.plan)
+            return
         rows = await store.list_instances(work.connection, change_set_id=found.id)
         planned = await _plan_again(work, act, rows)
         inner = replace(ctx, audited=False, cause=Cause("change-set", found.id))
@@ -426,6 +549,64 @@ async def apply_change_set(ctx: Context, change_set_id: str) -> None:
             {"status": "Applying", "instances": [each.instance_id for each in started]},
             at=_at(found.organization_id, found.id),
         )
+
+
+async def _apply_directory(ctx: Context, work: Work, found: ChangeSet, act: ChangeAct, plan: DirectoryPlan) -> None:
+    """Make what was shown in the transaction under way, and compare the result."""
+    organization_id, files = found.organization_id, act.files or {}
+    contents = await directory_contents(files)
+    await organizations.lock(work.connection, organization_id=organization_id)
+    touched = sorted({each.shown.id for each in plan.entries if each.shown.is_change() and each.shown.id is not None})
+    await store.lock_directory(work.connection, organization_id=organization_id, ids=touched)
+    with ctx.app.database.joined(work.connection):
+        differences = await make_directory(ctx, organization_id, contents, plan, prune=act.prune)
+    await store.end_directory(
+        work.connection,
+        change_set_id=found.id,
+        user_id=ctx.actor.user_id,
+        differences=msgspec.json.encode(differences).decode(),
+    )
+    if found.git_source_id is not None and found.git_commit is not None:
+        changes = [
+            {"sign": each.shown.sign, "what": each.shown.what, "detail": each.shown.detail}
+            for each in plan.entries
+            if each.shown.is_change()
+        ]
+        await git_sources.end_change_set(
+            work.connection,
+            sync_id=new_id(),
+            source_id=found.git_source_id,
+            commit=found.git_commit,
+            files=git_sources.pack_files(files),
+            changes=msgspec.json.encode(changes).decode(),
+            change_set_ids=[found.id],
+        )
+    await store.post(work.connection, change_set_id=found.id)
+    await work.audit(
+        "apply_change_set",
+        organization_id,
+        {"status": "Ready"},
+        {"status": "Succeeded", "changes": plan.count(), "differences": differences},
+        at=_at(organization_id, found.id),
+    )
+
+
+async def supersede_change_sets(work: Work, organization_id: str, commit: GitCommit) -> None:
+    """End what nobody has applied of older commits of a source in Git."""
+    ended = await store.supersede(
+        work.connection,
+        organization_id=organization_id,
+        source_id=commit.source_id,
+        note=f"\nSuperseded by the commit {commit.id}.",
+    )
+    for change_set_id in ended:
+        await work.audit(
+            "supersede_change_set",
+            organization_id,
+            after={"status": "Expired", "commit": commit.id},
+            at=_at(organization_id, change_set_id),
+        )
+        await store.post(work.connection, change_set_id=change_set_id)
 
 
 async def delete_change_set(ctx: Context, change_set_id: str) -> None:

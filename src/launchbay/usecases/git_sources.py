@@ -6,7 +6,6 @@ transaction notes the outcome and writes nothing if the lease was lost, so that 
 """
 
 import asyncio
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Method, Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Backoff
-from launchbay.directory.contents import Application, Contents, FileTree, read_directory
+from launchbay.directory.contents import Application, Contents
 from launchbay.directory.plan import Change, Plan, State
 from launchbay.egress.git import Commit, Git, Remote, validate_branch, validate_path
 from launchbay.errors import (
@@ -45,9 +44,18 @@ from launchbay.store import git_sources as store
 from launchbay.store.database import Database, DatabaseError, unique_violation_as
 from launchbay.store.git_sources import GitSource, SyncRow, TakenRow, parameters_purpose
 from launchbay.usecases.access_tokens import require_service_account
-from launchbay.usecases.change_sets import ChangeAct, ChangeSetRequest, apply_change_set, create_change_set
+from launchbay.usecases.change_sets import (
+    ChangeAct,
+    ChangeSetRequest,
+    GitCommit,
+    apply_change_set,
+    create_change_set,
+    read_change_set,
+    supersede_change_sets,
+)
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 from launchbay.usecases.directory import StoredOrganization, in_thread
+from launchbay.usecases.directory_plans import directory_contents
 from launchbay.usecases.fleet import InstanceFilter
 
 log = structlog.get_logger(__name__)
@@ -83,7 +91,7 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     credential: str | None = None
     host_keys: list[str] = []
     interval_ms: int | None = None
-    applies: Literal["at-once", "after-approval"] = "at-once"
+    applies: Literal["at-once", "after-approval", "change-set"] = "at-once"
     instances: Literal["keep", "change-set", "at-once"] = "keep"
     prune: bool = False
     forge: ForgeName | None = None
@@ -101,6 +109,19 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
             raise BadRequest("path: name the manifest's file, such as deploy/manifest.yaml.", code="InvalidGitSource")
         if application_id is not None and self.prune:
             raise BadRequest("prune: only the source of a directory can delete.", code="InvalidGitSource")
+        if self.applies == "change-set":
+            if application_id is not None:
+                raise BadRequest(
+                    "applies: only the source of a directory makes change sets of commits. For an application, use "
+                    "after-approval, or instances: change-set.",
+                    code="InvalidGitSource",
+                )
+            if self.instances != "keep":
+                raise BadRequest(
+                    "instances: they keep their versions if commits become change sets. Change them by a change set "
+                    "of their own.",
+                    code="InvalidGitSource",
+                )
         if self.vault is None and self.credential is not None:
             raise BadRequest("credential: name its vault too.", code="InvalidGitSource")
         if (self.webhook_secret or self.status_token) and (self.forge is None or self.vault is None):
@@ -405,6 +426,12 @@ async def apply_git_source(ctx: Context, source_id: str, commit: str) -> None:
     """
     async with ctx.begin() as work:
         found = await _controlled(work, source_id)
+        if read_settings(found.settings).applies == "change-set":
+            raise Conflict(
+                "The commits of this source become change sets.",
+                "Apply the change set of the commit: git-source syncs names it.",
+                code="NotPlanned",
+            )
         if not await store.approve(work.connection, source_id=found.id, commit=commit):
             raise Conflict(
                 f"No plan of the commit {commit[:40]!r} waits for approval.",
@@ -435,7 +462,7 @@ async def read_git_drift(ctx: Context, source_id: str) -> Drift:
     if files is None or found.applied is None:
         raise Conflict("No commit of the source was applied yet.", code="NotApplied")
     own = Context(ctx.app, await account_of(ctx.app, found.organization_id, found.account_id))
-    wanted = await _contents(own, found.application_id, _unpacked(files))
+    wanted = await _contents(own, found.application_id, store.unpack_files(files))
     prune = read_settings(found.settings).prune
     changes = await in_thread(own, found.organization_id, lambda organization: _plan(organization, wanted, prune))
     return Drift(found.applied, _notes(changes))
@@ -464,18 +491,10 @@ def status_of(source: GitSource) -> str:
     return "Waiting" if source.applied is None else "Current"
 
 
-def _packed(files: Mapping[str, bytes]) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(dict(files)))
-
-
-def _unpacked(data: bytes) -> dict[str, bytes]:
-    return msgspec.msgpack.decode(zlib.decompress(bytes(data)), type=dict[str, bytes])
-
-
 async def _contents(ctx: Context, application_id: str | None, files: Mapping[str, bytes]) -> Contents:
     """Return what files of a commit want. Raises BadRequest."""
     if application_id is None:
-        return await asyncio.to_thread(lambda: read_directory(FileTree.of(files)))
+        return await directory_contents(files)
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
     if set(files) != {""}:
@@ -635,6 +654,8 @@ class GitRunner:
         self, ctx: Context, row: TakenRow, settings: GitSettings, commit: Commit, wanted: Contents
     ) -> _Outcome:
         """Make the changes in the transaction under way, or only plan them."""
+        if settings.applies == "change-set":
+            return await self._keep(ctx, row, settings, commit)
         waits = settings.applies == "after-approval" and row.approved != commit.id
 
         def work(organization: StoredOrganization) -> tuple[list[ChangeNote], set[str]]:
@@ -656,6 +677,32 @@ class GitRunner:
             for application_id in sorted(changed):
                 await self._move_instances(ctx, row, settings, application_id, outcome)
         return outcome
+
+    async def _keep(self, ctx: Context, row: TakenRow, settings: GitSettings, commit: Commit) -> _Outcome:
+        """Make a change set of a commit. It replaces those of older commits."""
+        made_for = GitCommit(row.id, commit.id)
+        async with ctx.begin() as work:
+            await work.lookup.organization(row.organization_id)
+            await supersede_change_sets(work, row.organization_id, made_for)
+        wanted = ChangeSetRequest(
+            act=ChangeAct(act="apply", files=dict(commit.files), prune=settings.prune),
+            ids=None,
+            wanted=None,
+            comment=f"Commit {commit.id} of {settings.branch}, from the source {row.name} in Git.",
+            expires_in_ms=limits.CHANGE_SET_EXPIRY_MS,
+            on_failure="keep",
+            commit=made_for,
+        )
+        try:
+            change_set_id = await create_change_set(ctx, row.organization_id, wanted)
+        except BadRequest as error:
+            if error.code != "NothingChosen":
+                raise
+            return _Outcome("Applied", commit.id)
+        shown = (await read_change_set(ctx, change_set_id)).directory
+        objects = [] if shown is None else shown.objects
+        notes = [ChangeNote(each.sign, each.what, each.detail) for each in objects if each.is_change()]
+        return _Outcome("Planned", commit.id, notes, [change_set_id])
 
     async def _planned_changes(self, row: TakenRow, commit: str) -> list[ChangeNote]:
         async with self._app.database.connection() as connection:
@@ -704,7 +751,7 @@ class GitRunner:
             planned = row.planned
         async with self._app.database.transaction() as connection:
             if outcome.status == "Applied" and commit is not None:
-                files = await asyncio.to_thread(_packed, commit.files)
+                files = await asyncio.to_thread(store.pack_files, commit.files)
                 await store.set_applied(connection, source_id=row.id, fence=row.fence, commit=commit.id, files=files)
             kept = await store.finish(
                 connection,

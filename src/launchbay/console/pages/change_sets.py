@@ -19,6 +19,7 @@ from launchbay.store.change_sets import ChangeSet, ChangeSetInstance
 from launchbay.usecases import change_sets
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.change_sets import ChangeAct, ChangePolicy, ChangeSetRequest, Promise, read_promise
+from launchbay.usecases.directory_plans import KEEP
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.roles import list_roles
@@ -41,6 +42,12 @@ RESULTS: dict[str, tuple[Glyph, str]] = {
     "Running": (Glyph.BUSY, "In progress"),
     "Succeeded": (Glyph.OK, "Succeeded"),
     "Failed": (Glyph.FAIL, "Failed"),
+}
+SIGNS: dict[str, tuple[Glyph, str]] = {
+    "+": (Glyph.OK, "Created"),
+    "~": (Glyph.WARN, "Changed"),
+    "-": (Glyph.FAIL, "Deleted"),
+    "=": (Glyph.STOPPED, "Kept"),
 }
 _DAY_MS = 24 * 3_600_000
 EXPIRIES = ((_DAY_MS, "in 1 day"), (limits.CHANGE_SET_EXPIRY_MS, "in 1 week"), (30 * _DAY_MS, "in 30 days"))
@@ -163,7 +170,13 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         answers=view.answers,
         approvals=sum(each.approves for each in view.answers),
         may_answer=view.may_answer,
-        may_apply=bool(planned) and permissions.apply_change_set(view.instances),
+        may_apply=(bool(planned) and permissions.apply_change_set(view.instances))
+        if view.directory is None
+        else view.directory.may_apply,
+        directory=view.directory,
+        signs=SIGNS,
+        changed=[each for each in view.directory.objects if each.sign != KEEP] if view.directory else [],
+        kept=[each for each in view.directory.objects if each.sign == KEEP] if view.directory else [],
         may_delete=found.status != "Applying" and permissions.control(found, request.actor),
         is_open=is_open,
         is_compared=stale is not None,
@@ -195,7 +208,9 @@ async def answer(request: PageRequest) -> Response:
 async def apply(request: PageRequest) -> Response:
     """Apply a change set exactly as it was shown."""
     await change_sets.apply_change_set(request.ctx, request.path("change"))
-    return request.redirect(_path(request), "The change set is being applied.")
+    found = (await change_sets.read_change_set(request.ctx, request.path("change"))).change_set
+    is_over = found.status not in {"Ready", "Applying"}
+    return request.redirect(_path(request), "Applied." if is_over else "The change set is being applied.")
 
 
 @routes.get("/console/organizations/{id}/changes/{change}/delete")
@@ -251,6 +266,8 @@ def title_of(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
 
 
 def _deed(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
+    if found.kind == "apply":
+        return f"Apply the directory of {found.git_commit[:10]}" if found.git_commit else "Apply a directory"
     number = found.instances
     what = rows[0].instance_name if len(rows) == number == 1 else f"{number} instance{'' if number == 1 else 's'}"
     return f"{_VERBS[found.kind]} {what}"

@@ -9,9 +9,10 @@ WHERE organization_id = %(organization_id)s AND status <> 'Applying'
 
 -- name: insert
 INSERT INTO change_sets (id, organization_id, owner_id, owner_email, token_id, act, kind, comment, on_failure, needed, role_ids, status,
-                         confirm, expires_at)
+                         confirm, environment_ids, application_ids, git_source_id, git_commit, expires_at)
 VALUES (%(change_set_id)s, %(organization_id)s, %(owner_id)s, %(owner_email)s, %(token_id)s, %(act)s, %(kind)s, %(comment)s, %(on_failure)s,
-        %(needed)s, %(role_ids)s, %(status)s, %(confirm)s, now() + %(expires_in_ms)s::bigint * interval '1 millisecond');
+        %(needed)s, %(role_ids)s, %(status)s, %(confirm)s, %(environment_ids)s, %(application_ids)s, %(git_source_id)s, %(git_commit)s,
+        now() + %(expires_in_ms)s::bigint * interval '1 millisecond');
 
 -- name: insert_instances
 INSERT INTO change_set_instances (change_set_id, place, instance_id, instance_name, application_id, environment_id, promise, facts)
@@ -23,7 +24,7 @@ FROM unnest(%(ids)s::text[], %(names)s::text[], %(application_ids)s::text[], %(e
 -- Change sets of an organization, the newest first.
 SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, confirm,
        CASE WHEN status IN ('Pending', 'Ready') AND expires_at <= now() THEN 'Expired' ELSE status END AS status,
-       created_at, expires_at, applied_by, applied_at, finished_at,
+       created_at, expires_at, applied_by, applied_at, finished_at, environment_ids, application_ids, differences, git_source_id, git_commit,
        (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances
 FROM change_sets
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
@@ -32,7 +33,7 @@ ORDER BY id DESC LIMIT %(count)s;
 -- name: list_asking
 -- Change sets that wait for somebody's answer, as far as their roles matter, the newest first.
 SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, confirm, status,
-       created_at, expires_at, applied_by, applied_at, finished_at,
+       created_at, expires_at, applied_by, applied_at, finished_at, environment_ids, application_ids, differences, git_source_id, git_commit,
        (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances
 FROM change_sets
 WHERE organization_id = %(organization_id)s AND status = 'Pending' AND expires_at > now() AND (confirm OR owner_id <> %(user_id)s)
@@ -119,6 +120,40 @@ UPDATE change_sets SET finished_at = now(), status = CASE WHEN EXISTS (
     SELECT FROM change_set_instances WHERE change_set_id = change_sets.id AND status = 'Failed') THEN 'Failed' ELSE 'Succeeded' END
 WHERE id = %(change_set_id)s AND NOT EXISTS (
     SELECT FROM change_set_instances WHERE change_set_id = change_sets.id AND status = 'Running');
+
+-- name: lock_directory
+-- Keeps others from changing what a directory changes, until the transaction ends.
+WITH held_applications AS (
+    SELECT id FROM applications WHERE id = ANY (%(ids)s::text[]) AND organization_id = %(organization_id)s ORDER BY id FOR NO KEY UPDATE
+), held_environments AS (
+    SELECT id FROM environments WHERE id = ANY (%(ids)s::text[]) AND organization_id = %(organization_id)s ORDER BY id FOR NO KEY UPDATE
+), held_roles AS (
+    SELECT id FROM roles WHERE id = ANY (%(ids)s::text[]) AND organization_id = %(organization_id)s ORDER BY id FOR NO KEY UPDATE
+)
+SELECT (SELECT count(*) FROM held_applications) + (SELECT count(*) FROM held_environments) + (SELECT count(*) FROM held_roles);
+
+-- name: list_concerned
+-- Live instances of applications and environments, by ID.
+SELECT id, name, application_id, environment_id, version FROM instances
+WHERE organization_id = %(organization_id)s AND status <> 'Destroyed' AND parent_id IS NULL
+  AND (application_id = ANY (%(application_ids)s::text[]) OR environment_id = ANY (%(environment_ids)s::text[]))
+ORDER BY id LIMIT %(count)s;
+
+-- name: list_environments_of
+-- Environments in which applications have live instances.
+SELECT DISTINCT environment_id FROM instances
+WHERE organization_id = %(organization_id)s AND status <> 'Destroyed' AND application_id = ANY (%(application_ids)s::text[]);
+
+-- name: end_directory
+-- The end of one that has applied a directory, in the transaction that does it.
+UPDATE change_sets SET status = 'Succeeded', applied_by = %(user_id)s, applied_at = now(), finished_at = now(), differences = %(differences)s
+WHERE id = %(change_set_id)s;
+
+-- name: supersede
+-- Ends what nobody has applied of a source in Git, since there is a newer commit.
+UPDATE change_sets SET expires_at = now(), comment = comment || %(note)s
+WHERE git_source_id = %(source_id)s AND organization_id = %(organization_id)s AND status IN ('Pending', 'Ready') AND expires_at > now()
+RETURNING id;
 
 -- name: list_usual_durations
 -- The median time of each workflow in the newest launches, reconfigurations and destructions of an application.

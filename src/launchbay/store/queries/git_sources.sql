@@ -96,6 +96,21 @@ SELECT %(sync_id)s, %(source_id)s, %(commit)s, %(pull_request)s, %(status)s, %(m
        CASE WHEN %(is_reported)s THEN now() END, %(started_at)s
 WHERE NOT EXISTS (SELECT FROM repeated);
 
+-- name: end_change_set
+-- Notes that the commit of a change set was applied. No row: the source was deleted, or follows another repository by now.
+WITH source AS (
+    UPDATE git_sources SET applied = %(commit)s, files = %(files)s, planned = NULL, approved = NULL, problem = NULL
+    WHERE id = %(source_id)s AND coalesce(planned, %(commit)s) = %(commit)s
+    RETURNING id, settings
+)
+INSERT INTO git_syncs (id, source_id, commit, status, changes, change_set_ids, report_at, started_at)
+SELECT %(sync_id)s, id, %(commit)s, 'Applied', %(changes)s, %(change_set_ids)s,
+       CASE WHEN settings::json ->> 'statusToken' IS NOT NULL THEN now() END, now()
+FROM source;
+
+-- name: lock
+SELECT id FROM git_sources WHERE id = %(source_id)s FOR UPDATE;
+
 -- name: delete_old_syncs
 DELETE FROM git_syncs
 WHERE source_id = %(source_id)s AND report_at IS NULL

@@ -9,6 +9,7 @@ from launchbay.limits import (
     CHANGE_SET_EXPIRY_LONGEST_MS,
     CHANGE_SET_EXPIRY_MS,
     CHANGE_SET_INSTANCES,
+    ORGANIZATION_ARCHIVE_BYTES,
     PAGE_ROWS,
 )
 from launchbay.store.change_sets import AnswerRow, ChangeSet, ChangeSetInstance
@@ -18,10 +19,12 @@ from launchbay.usecases.change_sets import (
     ChangePolicy,
     ChangeSetRequest,
     ChangeSetView,
+    DirectoryView,
     PromisedWorkflow,
     UsedPermission,
     read_promise,
 )
+from launchbay.usecases.directory_plans import PlannedObject
 from launchbay.usecases.preview import PreviewedComponent
 from launchbay.web.api.bulk import Selection
 from launchbay.web.requests import JsonBody, Request
@@ -32,13 +35,14 @@ routes = Routes("Changes", extension=True)
 
 
 class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to do with which instances: `ids` or `select`, for a launch neither.
+    """What to do with which instances.
 
-    `launch` and `configuration` are bodies of a launch and a reconfiguration. The act `version` keeps what an instance
-    has, and `parameters` go over it. `expiresIn` is in milliseconds.
+    These are `ids` or `select`; a launch and a directory have neither. `launch` and `configuration` are bodies of a
+    launch and a reconfiguration. The act `version` keeps what an instance has, and `parameters` go over it. The act
+    `apply` applies a directory. `expiresIn` is in milliseconds.
     """
 
-    act: Literal["launch", "reconfigure", "version", "destroy"]
+    act: Literal["launch", "reconfigure", "version", "destroy", "apply"]
     ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=CHANGE_SET_INSTANCES)] | None = None
     select: Selection | None = None
     applicationId: str | None = None
@@ -47,6 +51,13 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] | None = None
     parameters: dict[str, Any] | None = None
     force: bool | None = None
+    files: Annotated[
+        dict[str, str] | None,
+        msgspec.Meta(description="The files of a directory: their texts by their paths in it."),
+    ] = None
+    prune: Annotated[
+        bool, msgspec.Meta(description="Delete objects that the directory lacks, of kinds that have a folder in it.")
+    ] = False
     comment: str = ""
     expiresIn: Annotated[int, msgspec.Meta(ge=1, le=CHANGE_SET_EXPIRY_LONGEST_MS)] = CHANGE_SET_EXPIRY_MS
     onFailure: Annotated[
@@ -71,6 +82,8 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             version=self.version,
             parameters=self.parameters,
             force=self.force,
+            files=None if self.files is None else {path: text.encode() for path, text in self.files.items()},
+            prune=self.prune,
         )
         return ChangeSetRequest(
             act=act,
@@ -138,12 +151,29 @@ class PlannedInstance(msgspec.Struct, kw_only=True):
     ]
 
 
+class DirectoryChanges(msgspec.Struct, kw_only=True):
+    """What applying a directory does.
+
+    `hidden` is the number of objects that the caller may not read.
+    """
+
+    objects: list[PlannedObject]
+    hidden: int
+    permissions: list[UsedPermission]
+    warnings: list[str]
+    differences: Annotated[
+        list[str] | None, msgspec.Meta(description="How the result isn't what was shown; null until it is applied.")
+    ]
+
+
 class ChangeSetDocument(ChangeSetItem, kw_only=True):
-    """A change set with the instances that the caller may read."""
+    """A change set with the instances or objects that the caller may read."""
 
     answers: list[ChangeSetAnswer]
     roleIds: list[str]
     plan: list[PlannedInstance]
+    directory: DirectoryChanges | None
+    commit: Annotated[str | None, msgspec.Meta(description="The commit of a source in Git for which it was made.")]
 
 
 class AnswerChangeSet(msgspec.Struct, forbid_unknown_fields=True):
@@ -161,18 +191,18 @@ class ChangePolicyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 
 _EXAMPLE = {"act": "version", "ids": [EXAMPLE_ID], "version": 4, "comment": "OPS-17", "onFailure": "rollback"}
 _SHOWN = Returns("The change set.", type=ChangeSetDocument)
-_NEEDED = "EditInstance; CreateInstance for a launch"
+_NEEDED = "EditInstance; CreateInstance for a launch; what its changes need for a directory"
 
 
 @routes.post(
     "/organizations/{orgId}/change-sets",
     permission=_NEEDED,
-    body=JsonBody(example=_EXAMPLE),
+    body=JsonBody(example=_EXAMPLE, bytes_max=ORGANIZATION_ARCHIVE_BYTES),
     returns=_SHOWN,
     idempotency_key=True,
 )
 async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetDocument:
-    """Keep what a change of instances would do."""
+    """Keep what a change of instances or a directory would do."""
     made = await change_sets.create_change_set(request.ctx, request.path["orgId"], request.body.request())
     return _document(await change_sets.read_change_set(request.ctx, made))
 
@@ -194,7 +224,7 @@ async def list_change_sets(request: Request[None, Paging]) -> Response:
 
 @routes.get(
     "/change-sets/{changeSetId}",
-    permission="Read on each instance shown",
+    permission="Read on each object shown",
     returns=_SHOWN,
 )
 async def read_change_set(request: Request[None, None]) -> ChangeSetDocument:
@@ -301,6 +331,18 @@ def _document(view: ChangeSetView) -> ChangeSetDocument:
         answers=[_answer(row) for row in view.answers],
         roleIds=view.change_set.role_ids,
         plan=[_planned(row) for row in view.instances],
+        directory=None if view.directory is None else _directory(view.directory),
+        commit=view.change_set.git_commit,
+    )
+
+
+def _directory(view: DirectoryView) -> DirectoryChanges:
+    return DirectoryChanges(
+        objects=view.objects,
+        hidden=view.hidden,
+        permissions=view.permissions,
+        warnings=view.warnings,
+        differences=view.differences,
     )
 
 

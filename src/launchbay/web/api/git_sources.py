@@ -46,8 +46,11 @@ _Interval = Annotated[
     ),
 ]
 _Applies = Annotated[
-    Literal["at-once", "after-approval"],
-    msgspec.Meta(description="Whether a new commit is applied at once, or planned until somebody applies the plan."),
+    Literal["at-once", "after-approval", "change-set"],
+    msgspec.Meta(
+        description="Whether a new commit is applied at once, is planned until somebody applies the plan, or, of a"
+        " directory, becomes a change set."
+    ),
 ]
 _Instances = Annotated[
     Literal["keep", "change-set", "at-once"],
