@@ -1,11 +1,17 @@
-"""A clock that can be set while a program runs under it: libfaketime, told by a file.
+"""Clocks that tests set: of a part, of an event loop, and of a program that runs (libfaketime, told by a file).
 
-Only the clock that tells the date is set. The one that only measures (CLOCK_MONOTONIC) is the kernel's, as with a real
-clock that somebody sets.
+Of a program, only the clock that tells the date is set. The one that only measures (CLOCK_MONOTONIC) is the kernel's,
+as with a real clock that somebody sets.
 """
 
+import asyncio
+import selectors
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class HandClock:
@@ -22,6 +28,37 @@ class HandClock:
 
     def advance(self, seconds: float) -> None:
         self._seconds += seconds
+
+
+class _Leaps(selectors.DefaultSelector):
+    """Whoever would wait for something until a time gets that time at once."""
+
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "all tasks wait, and none for a time"
+            self.now_s += max(0.0, timeout)
+        return ready
+
+
+class _LeapingLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._leaps = _Leaps()
+        super().__init__(self._leaps)
+
+    def time(self) -> float:
+        return self._leaps.now_s
+
+
+def run_without_waiting(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing outside of the process, with a clock that only moves when all tasks wait.
+
+    Then it moves to the next time that one waits for. However slow the machine is, nothing is late.
+    """
+    with asyncio.Runner(loop_factory=_LeapingLoop) as runner:
+        return runner.run(main)
 
 
 HOUR_S = 3600
