@@ -133,26 +133,7 @@ async def bay(databases: Databases) -> AsyncIterator[Served]:
     databases.drop(url)
 
 
-async def test_an_instance_is_found_behind_many_newer_ones_of_its_name(bay: Served) -> None:
-    application = await bay.api.application("launch: {steps: []}\ndestroy: {steps: []}\n")
-    name = fresh_name("harbour")
-    alive = await bay.api.launch(application, instanceName=name)
-    await bay.api.settled(alive)
-    async with bay.api.database.transaction() as connection:  # what many launches and destroys leave
-        kept = "organization_id, application_id, environment_id, version, name, owner_id, parameters, parameter_origins"
-        kept += ", components, environment_view"
-        await connection.execute(
-            f"INSERT INTO instances (id, status, jobs_begun, {kept})"
-            f" SELECT 'f' || substr(id, 6) || lpad(to_hex(n), 4, '0'), 'Destroyed', 0, {kept}"
-            " FROM instances, generate_series(1, 60) AS n WHERE id = %s".encode(),
-            [alive],
-        )
-    async with bay.agent() as agent:
-        assert (await agent.good("read_instance", instance=name))["id"] == alive
-        told = await agent.bad("read_instance", instance=name.replace("harbour", "harbor"))
-        assert name in str(told)
-
-
+# The first one: no other test has made anything in the organization yet.
 async def test_an_agent_goes_from_nothing_to_a_running_instance_and_repairs_a_failed_step(bay: Served) -> None:
     _, organization, _ = await bay.api.outsider()
     async with loopback_server() as target, bay.agent() as agent:
@@ -536,3 +517,23 @@ async def test_an_endless_answer_is_cut_off() -> None:
         with pytest.raises(Refused, match="8 MiB"):
             await http.get("http://in-process/")
     assert sent < 9 << 20
+
+
+async def test_an_instance_is_found_behind_many_newer_ones_of_its_name(bay: Served) -> None:
+    application = await bay.api.application("launch: {steps: []}\ndestroy: {steps: []}\n")
+    name = fresh_name("harbour")
+    alive = await bay.api.launch(application, instanceName=name)
+    await bay.api.settled(alive)
+    async with bay.api.database.transaction() as connection:  # what many launches and destroys leave
+        kept = "organization_id, application_id, environment_id, version, name, owner_id, parameters, parameter_origins"
+        kept += ", components, environment_view"
+        await connection.execute(
+            f"INSERT INTO instances (id, status, jobs_begun, {kept})"
+            f" SELECT 'f' || substr(id, 6) || lpad(to_hex(n), 4, '0'), 'Destroyed', 0, {kept}"
+            " FROM instances, generate_series(1, 60) AS n WHERE id = %s".encode(),
+            [alive],
+        )
+    async with bay.agent() as agent:
+        assert (await agent.good("read_instance", instance=name))["id"] == alive
+        told = await agent.bad("read_instance", instance=name.replace("harbour", "harbor"))
+        assert name in str(told)
