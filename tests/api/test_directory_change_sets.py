@@ -161,6 +161,9 @@ async def test_the_strictest_policy_of_what_a_directory_touches_asks_for_approva
     approver = await someone(api, "- Read: [/*]\n- ApproveInstanceWorkflow: [/*]\n")
     assert accepted(await approver.post(f"change-sets/{shown['id']}/approve"))["status"] == "Ready"
     refused(await approver.post(f"change-sets/{shown['id']}/apply"), 403)
+    # Who can't read what it touches hears that, and not that it is stale.
+    blind = await someone(api, "- EditEnvironment: [/environments/*]\n")
+    refused(await blind.post(f"change-sets/{shown['id']}/apply"), 403)
     accepted(await api.post(f"change-sets/{shown['id']}/apply"))
     assert accepted(await api.get(f"environments/{strict}/markers")) == {"markers": [{"name": "red"}]}
     accepted(await api.put(f"environments/{strict}/changePolicy", {"approvals": 0}))

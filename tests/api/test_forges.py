@@ -200,6 +200,33 @@ async def test_outcomes_are_shown_at_their_commits(
     assert json.loads(forge.received[-1].body)["state"] == "failure"
 
 
+@pytest.mark.slow  # two commits, fetched from a real server
+async def test_a_commit_waits_until_its_change_set_is_applied(
+    follower: Follower, repository: Repository, vault: str, forge: LoopbackServer
+) -> None:
+    api = follower.api
+    commit = repository.commit({"environments/awaited.yaml": "markers: [blue]\n"})
+    path = f"/repos/{repository.directory.stem}/statuses/{commit}"
+    forge.routes[path] = answer(201)
+    body = {"applies": "change-set", "vault": vault, "forge": "github", "api": forge.url("")}
+    source = await follower.make(repository.directory.stem, **body, statusToken="statuses")
+    [change_set] = (await follower.outcome(source))["changeSetIds"]
+
+    def statuses() -> list[tuple[str, str]]:
+        documents = [json.loads(each.body) for each in forge.received if each.target == path]
+        return [(each["state"], each["description"]) for each in documents]
+
+    async with asyncio.timeout(20):
+        while not statuses():
+            await asyncio.sleep(0.05)
+    assert statuses() == [("pending", "Planned: 2 changes wait for approval.")]
+    accepted(await api.post(f"change-sets/{change_set}/apply"))
+    async with asyncio.timeout(20):
+        while len(statuses()) < 2:
+            await asyncio.sleep(0.05)
+    assert statuses()[1] == ("success", "Applied: 2 changes.")
+
+
 @pytest.mark.slow
 async def test_a_pull_request_has_a_preview_until_it_is_closed(
     follower: Follower, repository: Repository, vault: str

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from launchbay.directory.contents import file_name, object_name, yaml_text
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from tests.support.documentation import DOCS, blocks
 from tests.support.service import GREETER
 from tests.support.shell import Shell
 
@@ -136,6 +138,22 @@ def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organizatio
     launched = organization.good("launch", "greeter", "--revision", "greeter/stable").strip()
     organization.good("instance", "wait", launched)
     assert "Good day, all!" in organization.good("instance", "show", launched)
+
+
+def test_the_how_to_has_a_directory_approved_as_it_says(
+    organization: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "bay", FILES)
+    [commands] = [
+        block.text for block in blocks(DOCS / "howto" / "apply-a-directory.md") if "--change-set" in block.text
+    ]
+    change_set = ""
+    for line in commands.splitlines():
+        words = shlex.split(line.removeprefix("$ launchbay ").replace("CHANGE_SET", change_set))
+        told = organization.good(*words)
+        change_set = change_set or told.strip()
+    assert organization.document("change-set", "show", change_set)["status"] == "Succeeded"
 
 
 def test_a_directory_becomes_a_change_set_that_says_the_same_and_is_applied_whole(

@@ -394,6 +394,16 @@ class Planter:
         begun = {"parameters": {"password": self.new("password of a launch in a change set")}}
         launch = {"act": "launch", "applicationId": application, "launch": begun}
         self.shown(await self.admin.post(f"{self.organization}/change-sets", launch))
+        files = {
+            "environments/kept.yaml": "properties: [{name: password, type: string, value: "
+            + self.new("password of an environment in a kept directory")
+            + "}]\n",
+            "applications/kept/manifest.yaml": MANIFEST,
+            "applications/kept/revisions/r/revision.yaml": "parameters: {password: "
+            + self.new("password of parameters in a kept directory")
+            + "}\n",
+        }
+        self.shown(await self.admin.post(f"{self.organization}/change-sets", {"act": "apply", "files": files}))
         bulk = {
             "act": "run",
             "ids": [instance],

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from launchbay.client import AsyncClient, Operations
 from launchbay.client.errors import ApiError, ClientError, NotAllowed, NotFound, TooManyRequests
-from launchbay.client.types import ChangeSetDocument, FleetInstance, JobDetail, LogLine, StepDetail
+from launchbay.client.types import ChangeSetDocument, DirectoryChanges, FleetInstance, JobDetail, LogLine, StepDetail
 from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
 from launchbay.model.instance import InstanceStatus
@@ -33,6 +33,7 @@ _NAMES_COMPARED = 200
 _WORD_CHARS = 5  # of a name that is written wrong
 _ALIVE = ",".join(each for each in InstanceStatus if each != InstanceStatus.DESTROYED)
 _FINDINGS = 20
+_DIRECTORY_CHANGES = 50
 DESTROY = "destroy"
 
 
@@ -962,7 +963,22 @@ def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
             }
             for each in found.plan
         ],
+        **({} if found.directory is None else {"directory": _directory(found.directory)}),
         "next": following,
+    }
+
+
+def _directory(found: DirectoryChanges) -> dict[str, Any]:
+    """Return what the apply of a directory changes."""
+    changed = [each for each in found.objects if each.sign != "="]
+    return {
+        "changes": [
+            {"sign": each.sign, "what": each.what, "detail": each.detail, "toVersion": each.to_version}
+            for each in changed[:_DIRECTORY_CHANGES]
+        ],
+        "notShown": max(0, len(changed) - _DIRECTORY_CHANGES) + found.hidden,
+        "warnings": found.warnings,
+        "differences": found.differences,
     }
 
 

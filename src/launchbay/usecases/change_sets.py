@@ -445,6 +445,7 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
         if act.plan is None:
             rows = await store.list_instances(work.connection, change_set_id=found.id)
             return (await _compare(work, act, rows))[1]
+        _require_read(work, found, act.plan)
     contents = await directory_contents(act.files or {})
     return await find_stale(ctx, found.organization_id, contents, act.plan, prune=act.prune)
 
@@ -554,6 +555,9 @@ async def apply_change_set(ctx: Context, change_set_id: str) -> None:
 async def _apply_directory(ctx: Context, work: Work, found: ChangeSet, act: ChangeAct, plan: DirectoryPlan) -> None:
     """Make what was shown in the transaction under way, and compare the result."""
     organization_id, files = found.organization_id, act.files or {}
+    _require_read(work, found, plan)
+    for permission, resource in plan.used():
+        work.lookup.require(organization_id, permission, resource)
     contents = await directory_contents(files)
     await organizations.lock(work.connection, organization_id=organization_id)
     touched = sorted({each.shown.id for each in plan.entries if each.shown.is_change() and each.shown.id is not None})
@@ -589,6 +593,16 @@ async def _apply_directory(ctx: Context, work: Work, found: ChangeSet, act: Chan
         {"status": "Succeeded", "changes": plan.count(), "differences": differences},
         at=_at(organization_id, found.id),
     )
+
+
+def _require_read(work: Work, found: ChangeSet, plan: DirectoryPlan) -> None:
+    """Raise NotAllowed for who can't read all that a directory touches.
+
+    The plan that they would make is another one, so that nothing could be compared.
+    """
+    for each in plan.entries:
+        if each.shown.is_change():
+            work.lookup.require(found.organization_id, Permission.READ, each.resource())
 
 
 async def supersede_change_sets(work: Work, organization_id: str, commit: GitCommit) -> None:

@@ -53,6 +53,7 @@ _DAY_MS = 24 * 3_600_000
 EXPIRIES = ((_DAY_MS, "in 1 day"), (limits.CHANGE_SET_EXPIRY_MS, "in 1 week"), (30 * _DAY_MS, "in 30 days"))
 _VERBS = {"launch": "Launch", "reconfigure": "Change", "version": "Change the version of", "destroy": "Destroy"}
 _COMPARED_AT_ONCE = 10  # instances that the page plans again without being asked
+_OBJECTS_COMPARED_AT_ONCE = 100  # of a directory
 _TITLE_CHARS = 120
 _SHOWN = 50  # instances of a page
 _POLICIES = 50  # environments of a page
@@ -156,6 +157,8 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     rest = [each for each in planned if each.row.place > after]
     is_open = found.status in {"Pending", "Ready"}
     is_small = len(planned) <= _COMPARED_AT_ONCE
+    if view.directory is not None:
+        is_small = len(view.directory.objects) <= _OBJECTS_COMPARED_AT_ONCE
     stale = await _staleness(request, found.id) if is_open and (is_small or request.query("compare")) else None
     people = await user_names(request, organization_id)
     return await request.page(
