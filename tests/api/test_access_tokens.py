@@ -62,6 +62,16 @@ async def test_a_token_allows_what_its_scope_and_its_owner_allow_together(api: A
     refused(await scoped.post(f"{within(api)}/users", {"email": "x@example.org", "name": "X"}), 403, "NotAllowed")
 
 
+@pytest.mark.parametrize("scope", [("Read: [/*]",), ()])
+async def test_a_token_shows_but_never_replaces_the_saved_views_of_its_owner(api: Api, scope: tuple[str, ...]) -> None:
+    who = await person(api, await role(api, "Read: [/*]"))
+    path, view = f"{within(api)}/views", {"name": "Failed", "query": "status:failed", "of": "instances", "sort": ""}
+    accepted(await who.put(path, {"views": [view]}))
+    program = await token(api, who, *scope)
+    refused(await program.put(path, {"views": []}), 403, "NotAllowed")
+    assert accepted(await program.get(path)) == accepted(await who.get(path)) == {"views": [view]}
+
+
 async def test_a_token_without_a_scope_allows_what_its_owner_may_do_now(api: Api) -> None:
     name = await role(api, "CreateApplication: [/*]")
     who = await person(api, name)

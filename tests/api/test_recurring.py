@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.service import Api, accepted
+from tests.support.service import Api, accepted, refused
 
 APP = """
 application:
@@ -171,6 +171,26 @@ async def test_what_cannot_be_is_refused_with_the_reason(api: Api, body: dict[st
     assert message in answer.text
     looked = await api.post(path, {**body, "preview": True})
     assert (looked.status_code, looked.json()["errors"]) == (400, answer.json()["errors"])
+
+
+async def test_a_bulk_schedule_names_instances_that_its_maker_may_read(api: Api) -> None:
+    own = await api.running(APP)
+    outsider, organization, _ = await api.outsider()
+    created = await outsider.post(f"organizations/{organization}/applications", {"name": "app"})
+    application = accepted(created)["id"]
+    accepted(await outsider.put_yaml(f"applications/{application}/manifest", APP))
+    foreign = accepted(await outsider.post(f"applications/{application}/launch", {}))["id"]
+    path = f"organizations/{api.organization}/recurring-schedules"
+    act = {"act": "run", "workflow": "manage.grow", "parameters": {"size": 2}}
+    for unknown in (foreign, "0" * 24):
+        bulk = {**act, "ids": [own, unknown]}
+        at_once = await api.post(f"organizations/{api.organization}/bulk", bulk)
+        for preview in (False, True):
+            answer = await api.post(path, {"name": "x", "cron": EVERY_10_S, "bulk": bulk, "preview": preview})
+            refused(answer, 400, "UnknownId")
+            assert answer.json()["errors"] == at_once.json()["errors"]
+    assert accepted(await api.get(path)) == []
+    assert (await made(api, bulk={**act, "ids": [own]}))["kind"] == "bulk"
 
 
 async def test_other_organizations_see_nothing_of_it(api: Api) -> None:

@@ -91,6 +91,16 @@ def test_variables_win_over_profiles(shell: Shell, server: Bay) -> None:
     assert shell.bad(4, "organization", "list")
 
 
+def test_an_empty_token_is_refused_instead_of_the_stored_login(shell: Shell, server: Bay) -> None:
+    signed_in(shell, server)
+    shell.environ = {"LAUNCHBAY_TOKEN": ""}
+    told = shell.bad(4, "organization", "list")
+    assert "LAUNCHBAY_TOKEN is empty. Set it to a token, or unset it" in told
+    shell.good("server", "live")
+    shell.environ |= {"LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
+    assert shell.document("organization", "list")
+
+
 def test_a_token_that_no_header_can_hold_is_refused_and_not_shown(shell: Shell, server: Bay) -> None:
     shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_TOKEN": "s3cr3t\nb"}
     told = shell.bad(4, "organization", "list")

@@ -172,6 +172,12 @@ def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
     assert not caught.value.may_have_arrived
 
 
+def test_the_reason_of_a_lost_answer_ends_with_one_period() -> None:
+    with scripted(CUT) as script, pytest.raises(ConnectionFailed) as caught:
+        client(script).reschedule_workflow(ID, "w", interval=0)
+    assert "without sending a response. Is the server up" in str(caught.value)
+
+
 def test_an_answer_of_something_else_is_told_as_such() -> None:
     with scripted(Answer(text="<html>a proxy</html>")) as script, pytest.raises(UnreadableAnswer, match="a proxy"):
         client(script).read_organization(ID)

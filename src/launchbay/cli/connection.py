@@ -234,6 +234,12 @@ def _authentication(profile: str) -> Authentication:
             raise CommandFailed(f"LAUNCHBAY_TOKEN isn't a token. {error}.", ExitCode.NOT_AUTHENTICATED) from error
     if environ.get("LAUNCHBAY_EMAIL") and environ.get("LAUNCHBAY_PASSWORD"):
         return Basic(environ["LAUNCHBAY_EMAIL"], environ["LAUNCHBAY_PASSWORD"])
+    if "LAUNCHBAY_TOKEN" in environ:
+        # Perhaps the secret of a job of CI that isn't set; the stored login may be somebody else's.
+        raise CommandFailed(
+            "LAUNCHBAY_TOKEN is empty. Set it to a token, or unset it to use the stored login.",
+            ExitCode.NOT_AUTHENTICATED,
+        )
     secrets_store = store()
     secrets = secrets_store.get(profile)
     if secrets is None or not secrets.refresh_token:

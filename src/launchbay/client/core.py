@@ -197,7 +197,8 @@ Stream: TypeAlias = Generator[Effect | Emit[T], Any, None]
 
 
 def reason(error: httpx.TransportError) -> str:
-    return str(error) or type(error).__name__
+    """Return why there was no answer, without the period of the library's sentence."""
+    return str(error).removesuffix(".") or type(error).__name__
 
 
 def read() -> Steps[bytes | httpx.TransportError]:

@@ -442,14 +442,18 @@ async def read_views(ctx: Context, organization_id: str) -> list[SavedView]:
 
 
 async def replace_views(ctx: Context, organization_id: str, views: Sequence[SavedView]) -> None:
-    """Replace the caller's own views in an organization. Raises BadRequest for a name that occurs twice."""
+    """Replace the caller's own views in an organization.
+
+    Raises BadRequest for a name that occurs twice, and NotAllowed for an access token: views are of the account.
+    """
     if len(views) > SAVED_VIEWS:
         raise BadRequest(f"You can keep at most {SAVED_VIEWS} views. Remove one.", code="TooMany")
     if len({(view.of, view.name) for view in views}) < len(views):
         raise BadRequest("Two views have the same name. Rename one.")
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        own = {"user_id": ctx.actor.user_id, "organization_id": organization.id}
+        caller = await work.lookup.caller()
+        own = {"user_id": caller.id, "organization_id": organization.id}
         before = _read_views(await store.get_views(work.connection, **own) or "[]")
         await store.put_views(work.connection, **own, views=msgspec.json.encode(views).decode())
         await work.audit(

@@ -29,7 +29,7 @@ from launchbay.store import organizations
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
-from launchbay.usecases.bulk import PASSING, Act, BulkRequest, actor_of, create_bulk, require_control
+from launchbay.usecases.bulk import PASSING, Act, BulkRequest, actor_of, choose_instances, create_bulk, require_control
 from launchbay.usecases.context import AppContext, Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.launch import launch, plan_launch_tree
@@ -222,11 +222,13 @@ def _at(organization_id: str, schedule_id: str) -> str:
 async def _check_doing(work: Work, organization_id: str, request: RecurringRequest) -> str | None:
     """Check that the caller could do it now; return the application of an instance or launch.
 
-    A bulk run checks each instance at its turn.
+    Of a bulk run, instances that are named must exist; each is checked at its turn.
     """
     doing = request.doing
     if doing.bulk is not None:
         doing.bulk.check()
+        if doing.ids is not None:
+            await choose_instances(work, organization_id, doing.ids, doing.wanted, limits.BULK_INSTANCES)
         return None
     if request.application_id is not None:
         planned = await plan_launch_tree(work, request.application_id, doing.launch or {})
