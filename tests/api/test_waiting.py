@@ -49,6 +49,17 @@ async def test_due_work_says_behind_whose_job_it_waits(api: Api) -> None:
     assert said.endswith("is waiting for the end of 'hold', run by Administrator.")
 
 
+async def test_a_step_that_polls_says_when_it_looks_again(api: Api) -> None:
+    look = "{action: wait, parameters: {delay: 0}, until: '{$= false}', delay: 2 sec}"
+    instance = await api.running(f"launch: {{steps: []}}\nlook: {{steps: [{{see: {look}}}]}}")
+    accepted(await api.post(f"instances/{instance}/look", {}))
+    said = await waiting(api, instance, "'until'")
+    assert said.startswith("Step 'see' of 'workflow' has made ")
+    assert said.endswith("Z: the condition of 'until' isn't true yet.")
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+
+
 async def test_a_launch_names_the_submodule_that_it_waits_for(api: Api) -> None:
     child = await api.application(CHILD)
     instance = await api.launch(await api.application(PARENT % child))

@@ -171,12 +171,12 @@ class _Waits(msgspec.Struct, frozen=True):
     queue: tuple[int, int]  # position, length; zeros outside of the queue
     approvals: list[tuple[str, str | None, str | None, int, int, int, int]]
     jobs: list[tuple[str, int, str, str, str, int]]
-    steps: list[tuple[str, str, int, tuple[int, int, int, str, int] | None, int | None, int | None]]
+    steps: list[tuple[str, str, int | None, int]]  # name, path, start, end
     told: list[tuple[int, StepWait]] = []
     places: list[tuple[str, int, int, int, int]] = []  # title, most, since, held, jobs before it
 
 
-def read_waits(text: str, now: datetime) -> list[Wait]:
+def read_waits(text: str) -> list[Wait]:
     """Return what a job waits for from the JSON of the statement `get_waits`."""
     found = _waits_decoder.decode(text)
     waits = []
@@ -201,14 +201,8 @@ def read_waits(text: str, now: datetime) -> list[Wait]:
         waits.append(
             Wait(told.kind, told.text, since, told.ends_when, told.until, told.position, told.job, told.instance)
         )
-    now_ms = int(now.timestamp() * 1000)
-    for name, path, attempt, failed, started, ends in found.steps:
-        if failed is not None and failed[0] == attempt and failed[4] > now_ms:
-            why = failed[3].rstrip(".")
-            step = f"Step {name!r} of {owner_of(path)!r}"
-            sentence = f"{step} failed in attempt {attempt} and pauses before the next one: {why}."
-            waits.append(Wait("retry", sentence, failed[2], "The pause is over.", failed[4]))
-        elif ends is not None and started is not None:
+    for name, path, started, ends in found.steps:
+        if started is not None:
             sentence = f"Step {name!r} of {owner_of(path)!r} waits for its time."
             waits.append(Wait("time", sentence, started, "The time is over.", ends))
     return waits

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from structlog.contextvars import bound_contextvars
 
 from launchbay import limits
+from launchbay.clock import to_ms
 from launchbay.concurrency import cancel_all
 from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.manifest.expressions import Template
@@ -18,7 +20,7 @@ from launchbay.manifest.formulas import kind
 from launchbay.manifest.graph import Step
 from launchbay.manifest.workflow_rules import EACH, OUTPUT
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.job import StepStatus, attempt_path, decision_path, item_path, step_path
+from launchbay.model.job import StepStatus, StepWait, attempt_path, decision_path, item_path, owner_of, step_path
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.commands import cancel_abandoned
@@ -315,7 +317,7 @@ class _Execution:
         self.job.journal.log(
             self.path, "info", f"The condition of 'until' isn't true yet. Next attempt in {delay_s:g} s."
         )
-        await self.step_run.sleep(delay_s)
+        await self._rest(delay_s, f"has made {attempt} attempts", "the condition of 'until' isn't true yet")
 
     def _span(self, attempt: int) -> AbstractContextManager[Any]:
         if self.step.action is None or not tracing.is_on:
@@ -359,7 +361,21 @@ class _Execution:
         self.job.journal.attempt_failed(self.path, str(error), delay_s)
         text = f"Attempt {failures} of {retries + 1} failed: {error} Retrying in {delay_s:g} s."
         self.job.journal.log(self.path, "warning", text)
-        await self.step_run.sleep(delay_s)
+        await self._rest(delay_s, f"failed in attempt {failures} of {retries + 1}", str(error) or "it gave no reason")
+
+    async def _rest(self, delay_s: float, what: str, why: str) -> None:
+        """Sleep until the next attempt, and show that the step pauses: `what` it has done, and `why` that isn't all."""
+        until = self.job.deps.clock.now() + timedelta(seconds=delay_s)
+        step = f"Step {self.step.name!r} of {owner_of(self.path)!r}"
+        begins = f"the next attempt begins at {until.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+        wait = StepWait(
+            kind="retry",
+            text=f"{step} {what}; {begins}: {why.rstrip('.')}.",
+            ends_when="The pause is over.",
+            until=to_ms(until),
+        )
+        with self.job.journal.waiting(self.path, wait):
+            await self.step_run.sleep(delay_s)
 
     def _succeed(self, outputs: Mapping[str, Any]) -> None:
         if self.workflow.is_replay:

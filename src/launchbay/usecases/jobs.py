@@ -102,7 +102,7 @@ async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float
             jobs=limits.USUAL_JOBS,
         )
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
-    found = [] if waits is None else read_waits(waits, ctx.app.clock.now())
+    found = [] if waits is None else read_waits(waits)
     return JobDetails(view, plan, Redactor(known), manifest, found, usual_ms)
 
 

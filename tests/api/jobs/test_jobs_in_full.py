@@ -1,6 +1,8 @@
 """A job in full: its number, what began it, its steps with their attempts, and the jobs that it ran elsewhere."""
 
 import asyncio
+import re
+from datetime import datetime
 from typing import Any
 
 from launchbay.ids import new_id
@@ -179,8 +181,16 @@ async def test_a_job_says_when_its_next_attempt_begins(api: Api, ledger: Ledger)
     started = await api.post(f"instances/{instance}/call", {})
     job = await waits(api, started.headers["launchbay-job"], "retry")
     (wait,) = job["waitingFor"]
-    assert wait["text"].startswith("Step 'ask' of 'workflow' failed in attempt ")
-    assert wait["until"] > wait["since"]
+    found = re.fullmatch(
+        r"Step 'ask' of 'workflow' failed in attempt (\d) of 10; the next attempt begins at (\S+Z): (.+)", wait["text"]
+    )
+    assert found is not None, wait["text"]
+    assert (1 <= int(found[1]) <= 9, "503" in found[3]) == (True, True)
+    assert datetime.fromisoformat(found[2]).timestamp() == wait["until"] // 1000
+    assert (wait["until"] > wait["since"], wait["endsWhen"]) == (True, "The pause is over.")
+    async with asyncio.timeout(20):
+        while " of 10; the next attempt begins at " not in (await api.document(instance)).get("waitingFor", ""):
+            await asyncio.sleep(0.05)
     accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
 
 

@@ -377,9 +377,9 @@ SELECT json_build_object(
         WHERE inner_job.parent_job_id = jobs.id AND inner_job.status = 'Executing'
     ),
     'steps', (
-        SELECT coalesce(json_agg(json_build_array(name, path, attempt, failed_attempts -> -1,
+        SELECT coalesce(json_agg(json_build_array(name, path,
             floor(extract(epoch FROM steps.started_at) * 1000)::bigint, floor(extract(epoch FROM ends_at) * 1000)::bigint) ORDER BY path), '[]')
-        FROM steps WHERE job_id = jobs.id AND status = 'Executing' AND (failed_attempts IS NOT NULL OR ends_at > now())
+        FROM steps WHERE job_id = jobs.id AND status = 'Executing' AND ends_at > now()
     ),
     'told', (
         SELECT coalesce(json_agg(json_build_array(floor(extract(epoch FROM since) * 1000)::bigint, wait::json) ORDER BY path), '[]')
