@@ -1,6 +1,9 @@
 """Change sets that apply a directory: shown whole, approved, applied exactly so in one act, or refused as stale."""
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from tests.support.service import GREETER, Api, Person, accepted, fresh_name, person, refused
 
@@ -82,7 +85,8 @@ async def test_a_directory_is_shown_whole_and_changes_nothing_before_it_is_appli
     assert launched["status"] == "Running"
 
 
-async def test_the_version_of_a_trial_is_not_taken_for_the_one_that_comes_after_it(api: Api) -> None:
+@pytest.mark.parametrize("has_key", [False, True])
+async def test_the_version_of_a_trial_is_not_taken_for_the_one_that_comes_after_it(api: Api, *, has_key: bool) -> None:
     name = fresh_name("tried")
     manifest = "launch: {steps: [], return: {said: {value: '%s'}}}\ndestroy: {steps: []}\n"
     application = await api.application(manifest % "first")
@@ -92,7 +96,12 @@ async def test_the_version_of_a_trial_is_not_taken_for_the_one_that_comes_after_
         f"{path}/manifest.yaml": manifest % "tried",
         f"{path}/revisions/stable/revision.yaml": "{}\n",
     }
-    shown = await kept(api, tried)
+    body = {"act": "apply", "files": tried}
+    # With a key, the trial is a savepoint in the transaction that keeps the answer.
+    headers = {"Idempotency-Key": fresh_name("trial")} if has_key else {}
+    path = f"organizations/{api.organization}/change-sets"
+    shown, again = [accepted(await api.client.post(path, json=body, headers=headers)) for _ in range(2)]
+    assert (shown["id"] == again["id"]) is has_key
     assert [each["toVersion"] for each in shown["directory"]["objects"] if each["toVersion"]] == [3]
     accepted(await api.put_yaml(f"applications/{application}/manifest", manifest % "uploaded"))
     launched = await api.settled(await api.launch(application))
@@ -167,6 +176,24 @@ async def test_the_strictest_policy_of_what_a_directory_touches_asks_for_approva
     accepted(await api.post(f"change-sets/{shown['id']}/apply"))
     assert accepted(await api.get(f"environments/{strict}/markers")) == {"markers": [{"name": "red"}]}
     accepted(await api.put(f"environments/{strict}/changePolicy", {"approvals": 0}))
+
+
+async def test_a_change_at_the_same_time_is_either_before_it_or_after_it(api: Api) -> None:
+    name = fresh_name("raced")
+    accepted(await api.post(f"change-sets/{(await kept(api, directory(name)))['id']}/apply"))
+    environment = (await named(api, "environments", name))["id"]
+    for number in range(5):
+        files = {**directory(name), f"environments/{name}.yaml": f"markers: [ours-{number}]\n"}
+        shown = await kept(api, files)
+        applied, edited = await asyncio.gather(
+            api.post(f"change-sets/{shown['id']}/apply"),
+            api.put(f"environments/{environment}/markers", {"markers": [{"name": f"theirs-{number}"}]}),
+        )
+        accepted(edited)
+        # Applied first, it is overwritten; applied second, it is stale. It never overwrites what it didn't show.
+        assert applied.status_code in (200, 409), applied.text
+        markers = accepted(await api.get(f"environments/{environment}/markers"))["markers"]
+        assert markers == [{"name": f"theirs-{number}"}]
 
 
 async def test_deletions_are_shown_and_are_stale_once_their_objects_change(api: Api) -> None:
