@@ -278,12 +278,16 @@ def until(check: Callable[[], Any], what: str) -> Any:
 
 @pytest.mark.slow  # starts a server and Prometheus
 def test_prometheus_scrapes_a_loaded_server_and_evaluates_the_whole_dashboard(tmp_path: Path) -> None:
-    settings = {"LAUNCHBAY_METRICS_TOKEN": TOKEN, "LAUNCHBAY_METRICS_APPLICATIONS": "*"}
+    settings = {
+        "LAUNCHBAY_METRICS_TOKEN": TOKEN,
+        "LAUNCHBAY_METRICS_APPLICATIONS": "*",
+        "LAUNCHBAY_METRICS_LABELS": "team",
+    }
     with served(**settings) as server, prometheus(tmp_path, server) as api:
         until(lambda: values(api, 'up{job="launchbay"} == 1'), "the server is scraped")
         application = server.application("loaded", "launch: {steps: [a: {action: wait, parameters: {delay: 0 sec}}]}")
         for _ in range(20):
-            launched = server.call("POST", f"applications/{application}/launch", {})
+            launched = server.call("POST", f"applications/{application}/launch", {"labels": {"team": "web"}})
             server.settled(launched["id"])
             server.request("GET", "instances/nobody")
         jobs = 'sum(launchbay_job_seconds_count{status="Succeeded"})'
