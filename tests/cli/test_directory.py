@@ -171,6 +171,9 @@ def test_a_directory_becomes_a_change_set_that_says_the_same_and_is_applied_whol
     assert f"launchbay change-set apply {change_set}" in told.stderr
     shown = organization.document("change-set", "show", change_set)
     assert (shown["status"], shown["comment"]) == ("Ready", "OPS-18")
+    drawn = organization.good("change-set", "show", change_set)
+    assert "directory.objects" in drawn
+    assert re.search(r"what +markers of environment lab\n", drawn)
     assert signs(organization.good("apply", str(directory), "--dry-run")) == wanted
     applied = organization.document("change-set", "apply", change_set)
     assert (applied["status"], applied["directory"]["differences"]) == ("Succeeded", [])

@@ -136,6 +136,28 @@ async def test_the_apply_of_a_directory_is_shown_and_applied(api: Api, visitor: 
     assert (again.status_code, "it is Succeeded" in Page(again).text) == (409, True)
 
 
+async def test_a_directory_asks_those_who_may_approve_all_that_it_touches(api: Api) -> None:
+    home, name = f"organizations/{api.organization}", fresh_name("asked")
+    environment = accepted(await api.post(f"{home}/environments", {"name": name}))["id"]
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    role = {"name": fresh_name("partly"), "permissions": "- Read: [/*]\n- ApproveInstanceWorkflow: [/applications/*]\n"}
+    accepted(await api.post(f"{home}/roles", role))
+    body = {"act": "apply", "files": {f"environments/{name}.yaml": "markers: [blue]\n"}}
+    made = accepted(await api.post(f"{home}/change-sets", body))["id"]
+    path = f"/console/{home}/changes/{made}"
+    for given, is_asked in ((role["name"], False), ("Administrator", True)):
+        someone = await person(api, given)
+        async with browser(api) as client:
+            await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+            assert (path in await _asked(client, f"/console/{home}")) is is_asked
+            page = await get(client, path)
+            assert ("You aren't an approver of this change set." in page.text) is not is_asked
+            answered = await sent(client, f"{path}/answer", page, do="approve")
+            assert answered.status_code == (303 if is_asked else 403)
+            assert path not in await _asked(client, f"/console/{home}")
+    assert accepted(await api.get(f"change-sets/{made}"))["status"] == "Ready"
+
+
 async def test_launches_and_destructions_are_saved_too(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(SHOP)
     name = fresh_name("shop")

@@ -93,12 +93,15 @@ def _show_object(console: Console, document: Mapping[str, Any], width: int) -> N
         elif isinstance(value, dict) and value:
             grid.add_row(printable(name), "")
             for inner, each in value.items():
-                grid.add_row(Text(f"  {printable(inner)}"), _cell(inner, each, whole=True))
+                if _is_list_of_objects(each):
+                    lists[f"{name}.{inner}"] = each
+                else:
+                    grid.add_row(Text(f"  {printable(inner)}"), _cell(inner, each, whole=True))
         else:
             grid.add_row(name, _cell(name, value, whole=True))
     console.print(grid)
     for name, items in lists.items():
-        console.print(f"\n[bold]{name}[/]")
+        console.print(f"\n[bold]{printable(name)}[/]")
         table = _table(items)
         if Console(width=_UNBOUNDED).measure(table).maximum <= width:
             console.print(table)
