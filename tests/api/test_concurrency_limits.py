@@ -1,6 +1,7 @@
 """Limits of how many jobs run at a time: in manifests, and as settings of applications and environments."""
 
 import asyncio
+import re
 import time
 from typing import Any
 
@@ -88,13 +89,36 @@ async def test_a_job_waits_for_a_place_and_says_so_until_another_one_ends(api: A
     assert (await waits(api, third, last))[0]["position"] == 2
     said = (await api.document(third))["waitingFor"]
     assert said.startswith("Waiting for its turn: at most 1 job")
-    assert said.endswith("1 has started, and 1 is before it.")
+    name = (await api.document(first))["name"]
+    assert "; 1 has started, and 1 is before it. " in said
+    assert re.search(rf" Held by job 2, 'hold', of '{name}' since \d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.$", said), said
+    assert (said.partition("Held")[2] in told["text"], told["jobId"], told["instanceId"]) == (True, held, first)
     await cancelled(api, first, held)
     await started(api, second, waiting)
     assert (await job_of(api, third, last))["startedAt"] is None
     await cancelled(api, third, last)  # also one that waits can be cancelled
     await cancelled(api, second, waiting)
     assert await waits(api, second, waiting) == []
+
+
+async def test_holders_are_named_to_those_who_may_read_them(api: Api) -> None:
+    manifest = holding("{key: 'lock:held', limit: 4}")
+    hidden, *seen = await several(api, manifest, 4)
+    [last] = await several(api, manifest, 1)
+    for instance in (hidden, *seen):
+        await started(api, instance, await begun(api, instance))
+    await begun(api, last)
+    said = (await api.document(last))["waitingFor"]
+    names = [(await api.document(instance))["name"] for instance in (hidden, *seen)]
+    assert [name in said for name in names] == [True, True, True, False]
+    assert said.endswith("; and others.")
+    readable = [f"Read: [/applications/*/instances/{each}]" for each in (*seen, last)]
+    reader = await api.member(*readable)
+    said = accepted(await reader.get(f"instances/{last}"))["waitingFor"]
+    assert [name in said for name in names] == [False, True, True, True]
+    for instance in (hidden, *seen, last):
+        job = (await api.document(instance))["workflowHistory"][0]["id"]
+        accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
 
 
 async def test_groups_count_all_their_jobs_though_they_show_the_first(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.model.job import approver_message, place_message, waiting_message
+from launchbay.model.job import Holders, approver_message, place_message, waiting_message
 
 
 class InstanceStatus(StrEnum):
@@ -254,6 +254,7 @@ class AwaitedPlace(msgspec.Struct, frozen=True, array_like=True):
     most: int
     held: int
     before: int
+    holders: Holders | None = None
 
 
 class DueRun(msgspec.Struct, frozen=True, array_like=True):
@@ -286,7 +287,8 @@ def waiting_for(waits: Waits) -> str:
     """Return what work waits for, or "". Waits of the running job precede waits for its end."""
     sentences = [_awaited_approval(each) for each in waits.approvals or ()]
     sentences += [
-        place_message(each.title, most=each.most, held=each.held, before=each.before) for each in waits.places or ()
+        place_message(each.title, most=each.most, held=each.held, before=each.before, holders=each.holders)
+        for each in waits.places or ()
     ]
     if waits.queued is not None:
         sentences.append(_queued(waits.job, waits.queued))

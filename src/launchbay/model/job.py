@@ -6,9 +6,9 @@ of `claim`, `end` and `supersede` in `store/queries/jobs.sql` guard that.
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -120,16 +120,45 @@ def approver_message(*, permission: str | None, role: str | None) -> str:
     return "any user who may approve"
 
 
-def place_message(title: str, *, most: int, held: int, before: int) -> str:
+class Holder(msgspec.Struct, frozen=True, array_like=True):
+    """A job that has a place in a group with a limit; it started at `since_ms`."""
+
+    job_id: str
+    number: int
+    workflow: str
+    instance_id: str
+    instance: str
+    since_ms: int
+
+
+class Holders(msgspec.Struct, frozen=True, array_like=True):
+    """The jobs in a group that the reader may know, in part; `more` are not shown."""
+
+    shown: tuple[Holder, ...] = ()
+    more: bool = False
+
+
+def place_message(title: str, *, most: int, held: int, before: int, holders: Holders | None = None) -> str:
     """Describe why a job waits for a place in a group.
 
     `title` names the group, such as `lock 'db'`. `held` is the number of jobs that have a place, and `before` of those
-    that wait longer.
+    that wait longer. `holders` name jobs that have one.
     """
     bound = "1 job" if most == 1 else f"{most} jobs"
     running = "1 has started" if held == 1 else f"{held} have started"
     earlier = "" if before == 0 else f", and {before} {'is' if before == 1 else 'are'} before it"
-    return f"Waiting for its turn: at most {bound} at a time for {title}; {running}{earlier}."
+    sentence = f"Waiting for its turn: at most {bound} at a time for {title}; {running}{earlier}."
+    if holders is None or not holders.shown:
+        return sentence
+    names = [
+        f"job {each.number}, {each.workflow!r}, of {each.instance!r} since {_iso_time(each.since_ms)}"
+        for each in holders.shown
+    ]
+    return f"{sentence} Held by {'; '.join(names)}{'; and others' if holders.more else ''}."
+
+
+def _iso_time(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 WaitKind = Literal["worker", "limit", "approval", "job", "retry", "time", "resource", "machine", "peers", "instance"]
@@ -176,8 +205,11 @@ class _Waits(msgspec.Struct, frozen=True):
     places: list[tuple[str, int, int, int, int]] = []  # title, most, since, held, jobs before it
 
 
-def read_waits(text: str) -> list[Wait]:
-    """Return what a job waits for from the JSON of the statement `get_waits`."""
+def read_waits(text: str, holders: Mapping[str, Holders]) -> list[Wait]:
+    """Return what a job waits for.
+
+    `text` is the JSON of the statement `get_waits`, and `holders` are by the title of the group.
+    """
     found = _waits_decoder.decode(text)
     waits = []
     position, length = found.queue
@@ -188,8 +220,12 @@ def read_waits(text: str) -> list[Wait]:
         sentence = f"The job is number {position} of {length} in the organization's queue for a free job slot."
         waits.append(Wait("worker", sentence, found.since, "The jobs before it have started.", position=position))
     for title, most, since, held, before in found.places:
-        sentence = place_message(title, most=most, held=held, before=before)
-        waits.append(Wait("limit", sentence, since, "A job of the group ends.", position=before + 1))
+        known = holders.get(title, Holders())
+        sentence = place_message(title, most=most, held=held, before=before, holders=known)
+        first = next(iter(known.shown), None)
+        job, instance = (None, None) if first is None else (first.job_id, first.instance_id)
+        end = "A job of the group ends."
+        waits.append(Wait("limit", sentence, since, end, position=before + 1, job=job, instance=instance))
     for question, permission, role, needed, given, since, until in found.approvals:
         who = approver_message(permission=permission, role=role)
         sentence = waiting_message(question, who=who, needed=needed, given=given)

@@ -364,7 +364,7 @@ class _Execution:
         await self._rest(delay_s, f"failed in attempt {failures} of {retries + 1}", str(error) or "it gave no reason")
 
     async def _rest(self, delay_s: float, what: str, why: str) -> None:
-        """Sleep until the next attempt, and show that the step pauses: `what` it has done, and `why` that isn't all."""
+        """Sleep until the next attempt, and show it: `what` the step has done, and `why` it isn't over."""
         until = self.job.deps.clock.now() + timedelta(seconds=delay_s)
         step = f"Step {self.step.name!r} of {owner_of(self.path)!r}"
         begins = f"the next attempt begins at {until.strftime('%Y-%m-%dT%H:%M:%SZ')}"

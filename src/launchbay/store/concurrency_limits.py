@@ -39,6 +39,20 @@ class OutrunRow(NamedTuple):
     title: str
 
 
+class HolderRow(NamedTuple):
+    """A job that has a place in the group `title`, since it started."""
+
+    title: str
+    job_id: str
+    number: int
+    workflow: str
+    since: datetime
+    instance_id: str
+    instance: str
+    application_id: str
+    environment_id: str
+
+
 class PlaceRow(NamedTuple):
     """A place in a group that a job holds or waits for.
 
@@ -70,6 +84,7 @@ set_environment_limits = _sql.change("set_environment_limits")
 remove_limits = _sql.change("remove_limits")
 apply_change = _sql.value("apply_change", bool)
 list_outrun = _sql.rows("list_outrun", OutrunRow)
+list_holders = _sql.rows("list_holders", HolderRow)
 list_places = _sql.rows("list_places", PlaceRow)
 
 

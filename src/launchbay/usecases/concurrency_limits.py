@@ -9,16 +9,19 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Permission
+from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
 from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
-from launchbay.model.job import CANCELLED
+from launchbay.model.job import CANCELLED, Holder, Holders
 from launchbay.store import concurrency_limits as store
 from launchbay.store import jobs
-from launchbay.store.concurrency_limits import PlaceRow
+from launchbay.store.concurrency_limits import HolderRow, PlaceRow
 from launchbay.store.database import Database
 from launchbay.usecases.context import Context, Work
 
 POLL_S = 0.5
+HOLDERS_SHOWN = 3
+_HOLDERS_READ = 50  # some of them, the caller may not see
 _OUTRUN = 100  # cancelled before the other tasks of the process get their turn
 
 
@@ -111,7 +114,26 @@ async def list_groups(ctx: Context, organization_id: str) -> list[Group]:
     return sorted((each for each in found if each.places), key=lambda each: each.title)
 
 
-def _is_visible(work: Work, organization_id: str, row: PlaceRow) -> bool:
+async def list_holders(work: Work, organization_id: str, instance_id: str) -> dict[str, Holders]:
+    """Return who holds up the instance's job, by the title of the group.
+
+    Only jobs that the caller may read are named. Something of the organization was looked up before.
+    """
+    rows = await store.list_holders(
+        work.connection, organization_id=organization_id, instance_id=instance_id, count=_HOLDERS_READ
+    )
+    found: dict[str, Holders] = {}
+    for row in rows:
+        known = found.get(row.title, Holders())
+        if len(known.shown) < HOLDERS_SHOWN and _is_visible(work, organization_id, row):
+            holder = Holder(row.job_id, row.number, row.workflow, row.instance_id, row.instance, to_ms(row.since))
+            found[row.title] = Holders((*known.shown, holder), more=known.more)
+        else:
+            found[row.title] = Holders(known.shown, more=True)
+    return found
+
+
+def _is_visible(work: Work, organization_id: str, row: PlaceRow | HolderRow) -> bool:
     at = (permissions.instance(row.application_id, row.instance_id), permissions.environment(row.environment_id))
     return work.lookup.allows(organization_id, Permission.READ, *at)
 

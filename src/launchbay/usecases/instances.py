@@ -16,7 +16,7 @@ from launchbay.ids import new_id
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
-from launchbay.model.instance import InstanceStatus, is_active
+from launchbay.model.instance import InstanceStatus, Waits, is_active
 from launchbay.model.job import JobStatus, read_plan
 from launchbay.model.lifetimes import NEVER
 from launchbay.model.machine import DRY_RUN
@@ -25,6 +25,7 @@ from launchbay.planning import StartedJob, available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
+from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.lifetimes import rules_of
 
@@ -73,7 +74,20 @@ async def _read_instance(ctx: Context, instance_id: str) -> InstanceView:
         detail = await work.lookup.instance_detail(
             instance_id, Permission.READ, jobs=limits.HISTORY_JOBS, steps_bytes=limits.HISTORY_STEPS_BYTES
         )
-        return await view_of(work, detail)
+        return await view_of(work, await _with_holders(work, detail))
+
+
+async def _with_holders(work: Work, detail: InstanceDetail) -> InstanceDetail:
+    """Name the jobs that hold up the instance's job, if the caller may read them."""
+    if detail.waits is None:
+        return detail
+    waits = msgspec.json.decode(detail.waits, type=Waits)
+    if not waits.places:
+        return detail
+    holders = await list_holders(work, detail.organization_id, detail.id)
+    named = [msgspec.structs.replace(each, holders=holders.get(each.title)) for each in waits.places]
+    text = msgspec.json.encode(msgspec.structs.replace(waits, places=named)).decode()
+    return msgspec.structs.replace(detail, waits=text)
 
 
 async def view_of(work: Work, detail: InstanceDetail) -> InstanceView:

@@ -14,12 +14,13 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, 
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import CANCELLED, JobStatus, Plan, Wait, read_plan, read_waits
+from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, Wait, read_plan, read_waits
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, StartedJob, accept, may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
 from launchbay.store.jobs import ControlRow, JobView
+from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.instances import LOOKS
@@ -84,14 +85,16 @@ async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float
         )
         if view is None:
             raise await _not_found(work, instance_id, job_id)
-        await work.lookup.instance(instance_id, Permission.READ)
+        record = await work.lookup.instance(instance_id, Permission.READ)
         plan = read_plan(view.plan)
         manifest = None
         with suppress(InvalidManifest, Conflict):
             manifest = await work.manifest(view.application_id, plan.manifest_version or view.version)
-        waits = None
+        waits, holders = None, dict[str, Holders]()
         if view.status == JobStatus.EXECUTING:
             waits = await store.get_waits(work.connection, job_id=job_id)
+            if view.started_at is None:  # it may wait for a place in a group
+                holders = await list_holders(work, record.organization_id, instance_id)
         usual_ms = await store.get_usual_duration_ms(
             work.connection,
             instance_id=instance_id,
@@ -102,7 +105,7 @@ async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float
             jobs=limits.USUAL_JOBS,
         )
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
-    found = [] if waits is None else read_waits(waits)
+    found = [] if waits is None else read_waits(waits, holders)
     return JobDetails(view, plan, Redactor(known), manifest, found, usual_ms)
 
 

@@ -42,6 +42,21 @@ SELECT DISTINCT ON (places.job_id) places.job_id, places.title
 FROM concurrency_places AS places JOIN jobs ON jobs.id = places.job_id
 WHERE places.is_outrun AND NOT jobs.cancel_requested AND jobs.status = 'Executing' ORDER BY places.job_id LIMIT %(count)s;
 
+-- name: list_holders
+-- Who has the places that the job of an instance waits for, at most `count` of each group, the first ones first.
+SELECT mine.title, jobs.id AS job_id, jobs.number, jobs.name AS workflow, coalesce(jobs.started_at, held.created_at) AS since,
+       instances.id AS instance_id, instances.name AS instance, instances.application_id, instances.environment_id
+FROM instances AS waiting
+JOIN concurrency_places AS mine ON mine.job_id = waiting.job_id AND NOT mine.is_held
+CROSS JOIN LATERAL (
+    SELECT job_id, number, created_at FROM concurrency_places AS other
+    WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND other.is_held
+    ORDER BY other.number LIMIT %(count)s
+) AS held
+JOIN jobs ON jobs.id = held.job_id JOIN instances ON instances.id = jobs.instance_id
+WHERE waiting.id = %(instance_id)s AND waiting.organization_id = %(organization_id)s
+ORDER BY mine.bucket, held.number;
+
 -- name: list_places
 -- The first places of each of an organization's groups: those that are held, then in the order in which they were asked for.
 -- The counts are of all places of a group.
