@@ -44,3 +44,37 @@ async def test_each_view_shows_its_approvals(api: Api, visitor: httpx.AsyncClien
     assert [each["status"] for each in rows if each["id"] == asked[0]["id"]] == ["rejected"]
     first = accepted(await api.get(f"organizations/{api.organization}/approvals", status="decided", limit="1"))
     assert first == rows[:1]
+
+
+async def test_an_instance_that_waits_for_an_approval_says_so_everywhere(api: Api, visitor: httpx.AsyncClient) -> None:
+    asks = "{steps: [{sign: {action: approval, parameters: {text: 'Weigh anchor?'}}}]}"
+    application = await api.application(f"launch: {{steps: []}}\nask: {asks}\n")
+    name = fresh_name("Schooner").replace(" ", "-")
+    instance = await api.launch(application, instanceName=name)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/ask", {}))
+    async with asyncio.timeout(20):
+        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
+            await asyncio.sleep(0.05)
+    listed = f"/console/organizations/{api.organization}/instances?q={name}"
+
+    async def shown() -> dict[str, str]:
+        rows = (await get(visitor, listed)).answer.text
+        versions = (await get(visitor, f"/console/applications/{application}")).answer.text
+        head = (await get(visitor, f"/console/instances/{instance}")).answer.text
+        return {
+            "list": rows.partition("<tbody>")[2].partition("</tbody>")[0],
+            "application": versions.partition('data-label="Status">')[2].partition("</td>")[0],
+            "head": head.partition('id="state"')[2].partition("</h")[0][:600],
+        }
+
+    for place, text in (await shown()).items():
+        assert "Needs approval" in text, place
+        assert "g-wait" in text, place
+        assert "g-busy" not in text, place
+        assert "In progress" not in text, place
+    accepted(await api.post(f"approvals/{asked[0]['id']}/approve", {}))
+    await api.settled(instance)
+    for place, text in (await shown()).items():
+        assert "Needs approval" not in text, place
+        assert "g-ok" in text, place

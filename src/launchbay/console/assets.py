@@ -108,11 +108,13 @@ def run_status(status: str, *, has_started: bool, error: str | None, is_asking: 
     return "cancelled" if status == JobStatus.FAILED and (error or "").startswith(CANCELLED) else status
 
 
-def instance_status(status: str, last_job: str | None) -> str:
+def instance_status(status: str, last_job: str | None, *, is_asking: bool = False) -> str:
     """Return the status of an instance, for `shown_status`.
 
-    One that runs is degraded after a job that failed.
+    It waits while its running job asks for an approval. One that runs is degraded after a job that failed.
     """
+    if is_asking:
+        return "waiting"
     health = health_of(InstanceStatus(status), last_job_failed=last_job == JobStatus.FAILED, is_incomplete=False)
     return "degraded" if health is Health.DEGRADED else status
 

@@ -177,7 +177,9 @@ def component_states(view: InstanceView, components: Iterable[str]) -> dict[str,
     known = {row.id: row for row in view.family}
     for component, child in view.children.items():
         if component in found and child in known:
-            kind, words = shown_status(instance_status(known[child].status, known[child].job_status))
+            kind, words = shown_status(
+                instance_status(known[child].status, known[child].job_status, is_asking=known[child].is_asking)
+            )
             found[component] = ComponentState(kind, words, note=f"Submodule · {known[child].name}")
     return found
 

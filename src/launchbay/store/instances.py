@@ -243,6 +243,7 @@ class InstancePageRow(NamedTuple):
     destroy_at: datetime | None
     parent_id: str | None
     job_status: str | None
+    is_asking: bool
 
 
 class RelativeRow(NamedTuple):
@@ -256,6 +257,7 @@ class RelativeRow(NamedTuple):
     application: str
     environment_id: str
     job_status: str | None
+    is_asking: bool
 
 
 list_page = _sql.rows("list_page", InstancePageRow)

@@ -70,7 +70,9 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name, page.status
        CASE WHEN instances.job_id IS NOT NULL THEN (
            SELECT count(DISTINCT split_part(path, '/', 1)) FROM steps WHERE job_id = instances.job_id AND status = 'Executing') ELSE 0 END AS busy_count,
        nullif(page.destroy_at, 'infinity') AS destroy_at,
-       instances.created_at, page.job_id, jobs.number AS job_number, page.job_name, page.job_status, 
+       instances.created_at, page.job_id, jobs.number AS job_number, page.job_name, page.job_status, EXISTS (
+    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
+) AS is_asking,
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,
        floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,

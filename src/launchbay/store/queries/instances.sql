@@ -201,7 +201,9 @@ WHERE instances.id = new.id;
 -- name: list_page
 -- Instances of an organization, the newest first: ids have the order of time.
 SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application, instances.environment_id,
-       environments.name AS environment, instances.version, instances.created_at, instances.destroy_at, instances.parent_id, fleet.job_status
+       environments.name AS environment, instances.version, instances.created_at, instances.destroy_at, instances.parent_id, fleet.job_status, EXISTS (
+    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
+) AS is_asking
 FROM instances
 LEFT JOIN fleet ON fleet.instance_id = instances.id
 JOIN applications ON applications.id = instances.application_id
@@ -224,8 +226,10 @@ WITH RECURSIVE family AS (
     WHERE family.level < %(levels)s
 )
 SELECT family.id, family.parent_id, family.name, family.status, family.application_id, applications.name AS application,
-       family.environment_id, fleet.job_status
-FROM family JOIN applications ON applications.id = family.application_id
+       family.environment_id, fleet.job_status, EXISTS (
+    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
+) AS is_asking
+FROM family JOIN instances ON instances.id = family.id JOIN applications ON applications.id = family.application_id
 LEFT JOIN fleet ON fleet.instance_id = family.id
 ORDER BY family.level, family.id LIMIT %(count)s;
 
