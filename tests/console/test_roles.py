@@ -132,3 +132,16 @@ async def test_a_role_leads_to_who_changed_it(api: Api, visitor: httpx.AsyncClie
     activity = f"/console/organizations/{api.organization}/audit?object=/roles/{made}"
     assert activity in page.links
     assert f"created role {role['name']}" in " ".join((await get(visitor, activity)).text.split())
+
+
+async def test_the_page_of_a_user_tells_their_activity_in_sentences(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("Lugger <i>")
+    application = await api.application("launch: {steps: []}\n", name)
+    entries = accepted(await api.get(f"organizations/{api.organization}/audit", object=application))
+    path = f"/console/organizations/{api.organization}/users/{entries[0]['actor']['id']}"
+    page = await get(visitor, path)
+    recent = " ".join(page.answer.text.partition('id="h-activity"')[2].partition("</section>")[0].split())
+    link = f'<a href="/console/applications/{application}">{name.replace("<i>", "&lt;i&gt;")}</a>'
+    assert f"<span>Saved a version of {link}" in recent
+    assert f"<span>Created application {link}" in recent
+    assert "/applications/" not in page.text

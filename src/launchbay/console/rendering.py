@@ -205,12 +205,6 @@ def change_words(change: Change) -> str:
     return f"{change.field}: {after}" if change.before is None else f"{change.field}: {before} → {after}"
 
 
-def named_path(path: str, names: dict[str, str]) -> str:
-    """Return a path with names in place of IDs; empty if none is known."""
-    named = "/".join(names.get(part, part) for part in path.split("/"))
-    return "" if named == path else named
-
-
 _VERBS = {
     Permission.READ: "see",
     Permission.CREATE_APPLICATION: "create applications",

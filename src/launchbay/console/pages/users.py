@@ -4,10 +4,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.console.rendering import is_weak, named_path
+from launchbay.console.pages.audit import Told, told
+from launchbay.console.rendering import is_weak
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import LaunchbayError
-from launchbay.store.audit import AuditRow
 from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
 from launchbay.usecases import roles, second_factors, users
 from launchbay.usecases.browsing import read_audit_page
@@ -142,12 +142,12 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
     states = await users.sign_in_states(request.ctx, organization_id, user_id)
     asks = not view.is_pending and (permissions.ask_about(user_id) or user_id == request.actor.user_id)
     places = (await list_environments(request.ctx, organization_id))[:_PLACES] if asks else []
-    activity: list[tuple[AuditRow, str]] = []
+    activity: list[Told] = []
     if permissions.view_audit() and not view.is_pending:
         found, names = await read_audit_page(
             request.ctx, organization_id, before=None, by=user_id, about=None, count=_ACTIVITY
         )
-        activity = [(row, f"{row.operation.replace('_', ' ')} {named_path(row.object, names)}") for row in found]
+        activity = [told(organization_id, row, names) for row in found]
     return {
         "state": states.get(user_id),
         "places": places,
