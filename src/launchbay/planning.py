@@ -8,7 +8,7 @@ each other.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ import msgspec
 from launchbay.errors import BadRequest, Conflict, WorkflowFailed
 from launchbay.ids import new_id
 from launchbay.limits import KIB
+from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import (
     COMPUTE,
     SCALER,
@@ -52,10 +53,11 @@ _NAMES_SHOWN = 20
 
 
 class StartedJob(NamedTuple):
-    """A job that a request began or queued, and its instance."""
+    """A job that a request began or queued, and its instance, with warnings about the request."""
 
     instance_id: str
     job_id: str
+    warnings: tuple[str, ...] = ()
 
 
 def available_workflows(manifest: CompiledManifest) -> list[str]:
@@ -254,6 +256,43 @@ def _arguments(
         except CoercionError as error:
             raise BadRequest(f"Parameter {name} of workflow {workflow}: {error}", code="WrongParameterType") from error
     return arguments
+
+
+def ignored_parameters(manifest: CompiledManifest, workflow: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a warning for each parameter of a launch or command that has no effect.
+
+    A workflow manifest takes parameters that it doesn't declare as variables, which expressions may read. Component
+    manifests refuse them.
+    """
+    target = command_target(manifest, workflow)
+    if manifest.is_component_manifest or (target is None and workflow != LAUNCH):
+        return ()
+    declared: Collection[str] = manifest.parameters
+    if target is not None:
+        declared = _declared_types(manifest.components[target.component], target.pin)
+    unknown = [name for name in parameters if name not in declared]
+    if not unknown:
+        return ()
+    read = {name.rpartition("~")[2] for template in _templates(manifest) for name in template.variables}
+    known = _shown(list(declared)) or "none"
+    return tuple(
+        f"Workflow {workflow} has no parameter {_shown([name])}, so it is ignored. Parameters: {known}."
+        for name in unknown
+        if name not in read
+    )[:_NAMES_SHOWN]
+
+
+def _templates(manifest: CompiledManifest) -> Iterator[Template]:
+    """Yield everything with expressions in the workflows of a manifest."""
+    for component in manifest.components.values():
+        for workflow in component.workflows.values():
+            yield from workflow.returns.values()
+            for step in workflow.all_steps:
+                yield step.parameters
+                yield from step.control.templates.values()
+                yield from (each for each in (step.retry_count, step.ignore_fail) if each is not None)
+            if workflow.timeout is not None:
+                yield workflow.timeout
 
 
 # Component types whose required arguments are known, with their optional ones. Other types check arguments themselves.

@@ -227,18 +227,21 @@ async def test_sleep_is_no_run_for_the_rule_of_idle_instances(bay: Bay) -> None:
 
 
 @pytest.mark.parametrize(
-    "window",
+    ("window", "reason"),
     [
-        {"sleepAt": "25:00", "wakeAt": "07:00"},
-        {"sleepAt": "20:00", "wakeAt": "20:00"},
-        {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "Berlin"},
-        {"sleepAt": "20:00", "wakeAt": "07:00", "days": ["Monday"]},
-        {"sleepAt": "* * * * *", "wakeAt": "07:00"},
+        ({"sleepAt": "25:00", "wakeAt": "07:00"}, "sleepAt: '25:00' is no time of day. Use 00:00 to 23:59"),
+        ({"sleepAt": "20:00", "wakeAt": "7:60"}, "wakeAt: '7:60' is no time of day. Use 00:00 to 23:59"),
+        ({"sleepAt": "20:00", "wakeAt": "20:00"}, "the same time"),
+        ({"sleepAt": "20:00", "wakeAt": "07:00", "zone": "Berlin"}, "Unknown time zone"),
+        ({"sleepAt": "20:00", "wakeAt": "07:00", "days": ["Monday"]}, "Unknown day"),
+        ({"sleepAt": "* * * * *", "wakeAt": "07:00"}, "more often than every 5 minutes"),
+        ({"sleepAt": "0 0 30 2 *", "wakeAt": "07:00"}, "There is no day '30' in February."),
     ],
 )
-async def test_windows_that_cannot_be_are_refused(api: Api, window: dict[str, Any]) -> None:
+async def test_windows_that_cannot_be_are_refused(api: Api, window: dict[str, Any], reason: str) -> None:
     application = await api.application(STOPPABLE)
-    refused(await api.put(f"applications/{application}/sleep", {"windows": [window]}), 400, "InvalidSleepWindow")
+    answer = await api.put(f"applications/{application}/sleep", {"windows": [window]})
+    assert reason in refused(answer, 400, "InvalidSleepWindow")
 
 
 def test_a_window_follows_the_clock_of_its_zone_when_that_is_set() -> None:

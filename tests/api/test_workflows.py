@@ -187,6 +187,31 @@ async def test_undeclared_parameters_are_taken_by_workflow_manifests(api: Api, i
     assert document["returnValues"] == {"shown": "hi"}
 
 
+READING_UNDECLARED = """
+launch:
+  steps: [{keep: {action: serialize, parameters: {input: "{$.kept}"}}}]
+greet: {parameters: {name: {}}, steps: [], return: {to: {value: "{$.name} {$.title}"}}}
+destroy: {steps: []}
+"""
+
+
+async def test_a_parameter_that_is_neither_declared_nor_read_is_warned_of(api: Api) -> None:
+    application = await api.application(READING_UNDECLARED)
+    body = {"parameters": {"kept": "1", "whoo": "3"}}
+    warning = "Workflow launch has no parameter whoo, so it is ignored. Parameters: none."
+    preview = accepted(await api.post(f"applications/{application}/launch/preview", body))
+    assert [each for each in preview["warnings"] if "ignored" in each] == [warning]
+    launched = accepted(await api.post(f"applications/{application}/launch", body))
+    assert launched == {"id": launched["id"], "warnings": [warning]}
+    await api.settled(launched["id"])
+    ran = accepted(await api.post(f"instances/{launched['id']}/greet", {"name": "Ann", "title": "Dr", "other": "1"}))
+    expected = "Workflow greet has no parameter other, so it is ignored. Parameters: name."
+    assert ran == {"id": launched["id"], "warnings": [expected]}
+    await api.settled(launched["id"])
+    ran = await api.post(f"instances/{launched['id']}/greet", {"name": "Ann", "title": "Dr"})
+    assert accepted(ran) == {"id": launched["id"]}
+
+
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"5", b"null", b'[{"text": "x"}]'])
 async def test_parameters_that_are_no_object_are_400(api: Api, instance: str, body: bytes) -> None:
     refused(await api.send("POST", f"instances/{instance}/echo", body, content_type="application/json"), 400)

@@ -41,6 +41,13 @@ def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:
     assert "'Failed'" in cli.bad(2, "ps", "--last", "Broken")
 
 
+def test_a_bulk_run_says_which_options_choose_instances(cli: Shell) -> None:
+    for command in (("bulk", "create", "resume"), ("change-set", "create", "destroy")):
+        assert "Choose the instances: by --instance, or by filters" in cli.bad(2, *command)
+        both = cli.bad(2, *command, "--instance", "0" * 24, "--select", "lastStatus=Failed")
+        assert "Give either --instance or filters" in both
+
+
 @pytest.mark.slow
 def test_many_failures_are_found_and_resumed_by_two_commands(cli: Shell, tmp_path: Path) -> None:
     (tmp_path / "many").write_text(FAILING_EARLY, "utf-8")

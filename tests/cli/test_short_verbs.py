@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,43 @@ def test_tables_have_names_next_to_ids(cli: Shell, ferry: str, ship: str) -> Non
     assert "environmentName" in shown
     assert re.search(r"\bdefault\b", shown)
     assert "admin@launchbay.local" in cli.good("manifest", "list", ferry)
+
+
+ASKING = """
+launch: {steps: [{sign-off: {action: approval, parameters: {text: "Deploy?"}}}]}
+greet: {parameters: {name: {}}, steps: []}
+destroy: {steps: []}
+"""
+
+
+def test_an_approval_is_named_by_the_beginning_of_its_id(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "asking").write_text(ASKING, "utf-8")
+    cli.good("application", "create", "asking")
+    cli.good("manifest", "upload", "asking", str(tmp_path / "asking"))
+    launched = cli.run("launch", "asking", "-p", "whoo=3")
+    assert launched.exit_code == 0
+    assert "Warning: Workflow launch has no parameter whoo, so it is ignored." in launched.stderr
+    instance = launched.stdout.strip()
+    until_s = time.monotonic() + 20
+    while not (asked := cli.document("instance", "approvals", instance)):
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+    approval = asked[0]["id"]
+    assert cli.document("approval", "approve", approval[:20])["id"] == approval
+    assert cli.document("approval", "show", approval[:20])["status"] == "approved"
+    assert "Unknown approval 'maybe'" in cli.bad(3, "approval", "approve", "maybe")
+    cli.good("wait", instance)
+    ran = cli.run("run", instance, "greet", "name=Ann", "other=1", "--wait")
+    assert ran.exit_code == 0
+    assert "Warning: Workflow greet has no parameter other, so it is ignored. Parameters: name." in ran.stderr
+
+
+def test_a_webhook_is_named_by_the_url_in_the_list_or_its_id(cli: Shell) -> None:
+    made = [cli.document("webhook", "create", f"https://hooks.example.org/{n}", "--events", "job") for n in "ab"]
+    shown = cli.document("webhook", "list")[0]["url"]
+    assert "Use an ID" in cli.bad(3, "webhook", "delete", shown, "--yes")
+    told = cli.bad(3, "webhook", "delete", "https://hooks.example.org/a", "--yes")
+    assert "Use the ID: launchbay webhook list" in told
+    assert "Did you mean" not in told
+    cli.good("webhook", "delete", made[0]["id"], "--yes")
+    cli.good("webhook", "delete", shown, "--yes")

@@ -221,6 +221,7 @@ def _print_warnings(document: Mapping[str, Any]) -> None:
 def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     """Make a call that begins a job on an instance; with `wait`, follow the job."""
     document, job = _started(connection, call)
+    _print_warnings(document or {})
     if document and "destroyAt" in document:
         at = from_ms(document["destroyAt"]).isoformat(timespec="seconds")
         advice = f"Take it back: launchbay instance undo-destroy {call.path[0]}"
@@ -236,7 +237,9 @@ def _show_started(connection: Connection, document: Any, job: str) -> None:
 
     A table has only what the response has, since scripts read the ID of the instance from it.
     """
-    if job and connection.output != "table":
+    if connection.output == "table":
+        document = document and {name: value for name, value in document.items() if name != "warnings"}
+    elif job:
         document = {**(document or {}), "job": job}
     show(document, connection.output)
     if job:
@@ -257,6 +260,7 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
     select = {name: value for name, value in chosen.items() if value}
     if select:
         call = replace(call, body={**call.body, "select": {**(call.body.get("select") or {}), **select}})
+    _require_choice(call, "filters such as --status, --last, --label, --application, --environment and --search")
     document = answer(connection, call)
     if options["wait"] and document["id"]:  # a preview has none
         if connection.output == "table":
@@ -266,6 +270,21 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
     if connection.output == "table":
         document = _with_counts(document)
     show(document, connection.output)
+
+
+def _create_change_set(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    if call.body["act"] in {"reconfigure", "version", "destroy"}:
+        _require_choice(call, "filters with --select")
+    show(answer(connection, call), connection.output)
+
+
+def _require_choice(call: Call[Any], filters: str) -> None:
+    """Raise UsageError unless the options choose instances in one way."""
+    named, fitting = (call.body.get(name) is not None for name in ("ids", "select"))
+    if named and fitting:
+        raise click.UsageError(f"Give either --instance or {filters}, not both.")
+    if not named and not fitting:
+        raise click.UsageError(f"Choose the instances: by --instance, or by {filters}.")
 
 
 def follow_bulk(connection: Connection, bulk: str, timeout_s: float | None) -> None:
@@ -501,7 +520,9 @@ EXTENSIONS: Mapping[str, Extension] = {
             *waiting_options(until="Wait until it ends, and exit with 1 unless it succeeded on all instances."),
         ],
         flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
+        note="ACT is run, resume, reconfigure, extend, destroy or label.",
     ),
+    "create_change_set": Extension(_create_change_set, note="ACT is launch, reconfigure, version, destroy or apply."),
     "read_bulk": Extension(_show_bulk),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
     "replace_manifest": Extension(_upload),

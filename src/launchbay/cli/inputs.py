@@ -470,6 +470,7 @@ def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]
 
 
 _READERS: Mapping[str, Read] = {
+    "approval_id": partial(_named, "approval"),
     "force": partial(_formed, lambda given: 1 if given else None),
     "job": _job,
     "job_id": _job,

@@ -102,8 +102,21 @@ class Names:
         """Return the id of a webhook, by its URL."""
         if is_id(text):
             return text
-        webhooks = self._client.list_webhooks(self.organization())
-        return _chosen("webhook", text, [(each.url, each.id) for each in webhooks])
+        pairs = [(each.url, each.id) for each in self._client.list_webhooks(self.organization())]
+        if not is_prefix(text) and not any(text == url for url, _ in pairs):
+            # Lists show only hosts, so what looks similar may be any webhook.
+            raise ObjectNotFound(f"Unknown webhook '{text}'. Use the ID: launchbay webhook list")
+        return _chosen("webhook", text, pairs)
+
+    def approval(self, text: str) -> str:
+        """Return the ID of an approval, by its beginning."""
+        if is_id(text):
+            return text
+        listing = self._client.list_approvals.each
+        pairs = [("", each.id) for each in listing(self.organization())]
+        if not any(number.startswith(text) for _, number in pairs):
+            pairs = [("", each.id) for each in islice(listing(self.organization(), status="decided"), _SUGGESTED)]
+        return _chosen("approval", text, pairs)
 
     def revision(self, text: str, *, application_id: str | None = None) -> str:
         """Return the ID of a revision, by `APPLICATION/REVISION` or by its name."""

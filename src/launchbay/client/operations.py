@@ -1519,6 +1519,8 @@ class Operations:
     ) -> Call[types.BulkDocument]:
         """Begin an act on many instances. Permission: What the act needs on each instance.
 
+        `workflow`: The workflow that `run` runs.
+        `version`: The manifest version of `reconfigure`.
         `max_parallel`: Jobs at the same time.
         `stop_after_failures`: Begin no more after so many failures and refusals.
         `preview`: Only show for which instances it would be.

@@ -16,9 +16,10 @@ class Named(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The ID of the created object."""
+    """The ID of the created object. `warnings` of a launch or run name parameters that are ignored."""
 
     id: str
+    warnings: list[str] | None = None
 
 
 class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -757,6 +758,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The ID of the instance. A destroy with a grace time is due at `destroyAt`, and can be taken back until then."""
 
     id: str
+    warnings: list[str] | None = None
     destroy_at: int | None = None
 
 

@@ -10,6 +10,7 @@ finds the times; what it doesn't support is translated, or checked day by day.
 import calendar
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -21,6 +22,7 @@ _MOST_SET = timedelta(hours=3)  # that a clock is set by
 _BEFORE_LAST = re.compile(r"L(?:-(\d{1,2}))?(W?)")
 _NEAREST = re.compile(r"(\d{1,2})W")
 _LAST_YEAR = 2199
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _DAYS_TRIED = 366 * 8  # a leap day that must also be a weekday occurs within this
 
 
@@ -60,6 +62,10 @@ def _problem(error: CronSimError, fields: Sequence[str]) -> str:
     name = str(error).removeprefix("Bad ")
     if name not in _RANGES:
         return f"{error}."
+    with suppress(CronSimError):  # raised for a day that no month has
+        if name == "day-of-month" and CronSim(f"0 0 0 {fields[3]} * *", _ANY_TIME):
+            months = sorted(CronSim(f"0 0 0 1 {fields[4]} *", _ANY_TIME).months)
+            return f"There is no day {fields[3]!r} in {' or '.join(calendar.month_name[each] for each in months)}."
     field, form = fields[list(_RANGES).index(name)], "a list (1,15), a range (1-5) or steps (*/15)"
     return f"{error} {field!r}. Use {_RANGES[name]}, or {form}."
 

@@ -33,9 +33,11 @@ from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link
 from launchbay.model.lifetimes import NEVER, LifetimeRules
 from launchbay.model.types import PinKind
 from launchbay.planning import (
+    LAUNCH,
     StartedJob,
     check_places,
     environment_view,
+    ignored_parameters,
     places_of_launch,
     plan_launch,
     take_places,
@@ -111,7 +113,7 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
         },
         at=permissions.instance(application.id, root.instance_id),
     )
-    return started
+    return started._replace(warnings=ignored_parameters(root.manifest, LAUNCH, root.parameters))
 
 
 async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:

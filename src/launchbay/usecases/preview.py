@@ -32,7 +32,7 @@ from launchbay.model.instance import (
 )
 from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY, LAUNCH, in_use
+from launchbay.planning import DESTROY, LAUNCH, ignored_parameters, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
@@ -109,7 +109,13 @@ async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, A
             return Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root)
         estimate = await _estimate(work, application_id)
-        return msgspec.structs.replace(preview, estimate=estimate, destroy_after_ms=planned.destroy_after_ms)
+        ignored = ignored_parameters(planned.root.manifest, LAUNCH, planned.root.parameters)
+        return msgspec.structs.replace(
+            preview,
+            warnings=[*preview.warnings, *ignored],
+            estimate=estimate,
+            destroy_after_ms=planned.destroy_after_ms,
+        )
 
 
 async def estimate_launch(ctx: Context, application_id: str) -> Estimate | None:

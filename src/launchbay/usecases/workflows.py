@@ -25,6 +25,7 @@ from launchbay.planning import (
     LAUNCH,
     StartedJob,
     command_target,
+    ignored_parameters,
     in_use,
     is_forced,
     may_accept,
@@ -72,10 +73,10 @@ async def run_workflow(
 async def run_unchecked(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
     """Run a workflow without asking for a permission. Raises what `run_workflow` raises."""
     _refuse_launch_parameters(workflow, parameters)
-    job_id = await _run(work, record, workflow, parameters)
-    after = {**_given(work, parameters), "job": job_id}
+    started = await _run(work, record, workflow, parameters)
+    after = {**_given(work, parameters), "job": started.job_id}
     await work.audit("run_workflow", record, after=after, at=_at(record, workflow))
-    return StartedJob(record.id, job_id)
+    return started
 
 
 async def destroy(
@@ -205,10 +206,10 @@ async def schedule_workflow(
         parameters = _with_force(workflow, parameters, force=force)
         _refuse_launch_parameters(workflow, parameters)
         if interval_ms == 0:
-            job_id = await _run(work, record, workflow, parameters)
+            started = await _run(work, record, workflow, parameters)
             after = _given(work, parameters, interval_ms)
             await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow))
-            return StartedJob(record.id, job_id)
+            return started
         if record.status is InstanceStatus.DESTROYED:
             raise _gone(record)
         manifest = await work.manifest(record.application_id, record.version)
@@ -427,7 +428,7 @@ async def _cancel(work: Work, found: ScheduleRow) -> None:
     raise _just_fired(found)
 
 
-async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> str:
+async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
     manifest = await work.manifest(record.application_id, record.version)
     plan = plan_run(manifest, workflow, parameters, record.status)
     if record.status is InstanceStatus.DESTROYED:
@@ -441,7 +442,7 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
     accepted = await work.accept(record, plan, manifest, record.version)
     if accepted is None:
         raise _busy()
-    return accepted
+    return StartedJob(record.id, accepted, ignored_parameters(manifest, workflow, parameters))
 
 
 def _at(record: InstanceRecord, workflow: str) -> Resource:

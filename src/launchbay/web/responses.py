@@ -340,9 +340,10 @@ class Named(msgspec.Struct):
 
 
 class Created(msgspec.Struct):
-    """The ID of the created object."""
+    """The ID of the created object. `warnings` of a launch or run name parameters that are ignored."""
 
     id: str
+    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class NameBody(msgspec.Struct, forbid_unknown_fields=False):

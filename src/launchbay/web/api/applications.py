@@ -129,4 +129,5 @@ async def delete_application(request: Request[None, None]) -> None:
 async def launch_application(request: Request[LaunchBody, None]) -> Response:
     """Launch an application into a new instance."""
     started = await launch(request.ctx, request.path["appId"], request.body)
-    return JSONResponse(Created(started.instance_id), job_headers(started))
+    warnings = [*started.warnings] or msgspec.UNSET
+    return JSONResponse(Created(started.instance_id, warnings), job_headers(started))

@@ -55,9 +55,9 @@ class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     act: Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
     ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=BULK_INSTANCES)] | None = None
     select: Selection | None = None
-    workflow: str | None = None
+    workflow: Annotated[str | None, msgspec.Meta(description="The workflow that `run` runs.")] = None
     parameters: dict[str, Any] = {}
-    version: int | None = None
+    version: Annotated[int | None, msgspec.Meta(description="The manifest version of `reconfigure`.")] = None
     expiresIn: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     labels: dict[str, str | None] = {}
     maxParallel: Annotated[int, msgspec.Meta(ge=1, le=BULK_PARALLEL, description="Jobs at the same time.")] = 10

@@ -81,12 +81,13 @@ async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
     instance_id, workflow, force = request.path["id"], request.path["workflow"], request.query.force == 1
     if workflow != DESTROY:
         started = await workflows.run_workflow(request.ctx, instance_id, workflow, request.body, force=force)
-        return JSONResponse(RunAnswer(started.instance_id), job_headers(started))
+        warnings = [*started.warnings] or msgspec.UNSET
+        return JSONResponse(RunAnswer(started.instance_id, warnings), job_headers(started))
     destroyed = await workflows.destroy(request.ctx, instance_id, request.body, force=force)
     if isinstance(destroyed, StartedJob):
         return JSONResponse(RunAnswer(destroyed.instance_id), job_headers(destroyed))
     headers = () if destroyed.job_id is None else job_headers(StartedJob(instance_id, destroyed.job_id))
-    return JSONResponse(RunAnswer(destroyed.instance_id, to_ms(destroyed.at)), headers)
+    return JSONResponse(RunAnswer(destroyed.instance_id, destroyAt=to_ms(destroyed.at)), headers)
 
 
 @routes.post(
