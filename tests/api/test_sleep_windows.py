@@ -229,8 +229,8 @@ async def test_sleep_is_no_run_for_the_rule_of_idle_instances(bay: Bay) -> None:
 @pytest.mark.parametrize(
     ("window", "reason"),
     [
-        ({"sleepAt": "25:00", "wakeAt": "07:00"}, "sleepAt: '25:00' is no time of day. Use 00:00 to 23:59"),
-        ({"sleepAt": "20:00", "wakeAt": "7:60"}, "wakeAt: '7:60' is no time of day. Use 00:00 to 23:59"),
+        ({"sleepAt": "25:00", "wakeAt": "07:00"}, "sleepAt: '25:00' isn't a time of day. Use 00:00 to 23:59"),
+        ({"sleepAt": "20:00", "wakeAt": "7:60"}, "wakeAt: '7:60' isn't a time of day. Use 00:00 to 23:59"),
         ({"sleepAt": "20:00", "wakeAt": "20:00"}, "the same time"),
         ({"sleepAt": "20:00", "wakeAt": "07:00", "zone": "Berlin"}, "Unknown time zone"),
         ({"sleepAt": "20:00", "wakeAt": "07:00", "days": ["Monday"]}, "Unknown day"),

@@ -39,7 +39,7 @@ class SleepWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         """Raise BadRequest for a window that can't be."""
         for name, text in (("sleepAt", self.sleep_at), ("wakeAt", self.wake_at)):
             if ":" in text and not _TIME.fullmatch(text):  # no cron expression has a colon
-                raise _wrong(f"{name}: {text[:40]!r} is no time of day. Use 00:00 to 23:59, or a cron expression.")
+                raise _wrong(f"{name}: {text[:40]!r} isn't a time of day. Use 00:00 to 23:59, or a cron expression.")
         unknown = [day for day in self.days if day not in DAYS]
         if unknown:
             raise _wrong(f"Unknown day {unknown[0]!r}. Valid days: {', '.join(DAYS)}.")
