@@ -66,8 +66,14 @@ def test_a_wrong_password_keeps_nothing(shell: Shell, server: Bay) -> None:
     assert not shell.config.exists()
 
 
-def test_a_refresh_token_of_the_page_will_do(shell: Shell, server: Bay) -> None:
+def test_a_refresh_token_of_the_page_will_do_unless_a_variable_is_empty(shell: Shell, server: Bay) -> None:
     shell.good("login", server.url, "--token", stdin=f"{generated(server)}\n")
+    assert shell.document("organization", "list")
+    shell.environ = {"LAUNCHBAY_TOKEN": ""}
+    told = shell.bad(4, "organization", "list")
+    assert "LAUNCHBAY_TOKEN is empty. Set it to a token, or unset it" in told
+    shell.good("server", "live")
+    shell.environ |= {"LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
     assert shell.document("organization", "list")
 
 
@@ -89,16 +95,6 @@ def test_variables_win_over_profiles(shell: Shell, server: Bay) -> None:
     assert shell.document("organization", "list")
     shell.environ["LAUNCHBAY_TOKEN"] = "lbr_wrong"
     assert shell.bad(4, "organization", "list")
-
-
-def test_an_empty_token_is_refused_instead_of_the_stored_login(shell: Shell, server: Bay) -> None:
-    signed_in(shell, server)
-    shell.environ = {"LAUNCHBAY_TOKEN": ""}
-    told = shell.bad(4, "organization", "list")
-    assert "LAUNCHBAY_TOKEN is empty. Set it to a token, or unset it" in told
-    shell.good("server", "live")
-    shell.environ |= {"LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
-    assert shell.document("organization", "list")
 
 
 def test_a_token_that_no_header_can_hold_is_refused_and_not_shown(shell: Shell, server: Bay) -> None:
