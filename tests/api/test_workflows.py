@@ -43,8 +43,13 @@ async def test_a_run_with_an_empty_body_needs_no_content_type(api: Api, instance
 
 async def test_a_second_run_while_one_is_executing_is_refused_with_409(api: Api, instance: str) -> None:
     accepted(await api.post(f"instances/{instance}/pause", {"seconds": "30"}))
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
     for workflow in ("echo", "pause", "launch", "destroy"):
-        refused(await api.post(f"instances/{instance}/{workflow}", {}), 409, "InstanceBusy")
+        said = refused(await api.post(f"instances/{instance}/{workflow}", {}), 409, "InstanceBusy")
+        assert f" runs job 2, 'pause' (ID {job}); try again when it has ended." in said
+    blind = await api.member("RunInstanceWorkflow: [/*]")
+    said = refused(await blind.post(f"instances/{instance}/echo", {}), 409, "InstanceBusy")
+    assert "pause" not in said
     document = await api.document(instance)
     assert document["status"] == "Executing"
     assert len(document["workflowHistory"]) == 2

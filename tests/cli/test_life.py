@@ -191,9 +191,24 @@ def test_the_last_failure_is_shown_with_its_job_and_time(cli: Shell, tmp_path: P
         "time": job["finishedAt"],
         "message": document["errorMessage"],
     }
+    origin = re.escape(f"(job {job['id']}, launch, {job['finishedAt']})")
+    assert re.search(rf"^ *error .*{origin}$", cli.good("status", "broken"), flags=re.MULTILINE)
     shown = cli.good("instance", "show", "broken")
     assert re.search(r"^  time +\d{4}-\d\d-\d\d", shown, flags=re.MULTILINE)
     assert re.search(rf"^  jobId +{job['id']}$", shown, flags=re.MULTILINE)
+
+
+def test_the_error_of_an_earlier_job_is_not_shown_as_a_present_one(cli: Shell, tmp_path: Path) -> None:
+    breaks = "launch: {steps: []}\nbreak: {steps: [{call: {action: restcall, parameters: {command: not a URL}}}]}\n"
+    uploaded(cli, tmp_path, "breaks", breaks)
+    cli.good("launch", "breaks", "--name", "cracked", "--wait")
+    cli.bad(1, "run", "cracked", "break", "--wait")
+    [job, _] = cli.document("job", "list", "cracked")
+    shown = cli.good("status", "cracked")
+    origin = re.escape(f"(job {job['id']}, break, {job['finishedAt']})")
+    assert re.search(rf"^ *lastError .*{origin}$", shown, flags=re.MULTILINE)
+    assert not re.search("^ *error ", shown, flags=re.MULTILINE)
+    assert cli.document("status", "cracked")["lastFailure"]["jobId"] == job["id"]
 
 
 def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path) -> None:

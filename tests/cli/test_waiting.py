@@ -206,7 +206,9 @@ def test_requests_to_a_busy_instance_exit_with_6(cli: Shell, ferry: str) -> None
         ("instance", "reconfigure", instance),
         ("instance", "schedule", instance, "manage.move", "0", "-p", f"delay={GOOD}"),
     ):
-        assert "InstanceBusy" in cli.bad(6, *words, "--wait")
+        said = cli.bad(6, *words, "--wait")
+        assert f"Wait for the running job: launchbay wait {instance}." in said
+        assert f"To end it: launchbay job cancel {instance} last\n(InstanceBusy" in said
     cli.good("job", "cancel", instance, "last", "--yes")
 
 

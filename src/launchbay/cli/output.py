@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
@@ -174,7 +175,6 @@ _SIGN_IN = ("launchbay login", "token create")  # commands that ask for a passwo
 _REMEDIES_OF_CODES = {
     "InstanceActive": "To delete it anyway, add --force.",
     "InstanceInUse": "To destroy it anyway, add --force.",
-    "InstanceBusy": "Wait for the running job: launchbay instance wait INSTANCE",
     "PreconditionFailed": "Look at what it is now, and take its tag from the command that shows it, with --etag.",
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }
@@ -231,6 +231,12 @@ def _remedy_of_parameters(context: click.Context) -> str:
     return " ".join(part for part in parts if part)
 
 
+def _remedy_of_busy(given: Mapping[str, Any]) -> str:
+    """Return how to wait for the job of a command's instance, or end it."""
+    instance = shlex.quote(str(given.get("instance") or given.get("instance_id") or "INSTANCE"))
+    return f"Wait for the running job: launchbay wait {instance}. To end it: launchbay job cancel {instance} last"
+
+
 def lines(error: ClientError, context: click.Context | None = None) -> Iterator[str]:
     """Yield the messages of an error, the fix if one is known, and the error's code."""
     if not isinstance(error, ApiError):
@@ -238,6 +244,8 @@ def lines(error: ClientError, context: click.Context | None = None) -> Iterator[
         return
     yield from error.messages or (str(error),)
     remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(exit_code_of(error))
+    if error.code == "InstanceBusy":
+        remedy = _remedy_of_busy({} if context is None else context.params)
     if context is not None and error.code == "InvalidParameters":
         remedy = _remedy_of_parameters(context)
     if remedy and (context is None or not context.command_path.endswith(_SIGN_IN)):

@@ -28,7 +28,7 @@ from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.names import is_prefix
-from launchbay.cli.output import ObjectNotFound, RemoteCommand, show
+from launchbay.cli.output import ObjectNotFound, RemoteCommand, show, with_iso_times
 from launchbay.client import NotFound, Operations
 from launchbay.client.types import JobDocument
 from launchbay.ids import is_id
@@ -49,12 +49,14 @@ def _status(instance: str, **given: Any) -> None:
     if connection.output != "table":
         show(document, connection.output)
         return
-    job, error = document["job"], document["errorMessage"]
+    job, error, failure = document["job"], document["errorMessage"], document["lastFailure"]
     brief = {name: document[name] for name in _SHOWN if document[name] is not None}
     if job is not None:
         brief["job"] = f"{job['name']} ({', '.join(_step(step) for step in job['steps']) or job['status']})"
     if error is not None:
-        brief["error"] = error
+        origin = "" if failure is None else f" (job {failure['jobId']}, {failure['workflow']}, {failure['time']})"
+        # The error of an earlier job stays until a launch or reconfiguration succeeds.
+        brief["error" if document["status"] == "Failed" else "lastError"] = error + origin
     brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
     show(brief, connection.output)
     click.echo()
@@ -90,6 +92,7 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "job": document.get("workflow"),
         "waitingFor": document.get("waitingFor"),
         "errorMessage": document["errorMessage"],
+        "lastFailure": with_iso_times(document.get("lastFailure")),
         "returnValues": document["returnValues"],
         "jobs": jobs,
     }

@@ -24,6 +24,7 @@ from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.instances import LOOKS
+from launchbay.usecases.workflows import busy
 
 
 class JobDetails(msgspec.Struct, frozen=True):
@@ -179,9 +180,7 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
         status = InstanceStatus(locked.status)
         resumed = plan_resumed(plan, job.id, _with_arguments(plan, manifest, parameters), status)
         if locked.job_id is not None or not may_accept(resumed):
-            raise Conflict(
-                "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
-            )
+            raise await busy(work, record)
         if plan.kind != "destroy":  # which is what makes room
             await work.admit_job(record.organization_id)
         resumed_id = await accept(

@@ -35,6 +35,7 @@ from launchbay.usecases.launch_tree import (
     write_children,
     write_links,
 )
+from launchbay.usecases.workflows import busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ async def reconfigure(
         read_configuration_request(body)
         # Planning is expensive, and those who wait for the lock would keep connections from others.
         if asked.job_id is not None:
-            raise _busy()
+            raise await busy(work, asked)
         # What the plan starts from must not change until it is written: no job begins or ends while this is held.
         if await instances.lock_at_once(work.connection, instance_id=asked.id) is None:
             raise Conflict("Another request is changing the instance; try again.", code="InstanceBusy")
@@ -82,10 +83,10 @@ async def reconfigure(
         new_instances = sum(node.former is None for node in root.walk() if node is not root)
         await work.admit_job(record.organization_id, new_instances=new_instances)
         if record.job_id is not None or not may_accept(plan):
-            raise _busy()
+            raise await busy(work, record)
         job_id = await work.accept(record, plan, root.manifest, root.version)
         if job_id is None:
-            raise _busy()
+            raise await busy(work, record)
         await _write(work, planned)
         await work.audit(
             "reconfigure_instance" if generation is None else "rollback_instance",
@@ -145,10 +146,6 @@ def _refuse_submodule(record: InstanceRecord) -> None:
         raise NotAllowed(
             "The instance belongs to a submodule; reconfigure the instance that launched it.", code="SubmoduleInstance"
         )
-
-
-def _busy() -> Conflict:
-    return Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
 
 
 async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequest) -> _Target:

@@ -33,7 +33,7 @@ from launchbay.planning import (
     required_arguments,
 )
 from launchbay.quotas import Quota
-from launchbay.store import instances
+from launchbay.store import instances, jobs
 from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
@@ -108,7 +108,7 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
             code="DestroyWaits",
         )
     if locked.job_id is not None or record.job_id is not None:
-        raise _busy()
+        raise await busy(work, record)
     await _check_users(work, record, DESTROY, {})
     manifest = await work.manifest(record.application_id, record.version)
     stop, start = await stop_and_start(work, record, manifest)
@@ -126,7 +126,7 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
     if stop:
         job_id = await work.accept(record, plan_run(manifest, stop, {}, record.status), manifest, record.version)
         if job_id is None:
-            raise _busy()
+            raise await busy(work, record)
     after = {"destroyAt": to_ms(at), **({} if job_id is None else {"job": job_id})}
     await work.audit("run_workflow", record, after=after, at=_at(record, DESTROY))
     return DestroyAt(record.id, at, job_id)
@@ -436,12 +436,12 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
     await _check_required(work, record, manifest, workflow, parameters)
     await _check_users(work, record, workflow, parameters)
     if record.job_id is not None or not may_accept(plan):
-        raise _busy()
+        raise await busy(work, record)
     if plan.kind != "destroy":  # which is what makes room
         await work.admit_job(record.organization_id)
     accepted = await work.accept(record, plan, manifest, record.version)
     if accepted is None:
-        raise _busy()
+        raise await busy(work, record)
     return StartedJob(record.id, accepted, ignored_parameters(manifest, workflow, parameters))
 
 
@@ -486,10 +486,18 @@ def _just_fired(schedule: ScheduleRow) -> BadRequest:
     return BadRequest(f"The schedule {schedule.id} has just fired.", code="UnknownSchedule")
 
 
-def _busy() -> Conflict:
-    return Conflict(
-        "Another workflow is already running on the instance; try again when it has ended.", code="InstanceBusy"
-    )
+async def busy(work: Work, record: InstanceRecord) -> Conflict:
+    """Return a refusal that names the running job, if the caller may read it."""
+    running = await jobs.get_busy_job(work.connection, instance_id=record.id)
+    at = (permissions.instance(record.application_id, record.id), permissions.environment(record.environment_id))
+    if running is None or not work.lookup.allows(record.organization_id, Permission.READ, *at):
+        message = "Another workflow is already running on the instance; try again when it has ended."
+    else:
+        message = (
+            f"The instance {running.instance!r} runs job {running.number}, {running.workflow!r} (ID {running.id}); "
+            "try again when it has ended."
+        )
+    return Conflict(message, code="InstanceBusy")
 
 
 def _gone(record: InstanceRecord) -> BadRequest:
