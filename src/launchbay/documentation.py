@@ -330,7 +330,7 @@ def _boost(path: str) -> int:
 
 @cache
 def _searched() -> tuple[tuple[str, str, int, str, str], ...]:
-    """Return path, title, number, heading and text of each section, in lower case: anybody can search, often."""
+    """Return path, title, number, heading and text of each section, in lower case."""
     return tuple(
         (page.path, page.title.lower(), number, section.heading.lower(), section.text.lower())
         for page in pages().values()

@@ -53,7 +53,7 @@ _NAMES_SHOWN = 20
 
 
 class StartedJob(NamedTuple):
-    """A job that a request began or queued, and its instance, with warnings about the request."""
+    """A job that a request began or queued, with its instance and warnings."""
 
     instance_id: str
     job_id: str

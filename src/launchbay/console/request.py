@@ -135,7 +135,7 @@ class PageRequest:
         return self.http.query_params.get(name, "").strip() or None
 
     def query_form(self) -> Form:
-        """Return the fields of the query as a form: a link can fill in the form of its page."""
+        """Return the fields of the query as a form. Links fill in forms that way."""
         query = self.http.query_params
         return Form({name: query.getlist(name) for name in query})
 

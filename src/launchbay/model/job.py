@@ -121,7 +121,7 @@ def approver_message(*, permission: str | None, role: str | None) -> str:
 
 
 class Holder(msgspec.Struct, frozen=True, array_like=True):
-    """A job that has a place in a group with a limit; it started at `since_ms`."""
+    """A job with a place in a limited group. It started at `since_ms`."""
 
     job_id: str
     number: int
@@ -132,7 +132,7 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Holders(msgspec.Struct, frozen=True, array_like=True):
-    """The jobs in a group that the reader may know, in part; `more` are not shown."""
+    """Some jobs in a group that the reader may know; `more` are not shown."""
 
     shown: tuple[Holder, ...] = ()
     more: bool = False

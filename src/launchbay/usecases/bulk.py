@@ -332,7 +332,7 @@ async def list_outcomes(
     after: int,
     count: int,
 ) -> list[OutcomeT]:
-    """Return outcomes of instances that the caller may read, after a place, without secrets in their messages."""
+    """Return outcomes of readable instances, after a place, with secrets masked."""
     found: list[OutcomeT] = []
     while len(found) < count:
         rows = await read_rows(after=after, count=limits.PAGE_ROWS_MAX)
