@@ -211,6 +211,24 @@ def test_the_error_of_an_earlier_job_is_not_shown_as_a_present_one(cli: Shell, t
     assert cli.document("status", "cracked")["lastFailure"]["jobId"] == job["id"]
 
 
+def test_status_and_logs_take_a_job_as_well(cli: Shell, tmp_path: Path) -> None:
+    look = "look: {steps: [{s: {action: wait, parameters: {delay: 0}}}]}"
+    uploaded(cli, tmp_path, "watched", f"launch: {{steps: []}}\n{look}\n")
+    cli.good("launch", "watched", "--name", "found", "--wait")
+    cli.good("run", "found", "look", "--wait")
+    [newest, first] = [each["id"] for each in cli.document("job", "list", "found")]
+
+    def jobs(words: str) -> set[str]:
+        return {json.loads(line)["job"] for line in cli.good("logs", words, "-o", "json").splitlines()}
+
+    for words in (newest, "found#2"):
+        document = cli.document("status", words)
+        assert (document["id"], document["workflow"], document["number"]) == (newest, "look", 2)
+        assert jobs(words) == {newest}
+    assert jobs("found") == {newest, first}
+    assert "f" * 24 in cli.bad(3, "status", "f" * 24)
+
+
 def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path) -> None:
     cli.good("application", "create", "warned")
     file = tmp_path / "warned.yaml"

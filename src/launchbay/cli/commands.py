@@ -45,7 +45,8 @@ Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
 class Extension:
     """What a command does beyond its call: `run` replaces showing the result, `columns` are those of its table.
 
-    `flags` replaces those of options of the call, by field. `note` is a paragraph of its help.
+    `flags` replaces those of options of the call, by field. `note` is a paragraph of its help. With
+    `takes_job`, a job may be named instead of the instance.
     """
 
     run: Run | None = None
@@ -53,6 +54,7 @@ class Extension:
     flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     columns: Sequence[str] = ()
     note: str = ""
+    takes_job: bool = False
 
 
 def sharing_options() -> list[click.Parameter]:
@@ -99,6 +101,7 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         if deletes:
             _confirm(operation, given)
         arguments: dict[str, Any] = {}
+        given.update(_named_job(connection, given) if extension.takes_job else {})
         for entry in entries:
             value = given.pop(entry.name, None)
             if entry.also is not None:
@@ -124,6 +127,12 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         short_help=about.partition(" Permission: ")[0],
         context_settings=HELP_OPTIONS,
     )
+
+
+def _named_job(connection: Connection, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the instance and the job, if a job is named as the instance."""
+    found = connection.names.instance_or_job(given["instance_id"]) if given["job"] is None else ""
+    return {"instance_id": found[0], "job": found[1]} if isinstance(found, tuple) else {}
 
 
 def answer(connection: Connection, call: Call[Any]) -> Any:
@@ -535,7 +544,9 @@ EXTENSIONS: Mapping[str, Extension] = {
     "delete_instance": Extension(_delete, waiting_options()),
     "read_log": Extension(
         _log,
-        note="--step takes the path of a step, or its last name. --job takes an ID, its beginning, or last.",
+        note="--step takes the path of a step, or its last name. --job takes an ID, its beginning, or last. "
+        "The ID of a job alone, or INSTANCE#NUMBER, shows the log of that job.",
+        takes_job=True,
         options=[
             click.Option(
                 ["-f", "--follow"], is_flag=True, help="Keep printing new lines until the job or the instance ends."

@@ -14,7 +14,7 @@ import click
 
 from launchbay.cli.lazy import unknown_name
 from launchbay.cli.output import ObjectNotFound
-from launchbay.client import Client, NotAllowed
+from launchbay.client import Client, NotAllowed, NotFound
 from launchbay.client.types import FleetInstance, FleetJob
 from launchbay.ids import is_id
 from launchbay.limits import PAGE_ROWS_MAX
@@ -190,6 +190,31 @@ class Names:
         if not found:
             raise ObjectNotFound(f"Unknown job '{text}'. Use INSTANCE#NUMBER, or the job's ID or its beginning.")
         return found[0].instance_id, found[0].id
+
+    def instance_or_job(self, target: str) -> str | tuple[str, str]:
+        """Return an instance, or instance and job.
+
+        An instance wins over a job whose ID begins in the same way.
+        """
+        if "#" in target:
+            try:
+                return self.any_job(target)
+            except ObjectNotFound:
+                with suppress(ObjectNotFound):  # an instance may have the name `a#1`
+                    return self.instance(target)
+                raise
+        if is_id(target):
+            with suppress(NotFound):
+                return self._client.find_job(target).instance_id, target
+        try:
+            return self.instance(target)
+        except ObjectNotFound as error:
+            if not is_prefix(target) or "more than one" in str(error):
+                raise
+            try:
+                return self.any_job(target)
+            except ObjectNotFound as no_job:
+                raise (no_job if "more than one" in str(no_job) else error) from no_job
 
     def _jobs(self, text: str, number: "re.Match[str] | None", instance: str | None) -> Sequence[FleetJob]:
         """Return up to six jobs with this number, or whose IDs begin so."""

@@ -5,7 +5,6 @@ in `commands.py` and `instances.py`.
 """
 
 import sys
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -27,11 +26,9 @@ from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.names import is_prefix
-from launchbay.cli.output import ObjectNotFound, RemoteCommand, show, with_iso_times
-from launchbay.client import NotFound, Operations
+from launchbay.cli.output import RemoteCommand, show, with_iso_times
+from launchbay.client import Operations
 from launchbay.client.types import JobDocument
-from launchbay.ids import is_id
 
 _RECENT_JOBS = 5
 _JOB_COLUMNS = ("id", "name", "status", "startedAt", "finishedAt", "errorMessage")
@@ -44,8 +41,11 @@ def _instance_argument(**more: Any) -> click.Argument:
 
 def _status(instance: str, **given: Any) -> None:
     connection = connected(given)
-    instance_id = connection.names.instance(instance)
-    document = status_of(connection, instance_id)
+    found = connection.names.instance_or_job(instance)
+    if isinstance(found, tuple):
+        show(answer(connection, Operations.read_job.call(*found)), connection.output)
+        return
+    document = status_of(connection, found)
     if connection.output != "table":
         show(document, connection.output)
         return
@@ -102,7 +102,8 @@ status = RemoteCommand(
     "status",
     callback=_status,
     short_help="Show the status of an instance, its running job and its newest jobs.",
-    help="Show the status of an instance, its running job and what it waits for, its last error and its newest jobs.",
+    help="Show the status of an instance, its running job and what it waits for, its last error and its newest jobs. "
+    "The ID of a job, or INSTANCE#NUMBER, shows that job.",
     params=[_instance_argument(), *sharing_options()],
     context_settings=HELP_OPTIONS,
 )
@@ -205,7 +206,7 @@ rollback = RemoteCommand(
 
 def _wait(target: str, timeout: float | None, **given: Any) -> None:
     connection = connected(given)
-    found = _job_of(connection, target)
+    found = connection.names.instance_or_job(target)
     if isinstance(found, tuple):
         follow(connection, *found, timeout)
         return
@@ -222,33 +223,6 @@ def _wait(target: str, timeout: float | None, **given: Any) -> None:
         show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
     else:  # a script may ask after its job has ended, and must see the outcome
         follow(connection, instance_id, newest.id, timeout)
-
-
-def _job_of(connection: Connection, target: str) -> str | tuple[str, str]:
-    """Return instance and job, or an instance.
-
-    An instance wins over a job whose ID begins in the same way.
-    """
-    names = connection.names
-    if "#" in target:
-        try:
-            return names.any_job(target)
-        except ObjectNotFound:
-            with suppress(ObjectNotFound):  # an instance may have the name `a#1`
-                return names.instance(target)
-            raise
-    if is_id(target):
-        with suppress(NotFound):
-            return connection.client.find_job(target).instance_id, target
-    try:
-        return names.instance(target)
-    except ObjectNotFound as error:
-        if not is_prefix(target) or "more than one" in str(error):
-            raise
-        try:
-            return names.any_job(target)
-        except ObjectNotFound as no_job:
-            raise (no_job if "more than one" in str(no_job) else error) from no_job
 
 
 def _newest_job(connection: Connection, instance_id: str) -> JobDocument | None:
