@@ -3,10 +3,11 @@
 import re
 import time
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import Site, fresh_name
-from tests.support.manifests import GREETER
+from tests.support.manifests import FAILING_LATE, GREETER
 
 
 def running(site: Site, name: str = "") -> str:
@@ -135,3 +136,20 @@ application:
     page.goto(f"/console/instances/{instance}/schedules")
     expect(page.locator("#schedules tbody tr")).to_have_count(1)
     expect(page.locator("#schedules time")).to_have_count(3)
+
+
+@pytest.mark.slow
+def test_a_name_that_turns_the_direction_of_text_leaves_its_neighbors_in_place(page: Page, site: Site) -> None:
+    name = f"{fresh_name('Ketch')}\u202efdp.exe"
+    instance = site.launch(
+        site.application("launch: {steps: []}\n" + FAILING_LATE.replace("launch", "break")), instanceName=name
+    )
+    site.settled(instance)
+    site.ask("POST", f"instances/{instance}/break", {})
+    site.settled(instance)
+    page.goto("/console")
+    row = page.locator("#overview .r-broken", has=page.locator(f"a.name[href$='{instance}']")).first
+    own, other = row.locator("a.name").bounding_box(), row.locator(".chip").bounding_box()
+    assert own is not None
+    assert other is not None
+    assert other["x"] >= own["x"] + own["width"] - 1, (own, other)

@@ -84,7 +84,7 @@ async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
         "webChangesinput.size 1 → 3",
         "Runsweb#grow",
         "1 componentStays as it is",
-        "1 changes, 1 staysof 2 components",
+        "Changes 1, keeps 1of 2 components",
         "EditInstance",
         "The policy of the environment asks nobody.",
         "Nothing has changed since this was saved.",
@@ -165,13 +165,13 @@ async def test_launches_and_destructions_are_saved_too(api: Api, visitor: httpx.
         visitor, f"/console/applications/{application}/launch", instanceName=name, lifetime="-1", source=":2"
     )
     assert f"Launch {name}" in page.text
-    assert "2 start" in page.text
+    assert "Starts 2" in page.text
     await sent(visitor, f"{path}/apply", page)
     ended = await _ended(visitor, path)
     instance = next(link for link in ended.links if re.fullmatch(r"/console/instances/\w{24}", link))
     path, page = await _saved(visitor, f"{instance}/end", changeComment="")
     assert f"Destroy {name}" in page.text
-    assert "2 stop" in page.text
+    assert "Stops 2" in page.text
     await sent(visitor, f"{path}/apply", page)
     assert "As it was shown" in (await _ended(visitor, path)).text
     assert (await api.document(instance.rpartition("/")[2]))["status"] == "Destroyed"
@@ -264,7 +264,7 @@ async def test_many_instances_are_saved_as_one_change_set(api: Api, visitor: htt
     text = " ".join(page.text.split())
     assert "Change the version of 2 instances" in text
     assert text.count("version 2 → 3") == 2
-    assert "2 change, 2 stay" in text
+    assert "Changes 2, keeps 2" in text
 
 
 async def test_the_policy_of_an_environment_is_set_where_change_sets_are_listed(

@@ -35,6 +35,19 @@ async def test_a_page_that_is_missing_shows_what_is_near(api: Api, visitor: http
         assert home not in outside.answer.text
 
 
+async def test_the_address_of_a_form_is_a_page_that_leads_on(api: Api, visitor: httpx.AsyncClient) -> None:
+    home = f"/console/organizations/{api.organization}"
+    nobody = "0" * 24
+    page = await get(visitor, f"{home}/users/{nobody}/roles")
+    assert page.status == 404
+    assert "This address is that of a form." in page.text
+    assert {home, f"{home}/instances", f"{home}/runs"} <= set(page.links)
+    async with browser(api) as client:
+        answer = await client.get(f"{home}/users/{nobody}/roles")
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("/console/signIn?next=")
+
+
 async def test_a_page_without_a_database_tries_again_by_itself(databases: Databases) -> None:
     url = databases.create()
     async with running_api(url, engine=False) as api, browser(api) as client:

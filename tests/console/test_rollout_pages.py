@@ -11,8 +11,8 @@ import pytest
 from launchbay.console.pages.rollouts import shown_wave
 from launchbay.store.rollouts import Rollout
 from launchbay.usecases.rollouts import RUNNING, STOPPED, Wave
-from tests.support.pages import ORIGIN, Page, get
-from tests.support.service import Api, accepted
+from tests.support.pages import ORIGIN, Page, browser, get
+from tests.support.service import PERSON_PASSWORD, Api, accepted, person
 
 TIDES = """\
 application:
@@ -168,3 +168,17 @@ def test_a_stopped_wave_with_instances_that_wait_for_their_check_waits_for_someb
     running = cast("Rollout", SimpleNamespace(status=RUNNING))
     assert shown_wave(stopped, wave, is_next=True).words == "Waits for you"
     assert shown_wave(running, wave, is_next=False).words == "In progress"
+
+
+async def test_who_may_change_no_instance_sees_no_form_of_a_roll_out(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    path = f"/console/applications/{application}/rollouts/new"
+    assert 'id="rollout-form"' in (await get(visitor, path)).answer.text
+    reader = await person(api, "Guest")
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        page = await get(client, path)
+        assert page.status == 200
+        assert "you need the permission EditInstance" in page.text
+        assert 'id="rollout-form"' not in page.answer.text
+        assert path not in (await get(client, f"/console/applications/{application}/rollouts")).links

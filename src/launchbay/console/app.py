@@ -1,6 +1,7 @@
 """The ASGI application of the console: sessions, form tokens, errors as pages. It runs inside the API's middleware."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -107,6 +108,12 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
     """Return the application that serves `/` and everything below `/console` and `/docs/`."""
     declared = (*ROUTES, *documentation.routes)
     routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in declared]
+    # The address of a form, as a page. It comes last, so that a page at the same address wins.
+    routes += [
+        Route(page.path, _endpoint(replace(page, method="GET", handler=_form_only), deps), methods=["GET"])
+        for page in declared
+        if page.method == "POST"
+    ]
     routes += [
         Route("/", _to_home, methods=["GET"]),
         Route(f"{assets.PATH}/{{name:path}}", _asset, methods=["GET"]),
@@ -116,6 +123,10 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
 
 def is_of_console(path: str) -> bool:
     return path in {"/", HOME} or path.startswith((f"{HOME}/", f"{documentation.PATH}/"))
+
+
+async def _form_only(_: PageRequest) -> Response:
+    raise NotFound("This address is that of a form.", "Open the page that has the form.")
 
 
 async def _to_home(_: Request) -> Response:

@@ -121,6 +121,10 @@ class UiPermissions:
             Permission.RUN_INSTANCE_WORKFLOW
         )
 
+    def roll_out(self) -> bool:
+        """Roll out a version; each instance may refuse it."""
+        return self._permitted.holds(Permission.EDIT_INSTANCE)
+
     def control(self, begun: Begun, actor: Actor) -> bool:
         """Control what somebody began, such as a bulk run or a roll-out."""
         return may_control(self._permitted.lookup.grants(self._permitted.organization_id), actor, begun)
