@@ -21,17 +21,17 @@ def test_ps_finds_the_failed_ones_among_others(cli: Shell, tmp_path: Path) -> No
     assert cli.good("ps", "--last", "Failed", "--application", "ps-good", "-q") == ""
     table = cli.good("ps", "--search", "wrecked")
     assert "launch Failed" in table
-    cli.good("instance", "set-labels", "sound", "team=web", "tier=db")
-    assert cli.document("instance", "labels", "sound") == {"team": "web", "tier": "db"}
-    [found] = cli.document("ps", "--label", "team=web", "--label", "tier!=front", "--limit", "1")
+    cli.good("instance", "set-labels", "sound", "team=rigging", "tier=db")
+    assert cli.document("instance", "labels", "sound") == {"team": "rigging", "tier": "db"}
+    [found] = cli.document("ps", "--label", "team=rigging", "--label", "tier!=front", "--limit", "1")
     assert (found["id"], found["labels"], found["lastJob"]["status"]) == (
         good,
-        {"team": "web", "tier": "db"},
+        {"team": "rigging", "tier": "db"},
         "Succeeded",
     )
     cli.good("run", "sound", "destroy", "--wait")
-    assert cli.good("ps", "--label", "team=web", "-q") == ""
-    assert cli.good("ps", "--label", "team=web", "-q", "--all").split() == [good]
+    assert cli.good("ps", "--label", "team=rigging", "-q") == ""
+    assert cli.good("ps", "--label", "team=rigging", "-q", "--all").split() == [good]
 
 
 def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:
