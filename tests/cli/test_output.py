@@ -94,7 +94,7 @@ def test_somebody_without_a_role_gets_5_and_hears_what_explains_it(cli: Shell) -
 def test_a_busy_instance_gets_6(cli: Shell, tmp_path: Path) -> None:
     made(cli, tmp_path, "busy", LONG)
     instance = cli.good("launch", "busy").strip()
-    assert "launchbay instance wait" in cli.bad(6, "run", instance, "destroy")
+    assert "launchbay wait" in cli.bad(6, "run", instance, "destroy")
     cli.good("instance", "delete", instance, "--force", "--yes")
 
 
@@ -143,7 +143,7 @@ def test_an_interrupted_wait_gets_130_and_leaves_the_instance_alone(cli: Shell, 
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED, rest
-    assert "launchbay instance wait" in rest
+    assert "launchbay wait" in rest
     (instance,) = cli.document("instance", "list", "--application", "interrupted")
     assert instance["status"] == "Executing"
     cli.good("instance", "delete", instance["id"], "--force", "--yes")

@@ -300,6 +300,10 @@ class Lookup:
         """Refuse what `allows` denies: for what turns out later to be touched as well. Raises NotAllowed."""
         self._check(self.grants(organization_id), permission, touched)
 
+    def has_grants(self, organization_id: str) -> bool:
+        """Tell whether something of an organization was looked up. What acts by itself looks nothing up."""
+        return organization_id in self._grants
+
     def grants(self, organization_id: str) -> Grants:
         """Return what the caller holds in an organization of which something was looked up before."""
         assert organization_id in self._grants, "look something of the organization up before you ask what is allowed"

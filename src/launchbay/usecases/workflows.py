@@ -490,7 +490,9 @@ async def busy(work: Work, record: InstanceRecord) -> Conflict:
     """Return a refusal that names the running job, if the caller may read it."""
     running = await jobs.get_busy_job(work.connection, instance_id=record.id)
     at = (permissions.instance(record.application_id, record.id), permissions.environment(record.environment_id))
-    if running is None or not work.lookup.allows(record.organization_id, Permission.READ, *at):
+    organization_id = record.organization_id
+    may_read = work.lookup.has_grants(organization_id) and work.lookup.allows(organization_id, Permission.READ, *at)
+    if running is None or not may_read:
         message = "Another workflow is already running on the instance; try again when it has ended."
     else:
         message = (

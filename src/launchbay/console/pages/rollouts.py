@@ -13,7 +13,7 @@ from launchbay.console.list_query import STANDARD, read_instance_query
 from launchbay.console.pages.applications import tab_values
 from launchbay.console.rendering import failure
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
-from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError, NotAllowed
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import Rollout
@@ -145,6 +145,8 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
 async def create(request: PageRequest) -> Response:
     """Show the waves of what the form says, or begin the roll-out."""
     application = await read_application(request.ctx, request.path("id"))
+    if not (await request.permissions(application.organization_id)).roll_out():
+        raise NotAllowed("A roll-out needs the permission EditInstance.", "Ask an administrator for a role with it.")
     if request.form.text("do") != "begin":
         return await form_page(request)
     version = forms.parse_number(request.form.text("version")) or application.latest_version
