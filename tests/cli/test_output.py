@@ -103,7 +103,7 @@ def test_a_job_that_has_ended_is_not_waited_for(cli: Shell, tmp_path: Path) -> N
     instance = cli.good("launch", "ended", "--wait", "-o", "json")
     told = cli.bad(6, "job", "cancel", json.loads(instance)["id"], "last")
     assert "JobEnded" in told
-    assert "launchbay instance wait" not in told
+    assert "launchbay wait" not in told
 
 
 @pytest.mark.parametrize(

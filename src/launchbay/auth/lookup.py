@@ -301,7 +301,7 @@ class Lookup:
         self._check(self.grants(organization_id), permission, touched)
 
     def has_grants(self, organization_id: str) -> bool:
-        """Tell whether something of an organization was looked up. What acts by itself looks nothing up."""
+        """Tell whether something of an organization was looked up, which background work doesn't do."""
         return organization_id in self._grants
 
     def grants(self, organization_id: str) -> Grants:

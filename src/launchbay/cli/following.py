@@ -123,7 +123,7 @@ def _watch(client: Client, instance: str, progress: Progress, after: int | None)
         yield watcher
     except KeyboardInterrupt:
         progress.close()
-        text = f"\nThe job keeps running on the server. Wait again with: launchbay instance wait {instance}"
+        text = f"\nThe job keeps running on the server. Wait again with: launchbay wait {instance}"
         click.echo(text, err=True)
         raise
     finally:

@@ -133,7 +133,7 @@ MEANINGS = {
     ),
     ExitCode.CONFLICT: (
         "A job runs on the object, or another request changed it.",
-        "Wait for the job with `launchbay instance wait`, then retry.",
+        "Wait for the job with `launchbay wait`, then retry.",
     ),
     ExitCode.UNAVAILABLE: ("The server doesn't respond, or is temporarily unavailable.", "Retry later."),
     ExitCode.TIMED_OUT: ("The time of `--timeout` is over. The job keeps running.", "Wait again."),

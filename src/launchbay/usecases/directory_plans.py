@@ -83,7 +83,7 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
     def needed(self) -> Permission:
         """Return the permission that the change needs."""
         kind = self.shown.kind
-        if self.shown.what == f"{kind} {self.shown.what.partition(' ')[2]}":  # no part of it
+        if self.shown.what.startswith(f"{kind} "):  # itself, no part of it
             return {CREATE: _CREATES, DELETE: _DELETES}.get(self.shown.sign, {}).get(kind, _CHANGES[kind])
         return _CHANGES[kind]
 

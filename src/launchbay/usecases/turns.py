@@ -1,6 +1,7 @@
-"""Turns of what acts by itself, such as bulk runs, roll-outs and change sets.
+"""Turns of background work, such as bulk runs, roll-outs and change sets.
 
-One that fails, such as for a row that can't be read, is logged and waits longer each time. The others continue.
+A turn that fails, such as for a row that can't be read, is logged and repeated after a pause that grows. The others
+continue.
 """
 
 import time
