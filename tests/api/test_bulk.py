@@ -109,6 +109,7 @@ async def test_failed_instances_are_resumed_by_one_call(own: Api) -> None:
     assert made[3] not in await outcomes(own, begun["id"])
 
 
+@pytest.mark.slow
 async def test_no_more_than_the_limit_run_at_once_and_a_pause_begins_none(own: Api) -> None:
     application, made = await family(own, PAUSING, 5)
     begun = await begin(
@@ -203,6 +204,7 @@ async def test_other_acts_extend_label_reconfigure_and_destroy(own: Api) -> None
     assert [(await own.document(instance))["status"] for instance in made] == ["Destroyed", "Destroyed"]
 
 
+@pytest.mark.slow
 async def test_permission_is_needed_before_and_at_the_turn(own: Api) -> None:
     application, made = await family(own, PAUSING, 3)
     runs = f"RunInstanceWorkflow: [/applications/{application}/instances/{made[0]}/workflows/*]"
@@ -227,6 +229,7 @@ async def test_permission_is_needed_before_and_at_the_turn(own: Api) -> None:
     assert (await ended(own, begun["id"]))["counts"]["refused"] == 2
 
 
+@pytest.mark.slow
 async def test_a_busy_instance_gets_its_turn_when_it_is_free(own: Api) -> None:
     _, [instance] = await family(own, PAUSING, 1)
     accepted(await own.post(f"instances/{instance}/pause", {"seconds": "600"}))
@@ -411,6 +414,7 @@ async def assert_used(api: Api, bulk: str, instance: str) -> None:
     assert detail["parameters"] == {"password": "********", "note": NOTE}
 
 
+@pytest.mark.slow
 async def test_no_dump_of_the_database_shows_its_parameters(own: Api) -> None:
     bulk, instance = await begin_behind_another_job(own)
     stored = await everything_stored(own)
@@ -425,6 +429,7 @@ async def test_no_dump_of_the_database_shows_its_parameters(own: Api) -> None:
         assert PASSWORD not in (await own.get(path)).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sealed_by", ["a start", "its turn"])
 async def test_what_an_older_server_began_is_sealed_and_continues(own: Api, sealed_by: str) -> None:
     bulk, instance = await begin_behind_another_job(own)
@@ -443,6 +448,7 @@ async def test_what_an_older_server_began_is_sealed_and_continues(own: Api, seal
     await assert_used(own, bulk, instance)
 
 
+@pytest.mark.slow
 async def test_an_older_server_gives_no_turns_without_the_parameters(own: Api) -> None:
     bulk, instance = await begin_behind_another_job(own)
     older = "SELECT count(*) FROM bulk_instances WHERE bulk_id = %s AND status = 'Waiting' AND not_before <= now()"

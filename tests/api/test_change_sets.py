@@ -46,6 +46,7 @@ async def lab(api: Api, approvals: int, role: str | None = None) -> str:
     return environment
 
 
+@pytest.mark.slow
 async def test_a_new_version_for_many_is_shown_and_applied_as_shown(api: Api) -> None:
     _, instances = await pickies(api, 2)
     shown = await made(

@@ -156,6 +156,7 @@ async def test_a_full_group_that_refuses_answers_409_and_changes_nothing(api: Ap
     await cancelled(api, second, await begun(api, second))
 
 
+@pytest.mark.slow
 async def test_a_bulk_run_tries_again_when_a_full_group_refuses(api: Api) -> None:
     first, second = await several(api, holding("{limit: 1, when: refuse}"), 2)
     held = await begun(api, first)

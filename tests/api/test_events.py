@@ -211,6 +211,7 @@ async def test_a_stream_ends_with_the_credentials_of_its_caller(
         assert await events.ended()
 
 
+@pytest.mark.slow
 async def test_a_stream_ends_with_the_session_of_its_caller(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +281,7 @@ async def test_streams_end_at_once_when_their_person_signs_out_at_another_server
     databases.drop(url)
 
 
+@pytest.mark.slow
 async def test_a_quiet_stream_shows_that_it_is_alive(
     api: Api, port: int, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +329,7 @@ async def until_known(servers: tuple[Api, ...], streams: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_two_servers_count_event_streams_together(databases: Databases) -> None:
     url = databases.create()
     async with (

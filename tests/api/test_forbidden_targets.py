@@ -114,6 +114,7 @@ async def test_a_redirect_leads_no_manifest_and_no_step_to_a_forbidden_target(da
     databases.drop(url)
 
 
+@pytest.mark.slow
 async def test_an_environment_narrows_what_the_operator_allowed_and_cannot_widen_it(databases: Databases) -> None:
     url = databases.create()
     async with loopback_server() as server, loopback_server() as other:

@@ -282,6 +282,7 @@ async def test_instances_get_a_change_set_or_follow(
     assert document["status"] == "Running"
 
 
+@pytest.mark.slow
 async def test_too_many_change_sets_do_not_undo_a_commit(
     follower: Follower, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

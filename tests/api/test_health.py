@@ -3,6 +3,7 @@
 import asyncio
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from launchbay.limits import METRIC_NAMES
@@ -51,6 +52,7 @@ async def test_requests_are_counted_by_operation_and_status(api: Api) -> None:
     assert grown(before, after, "launchbay_http_refusals_total", "NotFound") == 1
 
 
+@pytest.mark.slow
 async def test_jobs_and_steps_are_counted_by_how_they_end(api: Api) -> None:
     before = await seen(api)
     failed = await api.settled(await api.launch(await api.application(WORK)))
@@ -65,6 +67,7 @@ async def test_jobs_and_steps_are_counted_by_how_they_end(api: Api) -> None:
         after = await seen(api)
 
 
+@pytest.mark.slow
 async def test_lateness_of_what_falls_due_is_counted(api: Api) -> None:
     instance = await api.running("launch: {steps: []}\ngo: {steps: []}")
     before = await seen(api)
@@ -89,6 +92,7 @@ async def test_the_load_of_the_database_is_sampled(api: Api) -> None:
 ENDED = "launchbay_ended_job_seconds_count"
 
 
+@pytest.mark.slow
 async def test_ended_jobs_are_counted_by_the_names_that_the_settings_list(databases: Databases) -> None:
     async with running_api(databases.create(), metrics_applications="shop*, Blog", metrics_environments="d*") as api:
         before = await seen(api)
@@ -130,6 +134,7 @@ async def test_ended_jobs_are_counted_by_the_labels_that_the_settings_list(datab
         assert not [key for key in after if "secret-4711" in key]
 
 
+@pytest.mark.slow
 async def test_the_job_that_deletes_its_instance_counts_by_its_labels(databases: Databases) -> None:
     async with running_api(databases.create(), metrics_labels="team") as api:
         before = await seen(api)

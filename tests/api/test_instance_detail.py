@@ -62,6 +62,7 @@ async def test_the_running_job_is_shown_only_while_it_runs(api: Api, instance: s
     assert "workflow" not in await api.settled(instance)
 
 
+@pytest.mark.slow
 async def test_percentages_are_live_and_never_fall(api: Api, instance: str) -> None:
     accepted(await api.post(f"instances/{instance}/pause", {"seconds": "3"}))
     seen: list[tuple[str, int]] = []

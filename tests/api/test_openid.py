@@ -192,6 +192,7 @@ async def test_a_new_person_gets_an_account_with_the_roles_that_are_set(open_api
     assert operations.count("link_identity") == 1
 
 
+@pytest.mark.slow
 async def test_only_people_of_the_allowed_domains_come_in(open_api: Api, provider: Provider) -> None:
     await provider.know("gina", email="gina@acme.example", email_verified=True)
     assert (await sign_in(open_api, "gina")).status == 200

@@ -229,6 +229,7 @@ async def test_a_quota_of_no_organization_is_an_error(api: Api, name: str) -> No
     assert f"No organization '{name}'" in result.output
 
 
+@pytest.mark.slow
 async def test_logs_and_journals_are_measured_and_deletions_make_room(databases: Databases) -> None:
     async with bounded(databases, engine=True) as api:
         instance = await api.launch(await api.application(WORKFLOWS), parameters={"label": "x"})

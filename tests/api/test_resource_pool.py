@@ -149,6 +149,7 @@ async def test_who_waits_is_served_in_the_order_of_asking_and_nobody_overtakes(a
     assert await asyncio.gather(*tasks) == ["a"] * 4
 
 
+@pytest.mark.slow
 async def test_waiting_ends_with_the_timeout_and_tells_how_many_were_before(api: Api) -> None:
     service = await pool(api, ["a"])
     await acquired(api, service, "h0")

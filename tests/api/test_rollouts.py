@@ -140,6 +140,7 @@ def test_waves_are_sizes_or_percentages_and_the_others_are_the_last() -> None:
             sizes_of([wave], 3)
 
 
+@pytest.mark.slow
 async def test_a_version_reaches_all_instances_wave_after_wave(own: Api) -> None:
     application, made = await shops(own, 4)
     begun = await begin(own, application, waves=[1, "50%"], comment="OPS-17")
@@ -185,6 +186,7 @@ async def test_an_unhealthy_version_stops_and_continues_or_goes_back(own: Api) -
     assert await versions(own, made) == [2] * 3
 
 
+@pytest.mark.slow
 async def test_without_a_pause_it_waits_for_somebody_after_each_wave(own: Api) -> None:
     application, made = await shops(own, 2)
     begun = await begin(own, application, waves=[1], pause=None)

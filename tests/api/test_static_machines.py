@@ -174,6 +174,7 @@ async def test_a_command_call_that_takes_too_long_leaves_nothing_running(fleet: 
         await fleet.api.run(each, "destroy")
 
 
+@pytest.mark.slow
 async def test_a_host_key_that_changed_fails_the_launch_and_the_policy_accepts_it(
     databases: Databases,
 ) -> None:
@@ -195,6 +196,7 @@ async def test_a_host_key_that_changed_fails_the_launch_and_the_policy_accepts_i
     databases.drop(url)
 
 
+@pytest.mark.slow
 async def test_a_pinned_key_is_listed_and_forgotten_so_that_the_next_one_counts(databases: Databases) -> None:
     url = databases.create()
     with Hosts.start(1, network=8) as hosts:

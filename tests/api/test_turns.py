@@ -86,6 +86,7 @@ async def test_a_change_set(api: Api) -> None:
     assert await finished(api, f"change-sets/{stuck}") == "Succeeded"
 
 
+@pytest.mark.slow
 async def test_a_rollback(api: Api) -> None:
     application, first, second = await two(api, picky())
     accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))

@@ -31,6 +31,7 @@ SLOW = USER.replace(
 assert SLOW != USER
 
 
+@pytest.mark.slow
 async def test_a_job_goes_on_after_a_restart_with_the_secret_that_it_had_read(
     databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ async def test_a_launch_names_the_submodule_that_it_waits_for(api: Api) -> None:
     assert "waitingFor" not in await api.settled(instance)
 
 
+@pytest.mark.slow
 async def test_a_job_that_has_not_begun_says_whether_there_is_anybody_to_run_it(databases: Databases) -> None:
     async with running_api(databases.create(), engine=False) as api:
         instance = await api.launch(await api.application(HOLDING))

@@ -90,6 +90,7 @@ def is_signed(received: Received, secret: str = SECRET) -> bool:
     return hmac.compare_digest(parts["v1"], expected) and abs(time.time() - int(parts["t"])) < 60
 
 
+@pytest.mark.slow
 async def test_a_launch_is_told_from_its_beginning_to_its_end(api: Api, receiver: LoopbackServer, hook: str) -> None:
     instance = await api.running(WORKFLOWS, parameters={"label": "x"}, instanceName="shop")
     heard = await until(lambda: len(events := told(receiver, instance)) >= 5 and events)
@@ -223,6 +224,7 @@ async def test_the_log_shows_each_delivery_newest_first_and_by_pages(
     assert seen == rows
 
 
+@pytest.mark.slow
 async def test_a_receiver_that_does_not_answer_holds_up_nobody_else(
     api: Api, receiver: LoopbackServer, hook: str
 ) -> None:
@@ -241,6 +243,7 @@ async def test_a_receiver_that_does_not_answer_holds_up_nobody_else(
     accepted(await api.delete(f"webhooks/{slow}"))
 
 
+@pytest.mark.slow
 async def test_after_long_failure_a_webhook_is_switched_off_and_can_be_switched_on(
     api: Api, receiver: LoopbackServer, hook: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,7 @@ class NoStreams(httpx.HTTPTransport):
         return super().handle_request(request)
 
 
+@pytest.mark.slow
 def test_waiting_asks_again_and_again_where_no_events_can_be_had(server: Server) -> None:
     instance = server.client.launch_application(server.application("asked", SLOW))
     with Client(server.url, Basic(EMAIL, PASSWORD), transport=NoStreams()) as client:

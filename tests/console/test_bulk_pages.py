@@ -43,6 +43,7 @@ async def _ended(visitor: httpx.AsyncClient, path: str) -> Page:
     return page
 
 
+@pytest.mark.slow
 async def test_rows_are_selected_and_their_workflow_runs_with_one_reason_for_all_failures(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

@@ -1,6 +1,7 @@
 """The pages of sources in Git: what they have, their form, and that a plan is approved there."""
 
 import httpx
+import pytest
 
 from tests.support.changes import COMMIT, Stage
 from tests.support.network import loopback_server
@@ -9,6 +10,7 @@ from tests.support.second_factors import post, shown
 from tests.support.service import Api, accepted, fresh_name
 
 
+@pytest.mark.slow
 async def test_a_plan_is_approved_on_the_page_of_its_source(api: Api, visitor: httpx.AsyncClient) -> None:
     async with loopback_server() as loopback:
         source = await Stage(api, loopback).git_source()

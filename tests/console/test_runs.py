@@ -73,6 +73,7 @@ async def test_pages_of_runs_have_each_run_once(
     assert numbers == [5, 4, 3, 2, 1]
 
 
+@pytest.mark.slow
 async def test_a_stream_brings_rows_that_change_and_counts_new_runs(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("mole").replace(" ", "-")
     instance = await api.launch(await api.application(LINGERS), instanceName=name)

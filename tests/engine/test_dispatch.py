@@ -85,6 +85,7 @@ async def sql(database: Database, statement: str, *values: Any) -> None:
 # Acceptance
 
 
+@pytest.mark.slow
 async def test_a_process_with_room_holds_the_job_that_it_accepts(database: Database) -> None:
     runs = Runs(database, holding=True)
     async with working(database, runs) as (dispatcher, _):
@@ -524,6 +525,7 @@ async def test_an_event_loop_that_is_blocked_for_longer_than_the_lease_costs_no_
         assert await ask(database, "SELECT fence FROM jobs") == (1,)
 
 
+@pytest.mark.slow
 async def test_an_event_loop_that_is_blocked_for_ever_loses_its_jobs(database: Database) -> None:
     await put(database, "acme")
     runs, rescuer = Runs(database), other_process(database)
@@ -564,6 +566,7 @@ async def test_a_worker_that_lost_a_job_cannot_release_the_claim_of_its_successo
         await empty(database)
 
 
+@pytest.mark.slow
 async def test_a_claim_whose_answer_was_lost_is_found_and_running_jobs_are_kept(database: Database) -> None:
     runs = Runs(database, holding=True)
     async with working(database, runs):
@@ -580,6 +583,7 @@ async def test_a_claim_whose_answer_was_lost_is_found_and_running_jobs_are_kept(
     assert runs.started.empty()
 
 
+@pytest.mark.slow
 async def test_a_commit_whose_answer_was_lost_is_found(database: Database) -> None:
     runs = Runs(database)
     async with working(database, runs) as (dispatcher, _):
@@ -668,6 +672,7 @@ async def test_whoever_listens_again_looks_for_what_it_missed(database: Database
     await heartbeat.stop()
 
 
+@pytest.mark.slow
 async def test_a_first_host_that_takes_connections_and_says_nothing_is_passed_over(database: Database) -> None:
     async def silence(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(60)

@@ -257,6 +257,7 @@ async def test_a_worker_that_was_declared_dead_gets_a_message_and_no_job(databas
             assert await ask(database, "SELECT count(*) FROM ready") == (1,)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow_polls")
 async def test_without_nats_postgresql_announces_and_nats_is_used_again_when_it_is_back(database: Database) -> None:
     runs = Runs(database)

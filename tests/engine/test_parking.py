@@ -85,6 +85,7 @@ async def test_an_approval_wakes_its_job_and_is_asked_and_told_once(parking: Bay
     assert len(parking.world.effects) == 2
 
 
+@pytest.mark.slow
 async def test_an_expired_approval_wakes_its_job(parking: Bay) -> None:
     asking = "{action: approval, parameters: {text: 'Deploy?', timeout: 1}}"
     job = await parked(parking, chain(asking))
@@ -128,6 +129,7 @@ async def test_a_job_with_a_branch_that_does_something_stays(parking: Bay) -> No
     assert await parking.ended(job) == ("Succeeded", None)
 
 
+@pytest.mark.slow
 async def test_the_first_end_of_several_rests_wakes_the_job(parking: Bay) -> None:
     manifest = f"""
     launch:
@@ -144,6 +146,7 @@ async def test_the_first_end_of_several_rests_wakes_the_job(parking: Bay) -> Non
     assert len(parking.world.effects) == 1
 
 
+@pytest.mark.slow
 async def test_a_retry_pause_keeps_the_job(bay: Bay) -> None:
     manifest = "launch: {steps: [{a: {action: effect, parameters: {fail: 1, retryCount: 1}}}]}"
     async with bay.working(park_after_s=0.05, step_retry_first_s=1.5, step_retry_longest_s=1.5):
@@ -245,6 +248,7 @@ async def test_a_worker_that_lost_the_job_parks_nothing(bay: Bay) -> None:
 # Other processes and other jobs
 
 
+@pytest.mark.slow
 async def test_a_parked_job_comes_back_in_another_process(bay: Bay) -> None:
     bay.park_after_s = AFTER_S
     async with bay.working():

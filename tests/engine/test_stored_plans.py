@@ -122,6 +122,7 @@ def test_a_newer_plan_is_told_from_a_broken_one() -> None:
     assert told.value.code == "NewerPlan"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "newer",
     [

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from launchbay.engine.worker import PeriodicTask, run_periodically
 from launchbay.errors import Unavailable
 from tests.support.engine import Bay
@@ -118,6 +120,7 @@ async def test_a_wait_does_not_cut_the_effect_beside_it_in_two(bay: Bay) -> None
     assert bay.world.paths() == ["workflow#launch/begun"]
 
 
+@pytest.mark.slow
 async def test_another_worker_takes_what_was_handed_over_while_the_first_one_still_works(bay: Bay) -> None:
     async with asyncio.timeout(PATIENCE_S), bay.working(stop_grace_s=GRACE_S) as stop:
         long = await bay.launch(await bay.instance(EFFECTS.replace("0.5", "3600")))

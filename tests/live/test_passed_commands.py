@@ -152,6 +152,7 @@ async def test_a_triggered_workflow_of_the_child_calls_its_parent_too(api: Api, 
     assert document["status"] == "Running", document["errorMessage"]
 
 
+@pytest.mark.slow
 async def test_a_workflow_that_the_child_runs_by_itself_calls_in_a_job_of_the_parent(api: Api) -> None:
     more = """
             configuration.schedule: {loop: "* * * * * ?"}"""
@@ -298,6 +299,7 @@ async def test_a_call_goes_on_after_the_worker_that_ran_it_has_gone(databases: D
     databases.drop(url)
 
 
+@pytest.mark.slow
 async def test_what_an_ended_child_has_called_is_not_lost_with_the_worker(databases: Databases) -> None:
     later = """
     later:

@@ -87,6 +87,7 @@ async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, 
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_release_ends_what_still_runs(local: LocalMachines, tmp_path: Path) -> None:
     machine, mark = await made(local), tmp_path / "mark"
     step = context(handed_over=lambda: True)

@@ -202,6 +202,7 @@ async def test_a_cancelled_command_of_the_superuser_dies_too(ssh: SshMachines, h
     assert not await _alive(ssh, hosts[0], mark, sudo=True)
 
 
+@pytest.mark.slow
 @needs_sudo
 async def test_a_command_that_vanished_with_its_machine_is_not_run_again_by_itself(
     ssh: SshMachines, hosts: Hosts

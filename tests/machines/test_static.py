@@ -84,6 +84,7 @@ async def test_several_elements_are_a_program_with_arguments_that_no_shell_reads
     assert list(out.values()) == ["a b|$(id)|it's|*|"] * 3
 
 
+@pytest.mark.slow
 async def test_a_batch_waits_for_the_one_before_and_a_failure_ends_the_row(bench: Bench) -> None:
     work = bench.hosts[0].work
     ledger = work / "batches"

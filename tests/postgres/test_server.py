@@ -108,6 +108,7 @@ def test_an_empty_data_directory_answers_within_the_time_promised_and_keeps_what
         assert _ask(again.url, "SELECT number FROM kept") == 7
 
 
+@pytest.mark.slow
 def test_a_commit_waits_for_the_disk_and_nothing_listens_on_the_network(running: EmbeddedPostgres) -> None:
     for name, value in {
         "fsync": "on",

@@ -144,6 +144,7 @@ async def test_a_program_ends_with_everything_that_it_started_wherever_that_hide
     assert not any(map(is_alive, pids(file)))
 
 
+@pytest.mark.slow
 async def test_a_program_ends_when_the_server_is_killed_and_its_directory_goes(tmp_path: Path) -> None:
     private, file = tmp_path / "private", tmp_path / "pids"
     private.mkdir()

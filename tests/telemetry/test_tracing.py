@@ -58,6 +58,7 @@ async def traced(databases: Databases, collector: LoopbackServer) -> tuple[Api, 
     return api, instance
 
 
+@pytest.mark.slow
 async def test_a_trace_leads_from_the_request_of_a_client_to_the_steps(
     databases: Databases, collector: LoopbackServer
 ) -> None:

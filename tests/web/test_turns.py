@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from launchbay.quotas import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, Turns
 
 
@@ -90,6 +92,7 @@ async def test_few_chunks_of_lists_are_read_at_once_even_by_who_is_alone() -> No
     await asyncio.wait_for(waiting, TURN_S / 2)
 
 
+@pytest.mark.slow
 async def test_chunks_of_a_flood_rest_even_where_nobody_else_sends_requests() -> None:
     """Other servers share the database, and perhaps the machine."""
 

@@ -5,6 +5,8 @@ import re
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from launchbay.ids import new_id
 from tests.support.applications import Ledger
 from tests.support.databases import Databases
@@ -194,6 +196,7 @@ async def test_a_job_says_when_its_next_attempt_begins(api: Api, ledger: Ledger)
     accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
 
 
+@pytest.mark.slow
 async def test_a_job_links_the_job_that_it_waits_for(api: Api) -> None:
     child = await api.application(CHILD.replace("'0'", "2 sec"))
     launched = await api.post(f"applications/{await api.application(PARENT % child)}/launch", {})

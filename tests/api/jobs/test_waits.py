@@ -36,6 +36,7 @@ async def launched(api: Api, manifest: str, **body: Any) -> tuple[str, str]:
     return accepted(started)["id"], started.headers["launchbay-job"]
 
 
+@pytest.mark.slow
 async def test_a_full_pool_names_who_holds_its_resources_and_the_position(api: Api) -> None:
     where = await environment(api)
     pool = await service(api, "builtin:static_resource_pool", {"configuration.resources": ["only"]}, where=where)
@@ -75,6 +76,7 @@ async def test_a_call_names_the_busy_instance_and_its_job(api: Api) -> None:
     assert (await api.settled(listener))["returnValues"]["result.told"] == "said second"
 
 
+@pytest.mark.slow
 async def test_a_step_names_the_peers_that_it_waits_for(api: Api) -> None:
     manifest = """
     application:

@@ -70,6 +70,7 @@ async def test_a_command_of_a_workflow_is_in_the_log_if_it_changes_a_service(api
     assert [entry["after"]["command"] for entry in entries] == ["acquire", "release"]
 
 
+@pytest.mark.slow
 async def test_a_webhook_that_is_switched_off_is_in_the_log(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
