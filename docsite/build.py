@@ -19,7 +19,7 @@ SOURCE = BUILD / "source"
 EVIDENCE = "evidence/index.md"
 _LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _TAKEN_AS_THEY_ARE = {".png", ".svg", ".json"}
-_NOT_SEARCHED = ("decisions/", "evidence/", "reference/conformance", "modules", "changes")
+_NOT_SEARCHED = ("decisions/", "evidence/", "contribute/", "changes")
 _REDIRECT = (
     '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>Moved</title>\n'
     '<meta http-equiv="refresh" content="0; url={target}">\n<link rel="canonical" href="{target}">\n'

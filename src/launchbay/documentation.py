@@ -14,7 +14,7 @@ _INSTALLED = _PACKAGE / "docs"  # pyproject.toml puts docs/ there in the wheel
 _IN_A_CHECKOUT = _PACKAGE.parents[1] / "docs"
 _MENU = "zensical.toml"  # of the site, in docsite/ of a checkout
 # They record how Launchbay was made, and would hide what people look for.
-_NOT_SEARCHED = ("reference/conformance", "modules")
+_NOT_SEARCHED = ("contribute/",)
 _FENCE = re.compile(r"^(?:```|~~~)")
 _HEADING = re.compile(r"^(#{1,6}) (.*)$")
 _NAMES_ALONE = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
@@ -32,20 +32,24 @@ MOVED = {
     "limits": "reference/limits",
     "permissions": "reference/permissions",
     "manifest": "reference/manifest",
-    "guarantees": "promises",
+    "guarantees": "explain/guarantees",
     "howto/index": "index",
     "reference/index": "index",
-    "reference/errors": "errors",
-    "reference/glossary": "glossary",
-    "get-started/tutorial": "tutorial",
-    "get-started/tour": "console",
-    "explain/guarantees": "promises",
-    "explain/architecture": "architecture",
-    "explain/security": "security",
+    # Until 0.1 the pages below had these addresses.
+    "tutorial": "get-started/tutorial",
+    "console": "get-started/tour",
+    "errors": "reference/errors",
+    "glossary": "reference/glossary",
+    "promises": "explain/guarantees",
+    "architecture": "explain/architecture",
+    "security": "explain/security",
+    "modules": "contribute/modules",
+    "reference/conformance": "contribute/conformance",
+    "howto/watch": "howto/monitor",
 }
 # Tables whose rows are entries, by the head of their first column and the page.
 _ROWS = {
-    "errors": "code",
+    "reference/errors": "code",
     "reference/settings": "setting",
     "reference/metrics": "metric",
     "reference/exit-codes": "code",
@@ -53,7 +57,7 @@ _ROWS = {
 _SENTENCES = ("meaning", "what it does", "what it measures", "when")  # columns that say what an entry is
 _REMEDY = "what to do"
 _KINDS = {
-    "errors": "error",
+    "reference/errors": "error",
     "reference/settings": "setting",
     "reference/metrics": "metric",
     "reference/exit-codes": "exit code",
@@ -334,7 +338,7 @@ def _searched() -> tuple[tuple[str, str, int, str, str], ...]:
     return tuple(
         (page.path, page.title.lower(), number, section.heading.lower(), section.text.lower())
         for page in pages().values()
-        if page.path not in _NOT_SEARCHED
+        if not page.path.startswith(_NOT_SEARCHED)
         for number, section in enumerate(page.sections)
     )
 

@@ -63,8 +63,8 @@ def test_with_a_server_both_commands_name_its_pages(tmp_path: Path) -> None:
     assert user.good("docs") == "https://bay.example.org/docs/index\n"
     assert user.good("docs", "howto/install") == "https://bay.example.org/docs/howto/install\n"
     assert user.good("docs", "install") == "https://bay.example.org/docs/howto/install\n"
-    assert user.good("docs", "QueueFull") == "https://bay.example.org/docs/errors#queuefull\n"
-    assert "Page: https://bay.example.org/docs/errors#queuefull" in user.good("explain", "QueueFull")
+    assert user.good("docs", "QueueFull") == "https://bay.example.org/docs/reference/errors#queuefull\n"
+    assert "Page: https://bay.example.org/docs/reference/errors#queuefull" in user.good("explain", "QueueFull")
 
 
 def test_without_a_server_the_page_itself_is_printed(alone: Shell) -> None:

@@ -84,7 +84,7 @@ async def test_an_error_links_to_its_explanation(guest: httpx.AsyncClient) -> No
     problem = (await guest.get("/api/1/organizations")).json()
     assert problem["docs"] == "/docs/codes/NotAuthenticated"
     answer = await guest.get(problem["docs"])
-    assert (answer.status_code, answer.headers["location"]) == (303, "/docs/errors#notauthenticated")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/docs/reference/errors#notauthenticated")
     several = await guest.get("/docs/codes/409")
     assert several.headers["location"] == "/docs/search?q=409"
 
@@ -95,8 +95,8 @@ async def test_old_addresses_lead_to_the_pages(guest: httpx.AsyncClient) -> None
         assert (answer.status_code, answer.headers["location"]) == (301, f"/docs/{new}"), old
     assert (await guest.get("/docs/")).headers["location"] == "/docs/index"
     assert (await guest.get("/docs/api")).headers["location"] == "/docs"
-    assert (await guest.get("/docs/errors.html")).status_code == 200
-    assert (await guest.get("/docs/errors.md")).status_code == 200
+    assert (await guest.get("/docs/reference/errors.html")).status_code == 200
+    assert (await guest.get("/docs/reference/errors.md")).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tests.support.documentation import DOCS, ROOT, blocks
 
-MODULES = DOCS / "modules.md"
-PAGE = DOCS / "architecture.md"
+MODULES = DOCS / "contribute" / "modules.md"
+PAGE = DOCS / "explain" / "architecture.md"
 SOURCE = ROOT / "src" / "launchbay"
 
 

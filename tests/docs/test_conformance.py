@@ -8,7 +8,7 @@ import pytest
 from launchbay.web.endpoints import ENDPOINTS
 from tests.support.documentation import DOCS, ROOT, functions_of
 
-PAGE = DOCS / "reference" / "conformance.md"
+PAGE = DOCS / "contribute" / "conformance.md"
 REFERENCE = ROOT.parent / "shared" / "design" / "api-reference.md"
 SECTIONS = range(1, 10)
 GROUPS = ["Organizations", "Roles", "Applications", "Environments", "Service instances", "Application instances"]

@@ -21,7 +21,7 @@ from launchbay.telemetry import metrics
 from tests.support.documentation import DOCS, table_codes
 
 NAMES = {
-    "error": set(table_codes(DOCS / "errors.md")),
+    "error": set(table_codes(DOCS / "reference" / "errors.md")),
     "setting": {field.name for field in fields(Settings)},
     "metric": {value._name for value in vars(metrics).values() if isinstance(value, Metric | Gauge | Histogram)},
     "action": {name for action in BUILT_IN for name in (action.name, *action.aliases)},
@@ -57,7 +57,7 @@ def test_the_address_of_an_entry_is_stable_and_its_own() -> None:
     addresses = Counter(entry.place for entry in entries() if "," not in entry.anchor)
     shared = {place for place, count in addresses.items() if count > 1}
     assert {place.partition("#")[0] for place in shared} <= {"reference/actions"}  # aliases share a heading
-    assert explained("InvalidParameters")[0].place == "errors#invalidparameters"
+    assert explained("InvalidParameters")[0].place == "reference/errors#invalidparameters"
     assert explained("LAUNCHBAY_PORT")[0].place == "reference/settings#port"
     assert explained("6")[0].place == "reference/exit-codes#exit-code-6-conflict"
     assert explained("instance show")[0].place == "reference/cli#launchbay-instance-show"
@@ -76,7 +76,9 @@ def test_a_status_shows_all_its_errors() -> None:
     assert explained("418") == []
 
 
-@pytest.mark.parametrize("page", ["errors", "reference/settings", "reference/metrics", "reference/exit-codes"])
+@pytest.mark.parametrize(
+    "page", ["reference/errors", "reference/settings", "reference/metrics", "reference/exit-codes"]
+)
 def test_the_site_has_the_same_headings_as_the_server(page: str) -> None:
     path = DOCS / f"{page}.md"
     site = with_links(path, Path(f"{page}.md"), {})
@@ -87,7 +89,7 @@ def test_the_site_has_the_same_headings_as_the_server(page: str) -> None:
 
 def test_rows_of_other_tables_and_code_stay_as_they_are() -> None:
     text = "# A\n\n| name | what |\n|---|---|\n| `x` | y |\n\n```\n| code | z |\n```\n"
-    assert with_headings("errors", text) == text
+    assert with_headings("reference/errors", text) == text
     assert (
         with_headings("howto/install", "| code | a |\n|---|---|\n| `X` | y |") == "| code | a |\n|---|---|\n| `X` | y |"
     )
@@ -104,7 +106,7 @@ def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> No
     found = search("rotate key")
     assert found
     assert all("rotate" in (hit.section.heading + hit.section.text).lower() for hit in found)
-    assert {hit.page.path for hit in search("module", 100)} & {"modules", "reference/conformance"} == set()
+    assert {hit.page.path for hit in search("module", 100)} & {"contribute/modules", "contribute/conformance"} == set()
     assert search("ROTATE Key") == found
     assert search("rotate zzxqy key") == []
     assert search("") == []
@@ -119,7 +121,7 @@ def test_the_menu_has_every_page_once() -> None:
 
 def test_no_level_of_the_menu_has_more_than_nine_entries() -> None:
     for part in documentation.menu():
-        if part.title not in {"Cookbook", "Inside"}:  # a list of recipes, and what few people read
+        if part.title != "Cookbook":  # a list of recipes, and what few people read
             assert len({each.group or each.path for each in part.pages}) <= 9, part.title
             assert max(Counter(each.group for each in part.pages if each.group).values(), default=0) <= 9, part.title
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.documentation import DOCS, ROOT, table_codes
 
-PAGE = DOCS / "errors.md"
+PAGE = DOCS / "reference" / "errors.md"
 SOURCE = ROOT / "src" / "launchbay"
 _CODE = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+")
 # Calls whose texts look like codes and are none.

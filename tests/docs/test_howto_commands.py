@@ -19,9 +19,9 @@ WITH_COMMANDS = [
     *(
         DOCS / name
         for name in (
-            "tutorial.md",
+            "get-started/tutorial.md",
             "reference/client.md",
-            "errors.md",
+            "reference/errors.md",
             "troubleshooting.md",
             "cookbook/index.md",
             "get-started/faq.md",

@@ -4,7 +4,7 @@ import re
 
 from tests.support.documentation import DOCS, ROOT, functions_of
 
-PAGE = DOCS / "promises.md"
+PAGE = DOCS / "explain" / "guarantees.md"
 PROMISES = 15
 _SECTION = re.compile(r"^## (\d+)\. ", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")

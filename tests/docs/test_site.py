@@ -72,9 +72,9 @@ def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
     foreign = ("fonts.googleapis", "cdn.", "unpkg", "gstatic")
     assert [page.name for page in pages if any(host in page.read_text("utf-8") for host in foreign)] == []
     moved = (BUILD / "html" / "guarantees.html").read_text("utf-8")
-    assert 'url=promises.html"' in moved
+    assert 'url=explain/guarantees.html"' in moved
     index = json.loads((BUILD / "html" / "search.json").read_text("utf-8"))["items"]
     locations = [item["location"] for item in index]
-    assert not [place for place in locations if place.startswith(("decisions/", "evidence/", "reference/conformance"))]
-    assert "errors.html#invalidparameters" in locations
+    assert not [place for place in locations if place.startswith(("decisions/", "evidence/", "contribute/"))]
+    assert "reference/errors.html#invalidparameters" in locations
     assert any(place.startswith("troubleshooting.html#stuck") for place in locations)

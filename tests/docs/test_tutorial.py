@@ -13,7 +13,7 @@ from tests.support.documentation import DOCS, ROOT, blocks
 from tests.support.servers import free_ports, place
 from tests.support.shell import await_true, processes_of
 
-PAGE = DOCS / "tutorial.md"
+PAGE = DOCS / "get-started" / "tutorial.md"
 ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))
 PORTS = ("8080", "9000")
 

@@ -223,7 +223,7 @@ def prometheus(directory: Path, server: Bay) -> Iterator[str]:
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("Prometheus is not installed (Debian package prometheus)")
-    [block] = [each for each in blocks(ROOT / "docs/howto/watch.md") if "scrape_configs" in each.text]
+    [block] = [each for each in blocks(ROOT / "docs/howto/monitor.md") if "scrape_configs" in each.text]
     configuration: dict[str, Any] = yaml.safe_load(block.text)
     [scraped] = configuration["scrape_configs"]
     scraped["scrape_interval"] = "500ms"

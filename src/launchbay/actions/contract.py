@@ -317,5 +317,5 @@ class SupportsTeardown(Protocol):
 
 
 def idempotency_key(job_id: str, step_path: str) -> str:
-    """Return the key of a step, the same for every attempt (docs/promises.md, 3)."""
+    """Return the key of a step, the same for every attempt (docs/explain/guarantees.md, 3)."""
     return hashlib.sha256(f"{job_id}\n{step_path}".encode()).hexdigest()

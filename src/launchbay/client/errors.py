@@ -74,7 +74,7 @@ class InstanceFailed(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an answer that is an error says (docs/errors.md has every code)."""
+    """What an answer that is an error says (docs/reference/errors.md has every code)."""
 
     status: int
     code: str = ""

@@ -1,1 +1,1 @@
-"""The web console: pages rendered on the server (docs/architecture.md)."""
+"""The web console: pages rendered on the server (docs/explain/architecture.md)."""

@@ -82,9 +82,9 @@ NAVIGATION = (
 ACCESS_TABS = (("users", "Users"), ("roles", "Roles"), ("serviceAccounts", "Service accounts"))
 # Section → page of the documentation that answers the next question there. Others lead to its start.
 DOCUMENTATION = {
-    "": "console",
+    "": "get-started/tour",
     "approvals": "cookbook/ask-for-approval",
-    "instances": "console",
+    "instances": "get-started/tour",
     "runs": "troubleshooting",
     "schedules": "howto/recurring-schedules",
     "applications": "cookbook/index",

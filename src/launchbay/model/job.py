@@ -341,7 +341,7 @@ class _Versioned(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Plan)
 _version_decoder = msgspec.json.Decoder(_Versioned)
 
-# The path of a step in its job's plan: the key of its record, and of its idempotency key (docs/promises.md, 3).
+# The path of a step in its job's plan: the key of its record, and of its idempotency key (guarantee 3).
 #
 #     web#launch/deploy                       the step `deploy` of the workflow `launch` of the component `web`
 #     web#launch/deploy/copy                  a step of the macro that `deploy` calls
