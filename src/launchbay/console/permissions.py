@@ -14,14 +14,14 @@ from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.change_sets import ChangeSetInstance
 from launchbay.store.fleet import FleetRow
-from launchbay.store.instances import InstancePageRow, InstanceRecord
+from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.store.users import Role
 from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.bulk import Begun, may_control
 from launchbay.usecases.permissions import Permitted, manages_every_user
 
-InstanceRef: TypeAlias = InstanceRecord | InstancePageRow | FleetRow
+InstanceRef: TypeAlias = InstanceRecord | FleetRow
 
 
 class UiPermissions:

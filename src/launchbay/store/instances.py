@@ -228,24 +228,6 @@ get_status = _sql.row("get_status", StatusRow)
 change_configuration = _sql.change("change_configuration")
 
 
-class InstancePageRow(NamedTuple):
-    """An instance on a page of the console, with the names of its application and environment."""
-
-    id: str
-    name: str
-    status: str
-    application_id: str
-    application: str
-    environment_id: str
-    environment: str
-    version: int
-    created_at: datetime
-    destroy_at: datetime | None
-    parent_id: str | None
-    job_status: str | None
-    is_asking: bool
-
-
 class RelativeRow(NamedTuple):
     """An instance and its submodules. The first one has no parent here."""
 
@@ -260,7 +242,6 @@ class RelativeRow(NamedTuple):
     is_asking: bool
 
 
-list_page = _sql.rows("list_page", InstancePageRow)
 list_family = _sql.rows("list_family", RelativeRow)
 list_log_tail = _sql.rows("list_log_tail", LogRow)
 list_audit_page = _sql.rows("list_audit_page", AuditRow)

@@ -1,6 +1,4 @@
-"""What the console looks at and the API has no call for: compiled manifests, instances of everywhere, families."""
-
-from dataclasses import dataclass
+"""What the console looks at and the API has no call for: compiled manifests, families, audit entries."""
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
@@ -11,35 +9,14 @@ from launchbay.store.applications import Application
 from launchbay.store.audit import AuditRow
 from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
-from launchbay.store.instances import InstancePageRow, InstanceRecord, RelativeRow
+from launchbay.store.instances import InstanceRecord, RelativeRow
 from launchbay.usecases.context import Context
 from launchbay.usecases.events import mask_lines, redactor_for
 from launchbay.usecases.launch import validate_version
 from launchbay.usecases.organizations import names_of
 
-_FIRST = "g"  # sorts after every ID, in every order of texts
-_LOOK_ROWS = 200
-_LOOKS = 25  # who may read few instances gets a page that isn't full, with a link to the next one
 _FAMILY_ROWS = 500
 _NEWEST = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceFilter:
-    """Which instances to show; `name` is a part of the name."""
-
-    application_id: str | None = None
-    environment_id: str | None = None
-    status: str | None = None
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InstancePage:
-    """Instances, the newest first, and the ID after which the next page starts, if there is one."""
-
-    rows: list[InstancePageRow]
-    next_before: str | None
 
 
 async def read_compiled(
@@ -65,40 +42,6 @@ async def read_instance_record(ctx: Context, instance_id: str) -> tuple[Instance
 async def read_environment(ctx: Context, environment_id: str) -> Environment:
     async with ctx.read() as work:
         return await work.lookup.environment(environment_id, Permission.READ)
-
-
-async def browse_instances(
-    ctx: Context, organization_id: str, wanted: InstanceFilter, before: str | None, count: int
-) -> InstancePage:
-    """Return the instances of an organization that the caller may read, so many at once."""
-    rows: list[InstancePageRow] = []
-    position = before or _FIRST
-    async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        for _ in range(_LOOKS):
-            found = await store.list_page(
-                work.connection,
-                organization_id=organization.id,
-                application_id=wanted.application_id,
-                environment_id=wanted.environment_id,
-                status=wanted.status,
-                name=wanted.name,
-                before=position,
-                count=_LOOK_ROWS,
-            )
-            for row in found:
-                if len(rows) == count:
-                    return InstancePage(rows, rows[-1].id)
-                touched = (
-                    permissions.instance(row.application_id, row.id),
-                    permissions.environment(row.environment_id),
-                )
-                if work.lookup.allows(organization.id, Permission.READ, *touched):
-                    rows.append(row)
-            if len(found) < _LOOK_ROWS:
-                return InstancePage(rows, None)
-            position = found[-1].id
-    return InstancePage(rows, position)
 
 
 async def read_family(ctx: Context, instance_id: str) -> list[RelativeRow]:

@@ -14,8 +14,8 @@ from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, Precon
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store.applications import Application
 from launchbay.usecases import applications
-from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_compiled
-from launchbay.usecases.fleet import count_by_version
+from launchbay.usecases.browsing import read_compiled
+from launchbay.usecases.fleet import InstanceFilter, count_by_version, list_instances
 from launchbay.usecases.generations import FailurePolicy, read_failure_policy, set_failure_policy
 from launchbay.usecases.git_sources import list_git_sources
 from launchbay.usecases.revisions import list_revisions
@@ -60,8 +60,10 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
             graph = await manifest_graph(application.id, version, manifest, read_graph_query(request), _path(request))
         except InvalidManifest as error:
             problem = problem or error  # the version needs a package that is no longer installed
-    wanted = InstanceFilter(application_id=application.id)
-    instances = await browse_instances(ctx, application.organization_id, wanted, None, _INSTANCES_SHOWN)
+    wanted = InstanceFilter(application_ids=[application.id])
+    instances = await list_instances(
+        ctx, application.organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN
+    )
     return await request.page(
         "application.html",
         **await tab_values(request, application, tab),

@@ -17,7 +17,7 @@ from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import is_secret_name
 from launchbay.usecases import environments, fleet
-from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
+from launchbay.usecases.browsing import read_environment
 from launchbay.usecases.context import Context
 from launchbay.usecases.environments import list_offered_instances
 from launchbay.usecases.services import list_service_types, list_services
@@ -98,8 +98,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
     listed = await environments.list_environments(ctx, environment.organization_id)
     markers = await environments.read_markers(ctx, environment.id)
     offered = await environments.read_services(ctx, environment.id)
-    instances = await browse_instances(
-        ctx, environment.organization_id, InstanceFilter(environment_id=environment.id), None, _INSTANCES_SHOWN
+    wanted = fleet.InstanceFilter(environment_ids=[environment.id])
+    instances = await fleet.list_instances(
+        ctx, environment.organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN
     )
     policies = await environments.read_policies_document(ctx, environment.id)
     return await request.page(

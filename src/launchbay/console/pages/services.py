@@ -15,11 +15,12 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.service_types.contract import REDACTED, CommandArgument, ServiceCommand, ServiceParameter
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.audit import AuditRow
-from launchbay.store.instances import InstancePageRow
+from launchbay.store.fleet import FleetRow
 from launchbay.store.machines import HostKeyRow
 from launchbay.usecases import secrets, services
-from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_audit_page
+from launchbay.usecases.browsing import read_audit_page
 from launchbay.usecases.environments import list_contents
+from launchbay.usecases.fleet import InstanceFilter, list_instances
 from launchbay.usecases.impact import Impact, impact_of_service
 from launchbay.usecases.organizations import forget_host_key, list_host_keys
 
@@ -248,10 +249,11 @@ def _noted(row: AuditRow) -> tuple[str, str]:
     ), ""
 
 
-async def _shareable(request: PageRequest, organization_id: str) -> Sequence[InstancePageRow]:
+async def _shareable(request: PageRequest, organization_id: str) -> Sequence[FleetRow]:
     """Return running instances that could be shared."""
-    wanted = InstanceFilter(status=InstanceStatus.RUNNING)
-    return (await browse_instances(request.ctx, organization_id, wanted, None, _USERS)).rows
+    wanted = InstanceFilter(statuses=[InstanceStatus.RUNNING])
+    page = await list_instances(request.ctx, organization_id, wanted, sort="-created", after=None, count=_USERS)
+    return page.rows
 
 
 def _fields(

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.usecases.applications import create_application, list_applications
-from launchbay.usecases.browsing import InstanceFilter, browse_instances
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.fleet import InstanceFilter, list_instances
 from launchbay.usecases.manifests import replace_manifest
 
 routes = Routes()
@@ -43,7 +43,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     """Show the steps: which are done, and the form of the present one."""
     organization_id = request.path("id")
     applications = await list_applications(request.ctx, organization_id)
-    instances = await browse_instances(request.ctx, organization_id, InstanceFilter(), None, 1)
+    instances = await list_instances(
+        request.ctx, organization_id, InstanceFilter(), sort="-created", after=None, count=1
+    )
     places = await list_environments(request.ctx, organization_id)
     return await request.page(
         "start.html",

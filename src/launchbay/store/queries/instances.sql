@@ -198,23 +198,6 @@ FROM unnest(%(instance_ids)s::text[], %(versions)s::integer[], %(revision_ids)s:
      AS new (id, version, revision_id, parameters, origins, components, name, before)
 WHERE instances.id = new.id;
 
--- name: list_page
--- Instances of an organization, the newest first: ids have the order of time.
-SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application, instances.environment_id,
-       environments.name AS environment, instances.version, instances.created_at, instances.destroy_at, instances.parent_id, fleet.job_status, EXISTS (
-    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
-) AS is_asking
-FROM instances
-LEFT JOIN fleet ON fleet.instance_id = instances.id
-JOIN applications ON applications.id = instances.application_id
-JOIN environments ON environments.id = instances.environment_id
-WHERE instances.organization_id = %(organization_id)s AND instances.id < %(before)s
-  AND (%(application_id)s::text IS NULL OR instances.application_id = %(application_id)s)
-  AND (%(environment_id)s::text IS NULL OR instances.environment_id = %(environment_id)s)
-  AND (%(status)s::text IS NULL OR instances.status = %(status)s)
-  AND (%(name)s::text IS NULL OR position(lower(%(name)s) IN lower(instances.name)) > 0)
-ORDER BY instances.id DESC LIMIT %(count)s;
-
 -- name: list_family
 -- An instance and those of its submodules, from the outside in.
 WITH RECURSIVE family AS (
