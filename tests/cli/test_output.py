@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.output import ExitCode, ObjectNotFound, exit_code_of, printable
+from launchbay.cli.output import Ambiguous, ExitCode, ObjectNotFound, exit_code_of, printable
 from launchbay.client import (
     ApiError,
     BadRequest,
@@ -68,6 +68,7 @@ def refused(kind: type[ApiError], status: int) -> ApiError:
         (refused(NotAllowed, 403), ExitCode.NOT_ALLOWED),
         (refused(NotFound, 404), ExitCode.NOT_FOUND),
         (ObjectNotFound("x"), ExitCode.NOT_FOUND),
+        (Ambiguous("x"), ExitCode.USAGE),
         (refused(Conflict, 409), ExitCode.CONFLICT),
         (refused(TooManyRequests, 429), ExitCode.UNAVAILABLE),
         (refused(ServerFailed, 503), ExitCode.UNAVAILABLE),

@@ -46,6 +46,22 @@ def test_a_bulk_run_says_which_options_choose_instances(cli: Shell) -> None:
         assert "Choose the instances: by --instance, or by filters" in cli.bad(2, *command)
         both = cli.bad(2, *command, "--instance", "0" * 24, "--select", "lastStatus=Failed")
         assert "Give either --instance or filters" in both
+    cli.good("application", "create", "rolled")
+    rollout = ("rollout", "create", "rolled", "--version", "1", "--instance", "0" * 24)
+    assert "Give either --instance or filters with --select" in cli.bad(2, *rollout, "--select", "lastStatus=Failed")
+
+
+def test_words_of_a_bulk_run_begin_ids_from_8_characters_on(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "words").write_text(PAUSING, "utf-8")
+    cli.good("application", "create", "words")
+    cli.good("manifest", "upload", "words", str(tmp_path / "words"))
+    made = cli.good("launch", "words", "--instance-name", "unmistakable").strip()
+    cli.good("instance", "wait", made)
+    bulk = ("bulk", "create", "destroy", "--application", "words", "--dry-run")
+    assert cli.good("ps", "--search", made[:7], "--application", "words", "-q").split() == [made]
+    assert cli.document(*bulk, "--search", made[:7])["instances"] == []
+    for words in (made[:8], "mistak", f"UNMIST {made}"):
+        assert [each["instanceId"] for each in cli.document(*bulk, "--search", words)["instances"]] == [made]
 
 
 @pytest.mark.slow

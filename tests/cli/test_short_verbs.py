@@ -86,12 +86,36 @@ def test_the_beginning_of_an_id_is_enough(cli: Shell, ferry: str, ship: str) -> 
 def test_the_beginning_of_several_ids_is_refused_with_those(cli: Shell, ferry: str, ship: str) -> None:
     other = cli.good("launch", ferry, "--name", f"second {ferry}").strip()
     # Both begin with their time, which stays the same in its first digits for hours.
-    told = cli.bad(3, "status", ship[:4])
-    assert "begins the ID of more than one instance" in told
-    assert other in told
-    assert "Type more characters." in told
+    told = cli.bad(2, "status", ship[:4])
+    assert "begins the ID of more than one instance. Type more characters:" in told
+    assert f"  {other}  second {ferry}: {ferry}, default, " in told
     assert "Unknown instance 'ffff1234'" in cli.bad(3, "status", "ffff1234")
     assert "Unknown job 'ffff1234'" in cli.bad(3, "job", "show", ship, "ffff1234")
+
+
+def test_instances_of_one_name_exit_with_2_and_are_listed(cli: Shell, ferry: str, ship: str) -> None:
+    other = cli.good("launch", ferry, "--name", ferry).strip()
+    for command in (("status", ferry), ("run", ferry, "manage.move"), ("destroy", ferry), ("wait", f"{ferry}#1")):
+        told = cli.bad(2, *command)
+        assert f"More than one instance is named '{ferry}'. Use the ID of one:" in told
+        assert all(f"  {each}  {ferry}: {ferry}, default, " in told for each in (ship, other))
+    cli.good("destroy", other, "--wait")
+    assert cli.document("status", ferry)["id"] == ship
+
+
+def test_a_job_alone_is_enough_to_show_and_cancel_it(cli: Shell, ferry: str, ship: str) -> None:
+    started = cli.document("run", ship, "manage.move", "delay=60s")["job"]
+    for words in ((started,), (started[:-1],), (f"{ferry}#2",), (ferry, "2"), (ship, started)):
+        assert cli.document("job", "show", *words)["id"] == started
+    assert [step["path"] for step in cli.document("job", "steps", started)] == ["ferry#move/turn"]
+    assert "Missing argument 'JOB'" in cli.bad(2, "job", "show")
+    assert "Unknown job" in cli.bad(3, "job", "cancel", ferry)
+    cli.good("job", "cancel", started[:-1])
+    assert "Cancelled by" in cli.bad(1, "wait", started)
+    assert "JobEnded" in cli.bad(6, "job", "cancel", started)
+    resumed = cli.document("job", "resume", started, "-p", "delay=0", "--wait")
+    assert resumed["jobStatus"] == "Succeeded"
+    assert re.search(rf"{resumed['job']} +manage\.move +Succeeded .* 3\b", cli.good("job", "list", ship))
 
 
 def test_a_name_wins_over_the_beginning_of_an_id(cli: Shell, ferry: str, ship: str) -> None:
@@ -255,7 +279,7 @@ def test_an_approval_is_named_by_the_beginning_of_its_id(cli: Shell, tmp_path: P
 def test_a_webhook_is_named_by_the_url_in_the_list_or_its_id(cli: Shell) -> None:
     made = [cli.document("webhook", "create", f"https://hooks.example.org/{n}", "--events", "job") for n in "ab"]
     shown = cli.document("webhook", "list")[0]["url"]
-    assert "Use an ID" in cli.bad(3, "webhook", "delete", shown, "--yes")
+    assert "Use the ID of one" in cli.bad(2, "webhook", "delete", shown, "--yes")
     told = cli.bad(3, "webhook", "delete", "https://hooks.example.org/a", "--yes")
     assert "Use the ID: launchbay webhook list" in told
     assert "Did you mean" not in told

@@ -13,6 +13,7 @@ from launchbay.client import (
     BadRequest,
     Basic,
     Client,
+    Conflict,
     InstanceFailed,
     JobFailed,
     NotAuthenticated,
@@ -235,9 +236,14 @@ def test_a_failed_job_is_raised_with_its_error(server: Server) -> None:
     slow = client.run(instance, "echo", {"text": "10 minutes"})
     with pytest.raises(WaitTimedOut, match=r"still running after 0\.1 s"):
         slow.wait(timeout_s=0.1)
-    client.cancel_job(instance, slow.id)
+    assert slow.status() == "Executing"
+    slow.cancel()
     with pytest.raises(JobFailed, match="Cancelled by"):
         slow.wait(timeout_s=30)
+    assert (slow.status(), slow.read().name) == ("Failed", "echo")
+    assert [(step.name, step.status) for step in slow.steps()] == [("rest", "Failed")]
+    with pytest.raises(Conflict, match="The job has ended"):
+        slow.cancel()
     with pytest.raises(ValueError, match="began no job"):
         client.start(Operations.read_instance.call(instance))
 
@@ -251,3 +257,9 @@ async def test_the_asynchronous_client_has_handles_too(server: Server) -> None:
         texts = [text async for text in job.log(follow=True)]
         assert texts[0] == "Job 2, 'echo', started."
         assert (await job.wait(timeout_s=30)).results == job.results == {"text": "0"}
+        slow = await client.run(launch.instance_id, "echo", {"text": "10 minutes"})
+        await slow.cancel()
+        with pytest.raises(JobFailed, match="Cancelled by"):
+            await slow.wait(timeout_s=30)
+        assert await slow.status() == (await slow.read()).status == "Failed"
+        assert [step.name for step in await slow.steps()] == ["rest"]

@@ -18,7 +18,7 @@ import msgspec
 
 from launchbay.cli.connection import OUTPUTS, Connection, connect
 from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
-from launchbay.cli.inputs import inputs, parse_duration_ms
+from launchbay.cli.inputs import Input, inputs, parse_duration_ms
 from launchbay.cli.lazy import DOCUMENTATION, HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import (
     CommandFailed,
@@ -73,13 +73,7 @@ def connected(given: dict[str, Any], *, anonymous: bool = False) -> Connection:
 def command_of(operation: AnyOperation, verb: str, extension: Extension | None = None) -> click.Command:
     extension = extension or Extension()
     entries = inputs(operation)
-    own = [each for entry in entries for each in (entry.parameter, entry.also) if each is not None]
-    for parameter in own:
-        if parameter.name in extension.flags:
-            parameter.opts, parameter.secondary_opts = [*extension.flags[parameter.name]], []
-    own.sort(key=lambda parameter: isinstance(parameter, click.Option))
-    # An argument that takes all remaining words must be the last.
-    own.sort(key=lambda parameter: parameter.nargs == -1 and isinstance(parameter, click.Argument))
+    own = _own_parameters(entries, extension)
     more = list(extension.options)
     deletes = operation.row.method == "DELETE"
     if deletes:
@@ -101,7 +95,8 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         if deletes:
             _confirm(operation, given)
         arguments: dict[str, Any] = {}
-        given.update(_named_job(connection, given) if extension.takes_job else {})
+        if extension.takes_job or {*_OF_JOB} <= {*given}:
+            given.update(_named_job(connection, given))
         for entry in entries:
             value = given.pop(entry.name, None)
             if entry.also is not None:
@@ -129,8 +124,32 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
     )
 
 
+def _own_parameters(entries: Sequence[Input], extension: Extension) -> list[click.Parameter]:
+    own = [each for entry in entries for each in (entry.parameter, entry.also) if each is not None]
+    is_of_job = {*_OF_JOB} <= {parameter.name for parameter in own}
+    for parameter in own:
+        if parameter.name in extension.flags:
+            parameter.opts, parameter.secondary_opts = [*extension.flags[parameter.name]], []
+        if is_of_job and parameter.name in _OF_JOB:
+            parameter.required, parameter.metavar = False, _OF_JOB[parameter.name]
+    own.sort(key=lambda parameter: isinstance(parameter, click.Option))
+    # An argument that takes all remaining words must be the last.
+    own.sort(key=lambda parameter: parameter.nargs == -1 and isinstance(parameter, click.Argument))
+    return own
+
+
+_OF_JOB = {"instance_id": "[INSTANCE]", "job_id": "JOB"}  # of these, the last one that is given names the job
+
+
 def _named_job(connection: Connection, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the instance and the job, if a job is named as the instance."""
+    """Return the instance and the job, if a job is named as the instance. Raises UsageError without either."""
+    if "job_id" in given:
+        if given["instance_id"] is None:
+            raise click.UsageError("Missing argument 'JOB'.")
+        if given["job_id"] is not None:
+            return {}
+        instance, job = connection.names.any_job(given["instance_id"])
+        return {"instance_id": instance, "job_id": job}
     found = connection.names.instance_or_job(given["instance_id"]) if given["job"] is None else ""
     return {"instance_id": found[0], "job": found[1]} if isinstance(found, tuple) else {}
 
@@ -178,6 +197,8 @@ def _confirm(operation: AnyOperation, given: dict[str, Any]) -> None:
         click.confirm(f"{operation.name.replace('_', ' ').capitalize()} {named}?", abort=True, err=True)
 
 
+JOB_COLUMNS = ("id", "name", "status", "startedAt", "finishedAt", "number", "errorMessage")
+_APPROVAL_COLUMNS = ("id", "status", "instanceName", "workflow", "text", "expiresAt")
 _AUDIT_COLUMNS = ("at", "actor.email", "operation", "object", "changes", "address")
 _TOKEN = re.compile(r"lbr_[\w-]+")
 
@@ -287,12 +308,17 @@ def _create_change_set(connection: Connection, call: Call[Any], _: Mapping[str, 
     show(answer(connection, call), connection.output)
 
 
-def _require_choice(call: Call[Any], filters: str) -> None:
-    """Raise UsageError unless the options choose instances in one way."""
+def _create_rollout(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    _require_choice(call, "filters with --select", is_needed=False)
+    show(answer(connection, call), connection.output)
+
+
+def _require_choice(call: Call[Any], filters: str, *, is_needed: bool = True) -> None:
+    """Raise UsageError unless the options choose instances in one way, or need not choose any."""
     named, fitting = (call.body.get(name) is not None for name in ("ids", "select"))
     if named and fitting:
         raise click.UsageError(f"Give either --instance or {filters}, not both.")
-    if not named and not fitting:
+    if is_needed and not named and not fitting:
         raise click.UsageError(f"Choose the instances: by --instance, or by {filters}.")
 
 
@@ -348,7 +374,7 @@ _STATUS = click.Choice([status.value for status in InstanceStatus])
 OUTCOME = click.Choice(["Succeeded", "Failed"])
 
 
-def choosing_options(*, labels: str = "label") -> list[click.Parameter]:
+def choosing_options(*, labels: str = "label", words_in: str = "names, labels or IDs") -> list[click.Parameter]:
     """Return the options that choose instances, as `ps` and `bulk create` have them."""
     return [
         click.Option(["--status"], multiple=True, type=_STATUS, help="Only instances in this status. Repeatable."),
@@ -361,7 +387,7 @@ def choosing_options(*, labels: str = "label") -> list[click.Parameter]:
         ),
         click.Option(["--application"], help="Only instances of this application.", metavar="APPLICATION"),
         click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
-        click.Option(["--search"], help="Only instances with these words in names, labels or IDs.", metavar="WORDS"),
+        click.Option(["--search"], help=f"Only instances with these words in {words_in}.", metavar="WORDS"),
     ]
 
 
@@ -525,13 +551,14 @@ EXTENSIONS: Mapping[str, Extension] = {
     "create_bulk": Extension(
         _create_bulk,
         [
-            *choosing_options(labels="chosen_labels"),
+            *choosing_options(labels="chosen_labels", words_in="names or labels; IDs from 8 characters on"),
             *waiting_options(until="Wait until it ends, and exit with 1 unless it succeeded on all instances."),
         ],
         flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
         note="ACT is run, resume, reconfigure, extend, destroy or label.",
     ),
     "create_change_set": Extension(_create_change_set, note="ACT is launch, reconfigure, version, destroy or apply."),
+    "create_rollout": Extension(_create_rollout),
     "read_bulk": Extension(_show_bulk),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
     "replace_manifest": Extension(_upload),
@@ -556,7 +583,9 @@ EXTENSIONS: Mapping[str, Extension] = {
     "watch_instance": Extension(_events),
     "generate_token": Extension(_create_token),
     "list_audit_entries": Extension(_audit),
-    "list_jobs": Extension(columns=("id", "name", "status", "startedAt", "finishedAt", "errorMessage")),
+    "list_approvals": Extension(columns=_APPROVAL_COLUMNS),
+    "list_instance_approvals": Extension(columns=_APPROVAL_COLUMNS),
+    "list_jobs": Extension(columns=JOB_COLUMNS),
     "replace_properties": Extension(note=_PROPERTIES),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),
 }

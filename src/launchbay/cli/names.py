@@ -13,7 +13,7 @@ from typing import TypeVar
 import click
 
 from launchbay.cli.lazy import unknown_name
-from launchbay.cli.output import ObjectNotFound
+from launchbay.cli.output import Ambiguous, ObjectNotFound
 from launchbay.client import Client, NotAllowed, NotFound
 from launchbay.client.types import FleetInstance, FleetJob
 from launchbay.ids import is_id
@@ -25,11 +25,13 @@ PREFIX_CHARS = 4  # of an ID, at least: fewer are more likely to be a mistyped n
 _NUMBER = re.compile(r"#?([0-9]{1,3})|#([0-9]+)")  # without #, more digits begin an ID
 _PREFIX = re.compile(rf"[0-9a-f]{{{PREFIX_CHARS},23}}")
 _SUGGESTED = 500  # newest instances that an unknown name is compared with
+_CANDIDATES = 5  # shown of several objects that an ambiguous name may mean
 
 
 class Names:
-    """Finds ids by name. Methods raise ObjectNotFound if no object, or more than one, has the name.
+    """Finds ids by name.
 
+    Methods raise ObjectNotFound if no object has the name, and Ambiguous if several have it or begin with the text.
     They raise UsageError if the user has to choose an organization first.
     """
 
@@ -136,15 +138,15 @@ class Names:
         found = list(self._listed(name=text))
         alive = [each for each in found if each.status != "Destroyed"] or found
         if len(alive) > 1:
-            raise _several("instance", text, [each.id for each in alive])
+            raise _several("instance", text, [(each.id, _about_instance(each)) for each in alive])
         if alive:
             return alive[0].id
         if is_prefix(text):
-            begins = [each.id for each in self._listed(q=text) if each.id.startswith(text)]
+            begins = [each for each in self._listed(q=text) if each.id.startswith(text)]
             if len(begins) == 1:
-                return begins[0]
+                return begins[0].id
             if begins:
-                raise _ambiguous("instance", text, begins)
+                raise _ambiguous("instance", text, [(each.id, _about_instance(each)) for each in begins])
         known = [each.name for each in islice(self.instances(), _SUGGESTED)]
         raise ObjectNotFound(unknown_name(f"instance '{text}'", text, list(dict.fromkeys(known))))
 
@@ -169,7 +171,7 @@ class Names:
         number = _NUMBER.fullmatch(text)
         found = self._jobs(text, number, instance)
         if len(found) > 1:
-            raise _ambiguous("job", text, [each.id for each in found])
+            raise _ambiguous("job", text, [(each.id, _about_job(each)) for each in found])
         if found:
             return found[0].id
         raise ObjectNotFound(
@@ -186,7 +188,7 @@ class Names:
             return self._client.find_job(text).instance_id, text
         found = self._jobs(text, None, None)
         if len(found) > 1:
-            raise _ambiguous("job", text, [each.id for each in found])
+            raise _ambiguous("job", text, [(each.id, _about_job(each)) for each in found])
         if not found:
             raise ObjectNotFound(f"Unknown job '{text}'. Use INSTANCE#NUMBER, or the job's ID or its beginning.")
         return found[0].instance_id, found[0].id
@@ -199,7 +201,7 @@ class Names:
         if "#" in target:
             try:
                 return self.any_job(target)
-            except ObjectNotFound:
+            except (Ambiguous, ObjectNotFound):
                 with suppress(ObjectNotFound):  # an instance may have the name `a#1`
                     return self.instance(target)
                 raise
@@ -209,12 +211,12 @@ class Names:
         try:
             return self.instance(target)
         except ObjectNotFound as error:
-            if not is_prefix(target) or "more than one" in str(error):
+            if not is_prefix(target):
                 raise
             try:
                 return self.any_job(target)
             except ObjectNotFound as no_job:
-                raise (no_job if "more than one" in str(no_job) else error) from no_job
+                raise error from no_job
 
     def _jobs(self, text: str, number: "re.Match[str] | None", instance: str | None) -> Sequence[FleetJob]:
         """Return up to six jobs with this number, or whose IDs begin so."""
@@ -243,13 +245,14 @@ def _one(kind: str, text: str, listing: Callable[[], Sequence[T]]) -> str:
 
 
 def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    names = {number: name for name, number in pairs}
     found = list(dict.fromkeys(number for name, number in pairs if name == text))
     if len(found) > 1:
-        raise _several(kind, text, found)
+        raise _several(kind, text, [(number, "") for number in found])
     if not found and is_prefix(text):
         found = list(dict.fromkeys(number for _, number in pairs if number.startswith(text)))
     if len(found) > 1:
-        raise _ambiguous(kind, text, found)
+        raise _ambiguous(kind, text, [(number, names[number]) for number in found])
     if not found:
         raise ObjectNotFound(unknown_name(f"{kind} '{text}'", text, [name for name, _ in pairs]))
     return found[0]
@@ -260,10 +263,24 @@ def is_prefix(text: str) -> bool:
     return _PREFIX.fullmatch(text) is not None
 
 
-def _several(kind: str, text: str, ids: Sequence[str]) -> ObjectNotFound:
-    return ObjectNotFound(f"More than one {kind} is named '{text}'. Use an ID: {', '.join(ids)}.")
+def _about_instance(found: FleetInstance) -> str:
+    return f"{found.name}: {found.application_name}, {found.environment_name}, {found.status}"
 
 
-def _ambiguous(kind: str, text: str, ids: Sequence[str]) -> ObjectNotFound:
-    shown = ", ".join(ids[:5]) + (" …" if len(ids) > 5 else "")
-    return ObjectNotFound(f"'{text}' begins the ID of more than one {kind}: {shown}. Type more characters.")
+def _about_job(found: FleetJob) -> str:
+    return f"{found.workflow} on {found.instance_name}, {found.status}"
+
+
+def _several(kind: str, text: str, found: Sequence[tuple[str, str]]) -> Ambiguous:
+    """Return the error for several objects, given as pairs of an ID and what it is."""
+    return Ambiguous("\n".join([f"More than one {kind} is named '{text}'. Use the ID of one:", *_lines(found)]))
+
+
+def _ambiguous(kind: str, text: str, found: Sequence[tuple[str, str]]) -> Ambiguous:
+    told = f"'{text}' begins the ID of more than one {kind}. Type more characters:"
+    return Ambiguous("\n".join([told, *_lines(found)]))
+
+
+def _lines(found: Sequence[tuple[str, str]]) -> list[str]:
+    more = ["  …"] if len(found) > _CANDIDATES else []
+    return [*(f"  {number}  {about}".rstrip() for number, about in found[:_CANDIDATES]), *more]

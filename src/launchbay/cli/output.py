@@ -119,13 +119,10 @@ MEANINGS = {
         "Read the message. For a job, run `launchbay job show` and `launchbay instance log`.",
     ),
     ExitCode.USAGE: (
-        "The command line is invalid, it names a missing file, or no server is configured.",
-        "See `--help`.",
+        "The command line is invalid, it names a missing file or several objects, or no server is configured.",
+        "See `--help`. Of several objects, use the ID of one: the message lists them.",
     ),
-    ExitCode.NOT_FOUND: (
-        "No object has this name or ID, or several have the name.",
-        "List the objects of that kind, and use an ID.",
-    ),
+    ExitCode.NOT_FOUND: ("No object has this name or ID.", "List the objects of that kind."),
     ExitCode.NOT_AUTHENTICATED: ("The credentials are missing, wrong, expired or revoked.", "Run `launchbay login`."),
     ExitCode.NOT_ALLOWED: (
         "You lack the permission.",
@@ -158,7 +155,17 @@ def _escape(found: "re.Match[str]") -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
+class ObjectNotFound(ClientError):
+    """No object has this name; the message may suggest names."""
+
+
+class Ambiguous(ClientError):
+    """Several objects have this name, or IDs that begin so; the message lists them."""
+
+
 _CODES: tuple[tuple[type[ClientError], ExitCode], ...] = (
+    (ObjectNotFound, ExitCode.NOT_FOUND),
+    (Ambiguous, ExitCode.USAGE),
     (NotFound, ExitCode.NOT_FOUND),
     (NotAuthenticated, ExitCode.NOT_AUTHENTICATED),
     (NotAllowed, ExitCode.NOT_ALLOWED),
@@ -188,10 +195,6 @@ _REMEDIES = {
 }
 
 
-class ObjectNotFound(ClientError):
-    """No object has this name, or several have; the message may suggest names."""
-
-
 class CommandFailed(click.ClickException):
     """A failure with its own exit code."""
 
@@ -217,8 +220,6 @@ class RemoteCommand(click.Command):
 
 
 def exit_code_of(error: ClientError) -> ExitCode:
-    if isinstance(error, ObjectNotFound):
-        return ExitCode.NOT_FOUND
     if isinstance(error, ServerFailed) and error.status == 503:
         return ExitCode.UNAVAILABLE
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)

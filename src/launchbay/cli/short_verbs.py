@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from launchbay.cli.commands import (
+    JOB_COLUMNS,
     answer,
     begin,
     connected,
@@ -31,7 +32,6 @@ from launchbay.client import Operations
 from launchbay.client.types import JobDocument
 
 _RECENT_JOBS = 5
-_JOB_COLUMNS = ("id", "name", "status", "startedAt", "finishedAt", "errorMessage")
 _SHOWN = ("id", "name", "status", "application", "environment", "version", "createdAt", "destroyAt", "waitingFor")
 
 
@@ -60,7 +60,7 @@ def _status(instance: str, **given: Any) -> None:
     brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
     show(brief, connection.output)
     click.echo()
-    show(document["jobs"], connection.output, _JOB_COLUMNS)
+    show(document["jobs"], connection.output, JOB_COLUMNS)
 
 
 def _step(step: dict[str, Any]) -> str:
@@ -74,7 +74,7 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
     listed = connection.client.list_organization_instances(connection.names.organization(), q=instance_id, limit=1)
     known = msgspec.to_builtins(listed[0]) if listed else {}
     jobs = [
-        {name: each.get(name) for name in _JOB_COLUMNS}
+        {name: each.get(name) for name in JOB_COLUMNS}
         for each in answer(connection, Operations.list_jobs.call(instance_id, limit=_RECENT_JOBS))
     ]
     return {

@@ -1,7 +1,7 @@
-"""Handles of jobs that a client has started: wait for the end, results, log."""
+"""Handles of jobs that a client has started: wait, steps, results, log, cancel."""
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from launchbay.client.drivers import AsyncDriver, SyncDriver
 from launchbay.client.errors import JobFailed, WaitTimedOut
 from launchbay.client.operations import Operations
 from launchbay.client.streams import Event, list_steps, watch_steps
-from launchbay.client.types import JobDetail
+from launchbay.client.types import JobDetail, StepDetail
 
 _ASK_S = 10  # how long one request waits for the end: less than the time limit of a read
 
@@ -42,6 +42,12 @@ class _Handle:
             reason = f": {job.error_message}" if job.error_message else "."
             raise JobFailed(f"Job '{job.name}' failed{reason}", self.instance_id, self.id, job.error_message)
         return job
+
+    def _reading(self, core: Core) -> Steps[JobDetail]:
+        return core.answer(Operations.read_job.call(self.instance_id, self.id))
+
+    def _cancelling(self, core: Core) -> Steps[None]:
+        return core.answer(Operations.cancel_job.call(self.instance_id, self.id))
 
     def _log(self, core: Core, *, follow: bool) -> Stream[str]:
         call = Operations.read_log.call(self.instance_id, job=self.id)
@@ -87,6 +93,22 @@ class Job(_Handle):
         """Wait for the end and return the job. Raises JobFailed, WaitTimedOut."""
         return self._driver.perform(self._waiting(self._driver.core, timeout_s))
 
+    def read(self) -> JobDetail:
+        """Return the job as it is now: status, percent, steps, what it waits for."""
+        return self._driver.perform(self._reading(self._driver.core))
+
+    def status(self) -> str:
+        """Return the status that the job has now: Executing, Succeeded or Failed."""
+        return self.read().status
+
+    def steps(self) -> Sequence[StepDetail]:
+        """Return the steps of the job as they are now."""
+        return self.read().steps
+
+    def cancel(self) -> None:
+        """Cancel the job, which then ends as failed. Raises Conflict if it has ended."""
+        self._driver.perform(self._cancelling(self._driver.core))
+
     def log(self, *, follow: bool = False) -> Iterator[str]:
         """Iterate over the texts of the job's log; with `follow`, until the job ends."""
         return self._driver.iterate(self._log(self._driver.core, follow=follow))
@@ -102,6 +124,22 @@ class AsyncJob(_Handle):
     async def wait(self, *, timeout_s: float | None = None) -> JobDetail:
         """Wait for the end and return the job. Raises JobFailed, WaitTimedOut."""
         return await self._driver.perform(self._waiting(self._driver.core, timeout_s))
+
+    async def read(self) -> JobDetail:
+        """Return the job as it is now: status, percent, steps, what it waits for."""
+        return await self._driver.perform(self._reading(self._driver.core))
+
+    async def status(self) -> str:
+        """Return the status that the job has now: Executing, Succeeded or Failed."""
+        return (await self.read()).status
+
+    async def steps(self) -> Sequence[StepDetail]:
+        """Return the steps of the job as they are now."""
+        return (await self.read()).steps
+
+    async def cancel(self) -> None:
+        """Cancel the job, which then ends as failed. Raises Conflict if it has ended."""
+        await self._driver.perform(self._cancelling(self._driver.core))
 
     def log(self, *, follow: bool = False) -> AsyncIterator[str]:
         """Iterate over the texts of the job's log; with `follow`, until the job ends."""

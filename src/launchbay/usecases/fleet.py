@@ -41,7 +41,7 @@ class InstanceFilter:
     """Which instances of an organization; each field that is not None narrows the choice.
 
     `name` is the whole name and `name_part` a part of it. Each word of `search` must be in the name or in the value of
-    a label, or begin the ID. Lists are alternatives.
+    a label, or begin the ID if it has at least `id_chars` characters. Lists are alternatives.
     """
 
     ids: Sequence[str] | None = None
@@ -56,6 +56,7 @@ class InstanceFilter:
     name: str | None = None
     name_part: str | None = None
     search: str | None = None
+    id_chars: int = 1
     labels: str | None = None
 
     def indexed_word(self) -> str | None:
@@ -82,6 +83,7 @@ class InstanceFilter:
             "name": self.name,
             "name_part": self.name_part or None,
             "words": words or None,
+            "id_chars": self.id_chars,
             "label_sets": _json(selector.allowed) if selector.allowed else None,
             "unlike": [_json({name: value}) for name, value in selector.unlike] or None,
             "has_labels": selector.has or None,

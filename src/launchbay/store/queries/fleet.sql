@@ -17,10 +17,11 @@ WITH found AS NOT MATERIALIZED (
       AND (%(expires_before)s::timestamptz IS NULL OR destroy_at < %(expires_before)s)
       AND (%(name)s::text IS NULL OR name = %(name)s)
       AND (%(name_part)s::text IS NULL OR position(lower(%(name_part)s) IN lower(name)) > 0)
-      -- Words: each is in the name or in the value of a label, or begins the ID.
+      -- Words: each is in the name or in the value of a label, or begins the ID, unless it is too short for that.
       AND (%(words)s::text[] IS NULL OR NOT EXISTS (
           SELECT FROM unnest(%(words)s::text[]) AS word
-          WHERE position(word IN launchbay_search_text(name, labels)) = 0 AND NOT starts_with(instance_id, word)))
+          WHERE position(word IN launchbay_search_text(name, labels)) = 0
+            AND (length(word) < %(id_chars)s::integer OR NOT starts_with(instance_id, word))))
       -- Each name with the values that it may have.
       AND (%(label_sets)s::jsonb IS NULL OR NOT EXISTS (
           SELECT FROM jsonb_each(%(label_sets)s::jsonb) AS wanted

@@ -1,6 +1,7 @@
 """Bulk runs (conformance.md, "Beyond the reference")."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -22,11 +23,20 @@ from launchbay.web.routing import Returns, Routes
 routes = Routes("Bulk", extension=True)
 
 _PREVIEWED = 1_000
+_ID_CHARS = 8  # a shorter word begins the IDs of all instances of a day, since IDs begin with the time
 RowT = TypeVar("RowT")
 
 
 class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
     """The filters of the organization's list of instances; without any, all instances."""
+
+    q: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Only instances with each of these words in the name or a label's value. A word of"
+            f" {_ID_CHARS} characters or more may begin the ID instead."
+        ),
+    ] = None
 
     def filter(self) -> InstanceFilter:
         """Return what to look for.
@@ -43,7 +53,7 @@ class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
                 "Write `team` for the instances with the label, or `!team` for those without it.",
                 code="InvalidFilter",
             )
-        return super().filter()
+        return replace(super().filter(), id_chars=_ID_CHARS)
 
 
 class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
