@@ -240,7 +240,7 @@ OTHER_FORMS = {
     "says which of two states it wants": r"/(enabled|pause|default)$",
     "is of the user alone": r"/(views|theme|password|newPassword)$",
     "compares by itself": r"/(configuration|manifest|source|restore|groupRoles|signInPolicy|policies|markers)$"
-    r"|/properties$|/(applications|environments)/\{id\}/(lifetime|concurrency)$|/generations/\{number\}$"
+    r"|/properties$|/(applications|environments)/\{id\}/(lifetime|concurrency|sleep)$|/generations/\{number\}$"
     r"|/git-sources/\{source\}/settings$|^/console/(roles|revisions)/\{id\}$",
 }
 

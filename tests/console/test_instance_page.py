@@ -134,6 +134,14 @@ async def test_a_sleep_window_is_shown_and_the_instance_kept_awake(api: Api, vis
     assert isinstance(await post(visitor, f"{path}/awake", hours="0"), httpx.Response)
     assert "Kept awake" not in (await get(visitor, path)).text
     assert isinstance(await post(visitor, f"{path}/awake", hours="1"), Page)
+    # As if a window had begun.
+    async with api.database.transaction() as connection:
+        sent_to_sleep = "UPDATE instance_sleeps SET is_asleep = true, since = now() WHERE instance_id = %s"
+        await connection.execute(sent_to_sleep, [instance])
+    assert "Wake up" in (await get(visitor, path)).text
+    listed = await get(visitor, f"/console/organizations/{api.organization}/instances?q={instance}")
+    assert "Sleeps" in listed.text
+    assert isinstance(await post(visitor, f"{path}/awake", hours="2"), httpx.Response)
 
 
 async def test_every_tab_is_a_page_with_the_same_head(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:

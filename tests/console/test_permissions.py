@@ -44,6 +44,8 @@ SENT: dict[str, dict[str, str]] = {
     "/console/revisions/{id}": {"name": "{fresh}", "version": "1"},
     "/console/applications/{id}/lifetime": {"greatest": "2 days"},
     "/console/applications/{id}/concurrency": {"key": "application", "of": "", "limit": "50", "when": "queue"},
+    "/console/applications/{id}/sleep": {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "UTC"},
+    "/console/environments/{id}/sleep": {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "UTC"},
     "/console/environments/{id}/lifetime": {"extend": "2 days"},
     "/console/environments/{id}/concurrency": {"key": "environment", "of": "", "limit": "50", "when": "queue"},
     "/console/applications/{id}/manifest": {"text": "launch: {steps: []}"},

@@ -1,4 +1,4 @@
-"""Lifetimes and limits on the settings of applications and environments."""
+"""Lifetimes, sleep windows and limits on the settings of applications and environments."""
 
 import httpx
 import pytest
@@ -9,6 +9,7 @@ from tests.support.second_factors import post, shown
 from tests.support.service import Api, accepted, fresh_name
 
 MANIFEST = "launch: {steps: []}\n"
+NIGHT = {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "Europe/Berlin"}
 NO_LIMIT = {"key": "application", "of": "", "limit": "", "when": "queue"}
 
 
@@ -102,12 +103,13 @@ async def test_of_two_people_who_change_limits_the_second_sees_what_the_first_sa
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
     owner = await _owner(api, "applications")
-    page = await get(visitor, f"{HOME}/applications/{owner}/settings")
-    seen = {"seen": page.answer.text.split('name="seen" value="')[2].partition('"')[0]}
     here = f"{HOME}/applications/{owner}/concurrency"
+    text = (await get(visitor, f"{HOME}/applications/{owner}/settings")).answer.text.partition(f'action="{here}"')[2]
+    seen = {"seen": text.partition('name="seen" value="')[2].partition('"')[0]}
     assert isinstance(await post(visitor, here, **NO_LIMIT | {"limit": "2"}, **seen), httpx.Response)
     late = await shown(visitor, here, **NO_LIMIT | {"limit": "9"}, **seen)
     assert late.status == 412
+    assert "application: 2, queue" in late.text
     assert accepted(await api.get(f"applications/{owner}/concurrency"))["limits"][0]["limit"] == 2
 
 
@@ -119,3 +121,98 @@ async def test_the_jobs_that_have_and_want_places_are_named(api: Api, visitor: h
     assert "1 of 1 taken, 1 waiting" in page.text
     for instance in instances:
         assert f'href="{HOME}/instances/{instance}/jobs/' in page.answer.text
+
+
+@pytest.mark.parametrize("kind", ["applications", "environments"])
+async def test_sleep_windows_are_set_and_shown_and_removed(api: Api, visitor: httpx.AsyncClient, kind: str) -> None:
+    owner = await _owner(api, kind)
+    here = f"{HOME}/{kind}/{owner}"
+    two = {
+        "sleepAt": ["20:00", "0 20 * * FRI", ""],
+        "wakeAt": ["07:00", "0 7 * * MON", ""],
+        "zone": ["Europe/Berlin", "UTC", "UTC"],
+    }
+    more = {"days-0": ["MON", "TUE"], "whenBusy": "skip", "stop": "rest", "start": "rise"}
+    saved = await post(visitor, f"{here}/sleep", **two, **more)  # type: ignore[arg-type]  # several of a name
+    assert isinstance(saved, httpx.Response)
+    rules = accepted(await api.get(f"{kind}/{owner}/sleep"))
+    assert rules == {
+        "windows": [
+            {"sleepAt": "20:00", "wakeAt": "07:00", "days": ["MON", "TUE"], "zone": "Europe/Berlin"},
+            {"sleepAt": "0 20 * * FRI", "wakeAt": "0 7 * * MON", "days": [], "zone": "UTC"},
+        ],
+        "stop": "rest",
+        "start": "rise",
+        "whenBusy": "skip",
+    }
+    page = (await get(visitor, f"{here}/settings")).answer.text
+    assert 'value="0 20 * * FRI"' in page
+    assert page.count('name="days-0" value="MON" checked') == 1
+    assert 'name="days-0" value="WED" checked' not in page
+    # Empty rows remove the rule.
+    assert isinstance(await post(visitor, f"{here}/sleep", sleepAt="", wakeAt="", zone="UTC"), httpx.Response)
+    assert accepted(await api.get(f"{kind}/{owner}/sleep"))["windows"] is None
+
+
+async def test_an_application_may_stay_awake_where_its_environment_sleeps(api: Api, visitor: httpx.AsyncClient) -> None:
+    owner = await _owner(api, "applications")
+    here = f"{HOME}/applications/{owner}"
+    sent = {"sleepAt": "", "wakeAt": "", "zone": "UTC", "never": "1"}
+    assert isinstance(await post(visitor, f"{here}/sleep", **sent), httpx.Response)
+    assert accepted(await api.get(f"applications/{owner}/sleep"))["windows"] == []
+    page = await get(visitor, f"{here}/settings")
+    assert "The instances never sleep." in page.text
+    both = await shown(visitor, f"{here}/sleep", **NIGHT, never="1")
+    assert both.status == 400
+    assert "either sleep in windows or never" in both.text
+
+
+async def test_the_next_turns_are_shown_on_the_clock_of_the_zone(api: Api, visitor: httpx.AsyncClient) -> None:
+    owner = await _owner(api, "environments")
+    page = await shown(visitor, f"{HOME}/environments/{owner}/sleep", **NIGHT, do="preview")
+    assert page.status == 200
+    turns = page.answer.text.partition('id="sleep-turns"')[2].partition("</section>")[0]
+    assert turns.count("20:00:00 CE") == turns.count("07:00:00 CE") == 3
+    assert turns.count("<span>Stop</span>") == turns.count("<span>Start</span>") == 3
+    assert page.fields["zone"] == "Europe/Berlin"
+    assert accepted(await api.get(f"environments/{owner}/sleep"))["windows"] is None, "nothing is saved"
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ({**NIGHT, "sleepAt": "25:00"}, "isn't a time of day"),
+        ({**NIGHT, "zone": "Atlantis/Harbor"}, "Atlantis/Harbor"),
+        ({**NIGHT, "wakeAt": "20:00"}, "are the same time"),
+        ({**NIGHT, "stop": "rest"}, "Name both workflows"),
+        ({"sleepAt": "", "wakeAt": "", "zone": "UTC", "stop": "rest", "start": "rise"}, "Add a window"),
+    ],
+)
+async def test_a_sleep_window_that_makes_no_sense_is_refused_and_stays_in_the_form(
+    api: Api, visitor: httpx.AsyncClient, sent: dict[str, str], message: str
+) -> None:
+    owner = await _owner(api, "environments")
+    page = await shown(visitor, f"{HOME}/environments/{owner}/sleep", **sent)
+    assert page.status == 400
+    assert message in page.text
+    for name in ("zone", "stop"):
+        assert f'value="{sent.get(name, "")}"' in page.answer.text
+    assert accepted(await api.get(f"environments/{owner}/sleep"))["windows"] is None
+
+
+async def test_of_two_people_who_change_windows_the_second_sees_what_the_first_saved(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    owner = await _owner(api, "environments")
+    here = f"{HOME}/environments/{owner}"
+    text = (await get(visitor, f"{here}/settings")).answer.text.partition(f'action="{here}/sleep"')[2]
+    seen = {"seen": text.partition('name="seen" value="')[2].partition('"')[0]}
+    assert isinstance(await post(visitor, f"{here}/sleep", **NIGHT, **seen), httpx.Response)
+    late = await shown(visitor, f"{here}/sleep", **{**NIGHT, "sleepAt": "22:15"}, **seen)
+    assert late.status == 412
+    assert "20:00 to 07:00" in late.text, "theirs"
+    assert 'value="22:15"' in late.answer.text, "mine"
+    assert accepted(await api.get(f"environments/{owner}/sleep"))["windows"][0]["sleepAt"] == "20:00"
+    after = late.answer.text.partition(f'action="{here}/sleep"')[2]
+    again = {"seen": after.partition('name="seen" value="')[2].partition('"')[0]}
+    assert isinstance(await post(visitor, f"{here}/sleep", **{**NIGHT, "sleepAt": "22:15"}, **again), httpx.Response)

@@ -346,6 +346,11 @@ def _rules(site: Site, application: str, environment: str) -> None:
     lifetime = {"defaultMs": 8 * hour, "extendMs": 24 * hour, "extensions": 3, "graceMs": hour // 2, "mail": True}
     site.ask("PUT", f"applications/{application}/lifetime", lifetime)
     site.ask("PUT", f"environments/{environment}/lifetime", {"greatestMs": 60 * 24 * hour})
+    # The application doesn't sleep with its environment, so that no picture depends on the hour.
+    night = {"sleepAt": "20:00", "wakeAt": "07:00", "days": ["MON", "TUE", "WED", "THU"], "zone": "Europe/Berlin"}
+    weekend = {"sleepAt": "0 20 * * FRI", "wakeAt": "0 7 * * MON", "zone": "Europe/Berlin"}
+    site.ask("PUT", f"environments/{environment}/sleep", {"windows": [night, weekend]})
+    site.ask("PUT", f"applications/{application}/sleep", {"windows": []})
     lock = {"key": "lock:database", "limit": 1, "when": "queue"}
     site.ask("PUT", f"applications/{application}/concurrency", {"limits": [lock, {"limit": 20}]})
     site.ask("PUT", f"environments/{environment}/concurrency", {"limits": [{"limit": 30}]})

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from launchbay.auth.permissions import Permission
 from launchbay.console.graph import component_lines
 from launchbay.console.pages.components import ShownGraph, manifest_graph, read_graph_query
-from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits
+from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, PreconditionFailed
 from launchbay.manifest.graph import CompiledManifest
@@ -125,6 +125,11 @@ async def set_on_failure(request: PageRequest) -> Response:
 @routes.post("/console/applications/{id}/lifetime", again=show_settings, refusals=(BadRequest, PreconditionFailed))
 async def set_lifetime(request: PageRequest) -> Response:
     return await save_lifetime(request, "application")
+
+
+@routes.post("/console/applications/{id}/sleep", again=show_settings, refusals=(BadRequest, PreconditionFailed))
+async def set_sleep(request: PageRequest) -> Response:
+    return await save_sleep(request, "application", show_settings)
 
 
 @routes.post("/console/applications/{id}/concurrency", again=show_settings, refusals=(BadRequest, PreconditionFailed))

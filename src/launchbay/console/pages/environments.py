@@ -10,7 +10,7 @@ from starlette.responses import Response
 from launchbay.auth.permissions import Permission
 from launchbay.console.forms import SEEN, seen_tag
 from launchbay.console.pages.overview import Health, health_of_groups
-from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits
+from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
 from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
@@ -195,6 +195,11 @@ async def rename(request: PageRequest) -> Response:
 @routes.post("/console/environments/{id}/lifetime", again=show_settings, refusals=(BadRequest, PreconditionFailed))
 async def set_lifetime(request: PageRequest) -> Response:
     return await save_lifetime(request, "environment")
+
+
+@routes.post("/console/environments/{id}/sleep", again=show_settings, refusals=(BadRequest, PreconditionFailed))
+async def set_sleep(request: PageRequest) -> Response:
+    return await save_sleep(request, "environment", show_settings)
 
 
 @routes.post("/console/environments/{id}/concurrency", again=show_settings, refusals=(BadRequest, PreconditionFailed))

@@ -153,7 +153,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     view = await recurring.read_recurring_schedule(request.ctx, request.path("recurring"))
     found = view.schedule
     zone = zone_of(found.zone)
-    times = [_local(each, zone) for each in view.next_at]
+    times = [local_time(each, zone) for each in view.next_at]
     wrong = ""
     if form.has("cron"):
         times, wrong = _times(request, form)
@@ -298,12 +298,13 @@ def _times(request: PageRequest, form: forms.Form) -> tuple[list[str], str]:
         timing = _timing(form)
         timing.check(now)
         zone = zone_of(timing.zone)
-        return [_local(each, zone) for each in islice(timing.times(now), _SHOWN_TIMES)], ""
+        return [local_time(each, zone) for each in islice(timing.times(now), _SHOWN_TIMES)], ""
     except BadRequest as error:
         return [], " ".join(error.messages)
 
 
-def _local(at: datetime, zone: ZoneInfo) -> str:
+def local_time(at: datetime, zone: ZoneInfo) -> str:
+    """Return a time on the clock of a zone, with its day."""
     return at.astimezone(zone).strftime("%a %-d %b %Y, %H:%M:%S %Z")
 
 
@@ -364,7 +365,7 @@ def _result(firing: Firing, view: RecurringView) -> tuple[Glyph, str]:
 
 def _firing(firing: Firing, view: RecurringView, zone: ZoneInfo) -> ShownFiring:
     kind, words = _result(firing, view)
-    return ShownFiring(firing, _local(datetime.fromtimestamp(firing.due_at / 1000, zone), zone), kind, words)
+    return ShownFiring(firing, local_time(datetime.fromtimestamp(firing.due_at / 1000, zone), zone), kind, words)
 
 
 def _form_values(form: forms.Form) -> dict[str, Any]:
@@ -378,7 +379,7 @@ def _form_values(form: forms.Form) -> dict[str, Any]:
         "when_busy": form.text("whenBusy", "skip"),
         "jitter": form.text("jitter"),
         "paused": form.has("paused"),
-        "zones": _zones(),
+        "zones": zone_names(),
     }
 
 
@@ -397,7 +398,7 @@ def _stored_values(found: RecurringSchedule) -> dict[str, Any]:
         "when_busy": found.when_busy,
         "jitter": f"{found.jitter_ms / _MINUTE_MS:g}" if found.jitter_ms else "",
         "paused": found.is_paused,
-        "zones": _zones(),
+        "zones": zone_names(),
     }
 
 
@@ -408,7 +409,8 @@ def _stored(view: RecurringView) -> dict[str, Any]:
     return {"whenBusy" if name == "when_busy" else name: value for name, value in values.items()}
 
 
-def _zones() -> list[str]:
+def zone_names() -> list[str]:
+    """Return the time zones that forms suggest."""
     return sorted(
         name for name in available_timezones() if name == "UTC" or ("/" in name and not name.startswith(_LEGACY))
     )

@@ -1,22 +1,30 @@
-"""Rules of applications and environments: lifetimes, and limits of jobs."""
+"""Rules of applications and environments: lifetimes, sleep windows, and limits of jobs."""
 
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from starlette.responses import Response
 
 from launchbay.auth.lookup import RuleOwner
-from launchbay.console.forms import SEEN, parse_number, seen_tag
-from launchbay.console.request import HOME, PageRequest
+from launchbay.console.forms import SEEN, Form, parse_number, seen_tag
+from launchbay.console.pages.recurring import local_time, zone_names
+from launchbay.console.request import HOME, Handler, PageRequest
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
+from launchbay.model.schedule import zone_of
+from launchbay.model.sleep_windows import DAYS, MOST_WINDOWS, SleepRules, SleepWindow
+from launchbay.usecases import sleep_windows
 from launchbay.usecases.concurrency_limits import Group, list_groups, read_concurrency, replace_concurrency
 from launchbay.usecases.lifetimes import read_rules, replace_rules
 
 _BLANK_LIMITS = 2
+_TURNS = 6
+_ZONES_SHOWN = 3
 # How the rows of the form are named: the key of a limit, and what it says to people.
 KEYS = (
     ("application", "Runs of one application"),
@@ -52,32 +60,78 @@ class LimitRow(NamedTuple):
     when: str
 
 
+class WindowRow(NamedTuple):
+    """A sleep window in the form; one without times is ignored."""
+
+    sleep_at: str
+    wake_at: str
+    days: Collection[str]
+    zone: str
+
+
+class SleepFields(NamedTuple):
+    """The form of sleep windows, as it is stored or was sent."""
+
+    windows: list[WindowRow]
+    never: bool  # also where the environment has windows
+    stop: str
+    start: str
+    when_busy: str
+
+
 async def rule_values(
     request: PageRequest, kind: RuleOwner, owner_id: str, organization_id: str, problem: LaunchbayError | None
 ) -> dict[str, Any]:
     """Return what rules.html shows. A form that was refused keeps what it had."""
     rules = await read_rules(request.ctx, kind, owner_id)
     limits = await read_concurrency(request.ctx, kind, owner_id)
+    sleep_rules = await sleep_windows.read_rules(request.ctx, kind, owner_id)
     groups = await list_groups(request.ctx, organization_id)
-    form, tags = request.form, {"lifetime": seen_tag(rules), "concurrency": seen_tag(limits)}
-    lifetime = _texts(rules)
+    form = request.form
+    tags = {"lifetime": seen_tag(rules), "concurrency": seen_tag(limits), "sleep": seen_tag(sleep_rules)}
+    lifetime, sleep = _texts(rules), _sleep_fields(sleep_rules)
     rows = [_row(limit.key, str(limit.limit), limit.when) for limit in limits]
-    if problem is not None and form.has("limit"):
+    sent = "concurrency" if form.has("limit") else "sleep" if form.has("sleepAt") else "lifetime"
+    theirs = ""
+    if isinstance(problem, PreconditionFailed):
+        theirs = _words(rules, limits, sleep_rules)[sent]
+    if sent == "sleep":
+        sleep = _sent_sleep(form)
+    elif problem is not None and sent == "concurrency":
         rows = _sent_rows(request)
     elif problem is not None and form.has("greatest"):
         lifetime = {name: form.text(name) for name in lifetime}
     if form.has(SEEN) and not isinstance(problem, PreconditionFailed):
-        tags["concurrency" if form.has("limit") else "lifetime"] = form.text(SEEN)
+        tags[sent] = form.text(SEEN)
+    turns, wrong = _turns(sleep, request.now())
     return {
         "rule_kind": kind,
         "rule_base": f"{HOME}/{kind}s/{owner_id}",
         "rule_seen": tags,
+        "rule_theirs": theirs,
         "lifetime": lifetime,
         "lengths": LENGTHS,
+        "sleep": sleep,
+        "sleep_windows": [*sleep.windows, WindowRow("", "", (), _zone(sleep))][:MOST_WINDOWS],
+        "sleep_days": DAYS,
+        "sleep_turns": turns,
+        "sleep_wrong": wrong,
+        "zones": zone_names(),
         "limits": [*rows, *([_row(kind, "", "queue")] * _BLANK_LIMITS)],
         "limit_keys": KEYS,
         "limit_when": WHEN,
         "limit_groups": [group for group in groups if _concerns(group, kind, owner_id)],
+    }
+
+
+def _words(rules: LifetimeRules, limits: list[ConcurrencyLimit], sleep: SleepRules | None) -> dict[str, str]:
+    """Return what is stored, by form, in lines for people."""
+    windows = () if sleep is None else sleep.windows
+    return {
+        "lifetime": "\n".join(f"{name}: {text}" for name, text in _texts(rules).items() if text),
+        "concurrency": "\n".join(f"{limit.key}: {limit.limit}, {limit.when}" for limit in limits),
+        "sleep": "\n".join(f"{each.sleep_at} to {each.wake_at} {','.join(each.days)} {each.zone}" for each in windows)
+        or ("No windows" if sleep is None else "Never"),
     }
 
 
@@ -153,6 +207,88 @@ def _length(label: str, text: str) -> int | None:
     except ValueError as error:
         problem = str(error)
     raise BadRequest(f"{label}: {problem}", code="InvalidLifetime")
+
+
+async def save_sleep(request: PageRequest, kind: RuleOwner, again: Handler) -> Response:
+    """Show the next turns of what the form says, or save it."""
+    owner_id = request.path("id")
+    if request.form.text("do") == "preview":
+        return await again(request)
+    rules = _sleep_rules(_sent_sleep(request.form))
+
+    async def read() -> SleepRules | None:
+        return await sleep_windows.read_rules(request.ctx, kind, owner_id)
+
+    async with request.unless_changed(f"{kind}s", owner_id, read):
+        await sleep_windows.replace_rules(request.ctx, kind, owner_id, rules)
+    return request.redirect(
+        f"{HOME}/{kind}s/{owner_id}/settings#sleep", "Sleep windows saved. Instances follow them from the next one."
+    )
+
+
+def _sleep_fields(rules: SleepRules | None) -> SleepFields:
+    if rules is None:
+        return SleepFields([], never=False, stop="", start="", when_busy="queue")
+    windows = [WindowRow(each.sleep_at, each.wake_at, each.days, each.zone) for each in rules.windows]
+    return SleepFields(windows, not windows, rules.stop, rules.start, rules.when_busy)
+
+
+def _sent_sleep(form: Form) -> SleepFields:
+    sent = zip(form.all("sleepAt"), form.all("wakeAt"), form.all("zone"), strict=False)
+    rows = [
+        WindowRow(sleep_at.strip(), wake_at.strip(), form.all(f"days-{at}"), zone.strip())
+        for at, (sleep_at, wake_at, zone) in enumerate(sent)
+    ]
+    windows = [row for row in rows if row.sleep_at or row.wake_at]
+    return SleepFields(windows, form.has("never"), form.text("stop"), form.text("start"), form.text("whenBusy"))
+
+
+def _sleep_rules(fields: SleepFields) -> SleepRules | None:
+    """Return the rules that a form asks for, or None without any. Raises BadRequest."""
+    if fields.windows and fields.never:
+        raise BadRequest(
+            "Instances either sleep in windows or never. Empty the windows, or clear the box.",
+            code="InvalidSleepWindow",
+        )
+    if not fields.windows and not fields.never:
+        if fields.stop or fields.start:
+            raise BadRequest("Add a window in which the workflows stop and start.", code="InvalidSleepWindow")
+        return None
+    when_busy: Literal["queue", "skip"] = "skip" if fields.when_busy == "skip" else "queue"
+    windows = tuple(
+        SleepWindow(
+            sleep_at=row.sleep_at,
+            wake_at=row.wake_at,
+            days=() if len(row.days) == len(DAYS) else tuple(row.days),
+            zone=row.zone or "UTC",
+        )
+        for row in fields.windows
+    )
+    return SleepRules(windows=windows, stop=fields.stop, start=fields.start, when_busy=when_busy)
+
+
+def _zone(fields: SleepFields) -> str:
+    """Return the zone of a further window: that of the others."""
+    return fields.windows[-1].zone if fields.windows else "UTC"
+
+
+def _turns(fields: SleepFields, now: datetime) -> tuple[list[tuple[bool, str]], str]:
+    """Return the next turns of a form, each with whether it begins sleep, or what is wrong with it."""
+    try:
+        rules = _sleep_rules(fields) or SleepRules()
+        rules.check(now)
+    except BadRequest as error:
+        return [], " ".join(error.messages)
+    zones = [zone_of(name) for name in dict.fromkeys(each.zone for each in rules.windows)][:_ZONES_SHOWN]
+    found: list[tuple[bool, str]] = []
+    to_sleep, at = not rules.is_asleep(now), now
+    while rules.windows and len(found) < _TURNS:
+        following = rules.next_change(at, to_sleep=to_sleep)
+        if following is None:
+            break
+        found.append((to_sleep, " · ".join(local_time(following, zone) for zone in zones)))
+        to_sleep, at = not to_sleep, following
+    return found, ""
 
 
 async def save_limits(request: PageRequest, kind: RuleOwner) -> Response:

@@ -73,7 +73,9 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name, page.status
        nullif(page.destroy_at, 'infinity') AS destroy_at,
        instances.created_at, page.job_id, jobs.number AS job_number, page.job_name, page.job_status, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
-) AS is_asking,
+) AS is_asking, EXISTS (
+    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = page.instance_id AND is_asleep
+) AS is_asleep,
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,
        floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
