@@ -3,6 +3,7 @@ import "./htmx_global.js";
 import "htmx-ext-sse";
 import { Idiomorph } from "idiomorph/dist/idiomorph.esm.js";
 import "./connection.js";
+import "./drafts.js";
 import "./focus.js";
 import "./graph.js";
 import "./keys.js";

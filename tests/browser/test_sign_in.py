@@ -112,3 +112,102 @@ def test_the_frame_fits_a_phone(browser: Browser, page: Page, site: Site) -> Non
     for path in ("/console/organizations", f"/console/organizations/{site.organization}"):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+
+
+MANIFEST = """\
+application:
+  interfaces:
+    input: { who: bind(web#input.who), api-token: bind(web#input.api-token) }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { input: { who: configuration(string), api-token: configuration(string) } }
+      configuration:
+        configuration.workflows: { launch: { steps: [] } }
+"""
+
+
+def _sign_in_again(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
+    expect(page.get_by_role("heading", name="Sign in to Launchbay")).to_be_visible()
+    page.get_by_label("Email address").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    expect(page.locator("#account-menu")).to_be_attached()
+
+
+def _drafts(page: Page) -> str:
+    return str(page.evaluate("sessionStorage.getItem('launchbay.draft')"))
+
+
+@pytest.mark.slow
+def test_what_was_typed_is_back_after_the_session_has_ended_except_secrets(stranger: Page, site: Site) -> None:
+    page = stranger
+    sign_in(page)
+    page.goto(f"/console/applications/{site.application(MANIFEST)}/launch")
+    page.get_by_label("Name", exact=True).fill("Ferry of Friday")
+    page.locator("[name='parameter:input.who']").fill("Mia")
+    page.locator("[name='parameter:input.api-token']").fill("salty-tide-0452")
+    page.context.clear_cookies(name="launchbay_session")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    expect(page).to_have_url(re.compile("/console/signIn"))
+    assert "Ferry of Friday" in _drafts(page)
+    assert "salty-tide" not in _drafts(page)
+    _sign_in_again(page)
+    expect(page.get_by_text("What you typed is back, except secrets.")).to_be_visible()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Ferry of Friday")
+    expect(page.locator("[name='parameter:input.who']")).to_have_value("Mia")
+    expect(page.locator("[name='parameter:input.api-token']")).to_have_value("")
+    page.locator("[name='parameter:input.api-token']").fill("salty-tide-0452")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    expect(page).to_have_url(re.compile("/console/instances/"))
+    assert "Ferry of Friday" not in _drafts(page), "it was sent"
+
+
+@pytest.mark.slow
+def test_boxes_and_rows_of_a_settings_form_are_back_too(stranger: Page, site: Site) -> None:
+    page = stranger
+    sign_in(page)
+    here = f"/console/applications/{site.application(MANIFEST)}/settings"
+    page.goto(here)
+    page.get_by_label("Sleeps at").fill("19:30")
+    page.get_by_label("Wakes at").fill("06:10")
+    page.get_by_label("Tue", exact=True).check()
+    page.get_by_label("Skip this window").check()
+    page.context.clear_cookies(name="launchbay_session")
+    page.get_by_role("button", name="Save sleep windows").click()
+    _sign_in_again(page)
+    expect(page).to_have_url(f"{site.url}{here}")
+    expect(page.get_by_label("Sleeps at")).to_have_value("19:30")
+    expect(page.get_by_label("Tue", exact=True)).to_be_checked()
+    expect(page.get_by_label("Mon", exact=True)).not_to_be_checked()
+    expect(page.get_by_label("Skip this window")).to_be_checked()
+    page.get_by_role("button", name="Save sleep windows").click()
+    expect(page.get_by_text("Sleep windows saved.")).to_be_visible()
+    expect(page.get_by_label("Sleeps at").first).to_have_value("19:30")
+    assert "19:30" not in _drafts(page)
+
+
+@pytest.mark.slow
+def test_another_person_and_who_signs_out_leave_nothing_behind(stranger: Page, site: Site) -> None:
+    page, email = stranger, "jonas.draft@example.org"
+    site.add_user(email, "Jonas", "another long password 9", ["Administrator"])
+    here = f"/console/organizations/{site.organization}/environments"
+
+    def typed_and_interrupted() -> None:
+        page.goto(here)
+        page.locator("main [name=name]").first.evaluate("each => each.closest('details')?.setAttribute('open', '')")
+        page.locator("main [name=name]").first.fill("Pier of drafts")
+
+    sign_in(page)
+    typed_and_interrupted()
+    page.context.clear_cookies(name="launchbay_session")
+    page.goto(here)
+    assert "Pier of drafts" in _drafts(page)
+    _sign_in_again(page, email, "another long password 9")
+    assert "Pier of drafts" not in _drafts(page)
+    expect(page.locator("main [name=name]").first).to_have_value("")
+    typed_and_interrupted()
+    page.locator("#account-menu summary").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in to Launchbay")).to_be_visible()
+    assert "Pier of drafts" not in _drafts(page)
