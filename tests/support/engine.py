@@ -94,6 +94,19 @@ class Bay:
                 "INSERT INTO environments (id, organization_id, name) VALUES (%s, %s, 'default')",
                 [self.environment_id, self.organization_id],
             )
+            # 'u', who owns everything here, may do everything.
+            await connection.execute(
+                "INSERT INTO users (id, email, name) VALUES ('u', 'u@example.org', 'U') ON CONFLICT DO NOTHING"
+            )
+            await connection.execute("INSERT INTO memberships VALUES (%s, 'u')", [self.organization_id])
+            await connection.execute(
+                "INSERT INTO roles (id, organization_id, name, permissions, kind)"
+                " VALUES (%s, %s, 'Everything', '', 'administrator')",
+                [self.organization_id, self.organization_id],
+            )
+            await connection.execute(
+                "INSERT INTO role_assignments (role_id, user_id) VALUES (%s, 'u')", [self.organization_id]
+            )
         self._stack = contextlib.AsyncExitStack()
         self.database = await self._stack.enter_async_context(Database(self.url, connections=8))
         return self

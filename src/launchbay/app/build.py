@@ -526,9 +526,18 @@ def _engine(
     return Engine(
         dispatcher=dispatcher,
         runner=Runner(
-            database, deps, manifests, calls, secret, dispatcher, stored, settings.destroy_timeout_s, named_jobs
+            database,
+            deps,
+            manifests,
+            calls,
+            secret,
+            dispatcher,
+            stored,
+            settings.destroy_timeout_s,
+            named_jobs,
+            context.lookups,
         ),
-        stager=Stager(database, dispatcher, manifests, deps.clock, secret),
+        stager=Stager(database, dispatcher, manifests, deps.clock, secret, context.lookups),
         name=f"worker-{secrets.token_hex(4)}",
         stager_interval_s=settings.stager_interval_ms / 1000,
         is_alone=not settings.database_url,  # the embedded database serves one process

@@ -15,7 +15,7 @@ whatever organization.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeVar
@@ -287,6 +287,28 @@ class Lookup:
         target = permissions.instance(found.application_id, found.id)
         self._check(grants, permission, (target, permissions.environment(found.environment_id)))
         return found
+
+    async def lost_right(self, instance_id: str, workflow: str, sufficient: Collection[Permission]) -> str | None:
+        """Return why the caller may not run a workflow anymore that they asked for earlier, or None.
+
+        One of the sufficient permissions is enough.
+        """
+        try:
+            found, stamp = await self._find(lookups.instance, instance_id)
+        except NotAuthenticated:
+            return "The account of the person who asked for it is disabled or was deleted."
+        grants = await self._grants_in(found.organization_id, stamp)
+        if not grants.member:
+            return "The person who asked for it left the organization."
+        targets = {
+            Permission.CREATE_INSTANCE: permissions.application(found.application_id),
+            Permission.EDIT_INSTANCE: permissions.instance(found.application_id, found.id),
+        }
+        on_workflow = permissions.workflow(found.application_id, found.id, workflow)
+        environment = permissions.environment(found.environment_id)
+        if any(gate.decide(grants, each, (targets.get(each, on_workflow), environment)).allowed for each in sufficient):
+            return None
+        return f"The person who asked for it doesn't have the permission {' or '.join(sufficient)} anymore."
 
     def allows(self, organization_id: str, permission: Permission, *touched: Resource) -> bool:
         """Decide about one more thing of an organization that was looked up before, such as each row of a list."""

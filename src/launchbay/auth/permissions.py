@@ -85,6 +85,11 @@ class Actor:
     token: ActingToken | None = None
 
 
+def on_behalf(user_id: str) -> Actor:
+    """Return who asked for something earlier, for a decision of the engine. Audit entries name them otherwise."""
+    return Actor(user_id, "", "", "", Method.ENGINE)
+
+
 # Resource paths: how a permission check names what an operation touches (conformance.md, "Resource paths").
 #
 # A path is a tuple of segments, never one string: a workflow's name may hold a slash, which must not move a boundary.

@@ -15,6 +15,8 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from launchbay import limits
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.cancellation import release_descendants, replay_cancelled, replay_superseded
@@ -44,7 +46,7 @@ from launchbay.model.instance import (
     read_link,
     transition,
 )
-from launchbay.model.job import PLAN_VERSION, StepStatus, read_plan
+from launchbay.model.job import PLAN_VERSION, JobKind, StepStatus, read_plan
 from launchbay.model.redaction import Redactor
 from launchbay.planning import CompiledManifests
 from launchbay.quotas import StoredBytes
@@ -65,6 +67,16 @@ from launchbay.telemetry.tracing import Attributes, tracing
 log = structlog.get_logger(__name__)
 SUPERSEDED_POLL_S = 0.05
 DELETED = "Cancelled: the caller's instance was deleted with force."
+# A job that was queued for so long is decided again when it starts. Any permission by which people begin it is enough.
+ASKED_AGAIN_S = 10.0
+_RUNS = (Permission.RUN_INSTANCE_WORKFLOW, Permission.SCHEDULE_INSTANCE_WORKFLOW, Permission.EDIT_INSTANCE)
+_SUFFICIENT: Mapping[JobKind, tuple[Permission, ...]] = {
+    "launch": (Permission.CREATE_INSTANCE, *_RUNS),
+    "command": _RUNS,
+    "reconfigure": _RUNS,
+    "destroy": (Permission.EDIT_INSTANCE,),
+}
+_OF_INSTANCE = frozenset({"trigger", "expiry", "job"})  # nobody's right; what a rule begins names the instance
 
 
 def parse_links(stored: str | None) -> dict[str, Link]:
@@ -87,6 +99,7 @@ class Runner:
         stored: StoredBytes,
         destroy_timeout_s: float,
         named_jobs: metrics.NamedJobs,
+        lookups: Lookups,
     ) -> None:
         self._database = database
         self._deps = deps
@@ -96,6 +109,7 @@ class Runner:
         self._stored = stored
         self._destroy_timeout_s = destroy_timeout_s
         self._named_jobs = named_jobs
+        self._lookups = lookups
         self._held: dict[tuple[str, int], asyncio.Event] = {}
         self._dispatcher = dispatcher
         self._child_jobs = ChildJobs(database, manifests, services, self.run_child)
@@ -127,6 +141,8 @@ class Runner:
         cancellation: str | None = None
         if claim.fence > 1 or claim.cancel_requested:
             records, cancellation = await retry_while_unavailable(partial(self._load_history, job_id, secrets))
+        if claim.waited_s >= ASKED_AGAIN_S and not records and cancellation is None:
+            cancellation = await retry_while_unavailable(partial(self._lost_right, job_id, claim))
         lost, handed_over = asyncio.Event(), asyncio.Event()
         journal = PostgresJournal(
             self._database,
@@ -209,6 +225,23 @@ class Runner:
             records.update((row.path, _record(row, secrets)) for row in page)
         async with self._database.connection() as connection:
             return records, await jobs.get_cancellation(connection, job_id=job_id)
+
+    async def _lost_right(self, job_id: str, claim: ClaimRow) -> str | None:
+        """Return why who asked for a job may not do that anymore, or None."""
+        plan = read_plan(claim.plan)
+        sufficient = _SUFFICIENT.get(plan.kind)
+        if sufficient is None or plan.deletes_instance or claim.parent_job_id is not None:
+            return None
+        origin = plan.origin
+        if origin is not None and (origin.kind in _OF_INSTANCE or origin.id == claim.instance_id):
+            return None
+        async with self._database.connection() as connection:
+            owner_id = await jobs.get_owner(connection, job_id=job_id)
+            if owner_id is None:
+                return None
+            lookup = self._lookups.bind(connection, on_behalf(owner_id))
+            lost = await lookup.lost_right(claim.instance_id, plan.workflow, sufficient)
+        return None if lost is None else f"Cancelled while it was queued: {lost[0].lower()}{lost[1:]}"
 
     async def _cancel_child(self, reason: str, job_id: str) -> None:
         await run_until_available(self._database, jobs.cancel_child, job_id=job_id, reason=reason)

@@ -2,6 +2,9 @@
 
 Every process may run a stager: it skips rows that another one has locked. A schedule fires once, because the
 transaction that accepts its job deletes it. It never fires early, because only the database's clock decides.
+
+What a person scheduled is decided again when it fires: who may not run it anymore gets a job that fails with the
+reason. What the manifest schedules, and the expiry, belong to the instance and need nobody's right.
 """
 
 from datetime import datetime
@@ -9,6 +12,8 @@ from datetime import datetime
 import msgspec
 import structlog
 
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.clock import Clock
 from launchbay.engine.audit import EngineAudit
@@ -100,8 +105,10 @@ class Stager:
         manifests: CompiledManifests,
         clock: Clock,
         secret_key: SecretKey,
+        lookups: Lookups,
     ) -> None:
         self._database = database
+        self._lookups = lookups
         self._dispatch = dispatch
         self._manifests = manifests
         self._clock = clock
@@ -218,6 +225,17 @@ class Stager:
                 due_at=due_at,
             )
 
+    async def _lost_right(self, connection: Connection, schedule: DueRow) -> str | None:
+        """Return why who scheduled a workflow may not run it anymore, or None."""
+        if schedule.asked_by == "rule":
+            return None
+        needed = Permission.SCHEDULE_INSTANCE_WORKFLOW
+        if schedule.workflow == DESTROY or schedule.asked_by == "undo":
+            needed = Permission.EDIT_INSTANCE
+        lookup = self._lookups.bind(connection, on_behalf(schedule.owner_id))
+        lost = await lookup.lost_right(schedule.instance_id, schedule.workflow, [needed])
+        return None if lost is None else f"{lost} Schedule it again as somebody who may."
+
     async def _plan(self, connection: Connection, schedule: DueRow, target: TargetRow) -> tuple[CompiledManifest, Plan]:
         """Return the manifest and the plan. Work that is no longer possible becomes a job that fails with the reason.
 
@@ -231,6 +249,9 @@ class Stager:
                 return manifest, plan_destroy(prior)
             if schedule.kind in {"cron", "trigger"}:
                 return manifest, plan_trigger(manifest, schedule.component, schedule.workflow, prior)
+            lost = await self._lost_right(connection, schedule)
+            if lost is not None:
+                return manifest, plan_refused(schedule.workflow, lost, prior)
             parameters = msgspec.json.decode(schedule.parameters)
             if schedule.workflow == DESTROY and not is_forced(parameters):
                 users = await instances.list_users(connection, instance_id=schedule.instance_id)

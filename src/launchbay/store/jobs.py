@@ -100,6 +100,7 @@ get_status = _sql.row("get_status", JobStatusRow)
 set_waits = _sql.change("set_waits")
 get_busy_job = _sql.row("get_busy_job", BusyRow)
 get_names = _sql.row("get_names", NamesRow)
+get_owner = _sql.value("get_owner", str)
 get_instance_id = _sql.value("get_instance_id", str)
 list_held = _sql.value("list_held", list)
 

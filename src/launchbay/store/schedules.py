@@ -1,7 +1,7 @@
 """What falls due: scheduled workflows, triggers, and the expiry of instances."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from launchbay.store.statements import load
 
@@ -9,7 +9,10 @@ _sql = load("schedules")
 
 
 class DueRow(NamedTuple):
-    """A due schedule."""
+    """A due schedule.
+
+    One of the kind `workflow` was asked for by a `person`, by a `rule` for lifetimes, or by the `undo` of a destroy.
+    """
 
     id: str
     instance_id: str
@@ -20,6 +23,7 @@ class DueRow(NamedTuple):
     due_at: datetime
     component: str
     taken_at: datetime
+    asked_by: Literal["person", "rule", "undo"]
 
 
 class TargetRow(NamedTuple):

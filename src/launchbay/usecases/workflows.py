@@ -267,6 +267,7 @@ async def reschedule_workflow(
         moved = await store.reschedule(
             work.connection,
             schedule_id=found.id,
+            user_id=ctx.actor.user_id,
             interval_ms=interval_ms,
             parameters=None if parameters is None else msgspec.json.encode(parameters).decode(),
         )

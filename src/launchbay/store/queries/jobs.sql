@@ -159,6 +159,9 @@ RETURNING instances.id;
 -- Whether a job has ended, also for a COMMIT whose answer was lost.
 SELECT status, fence, instance_id FROM jobs WHERE id = %(job_id)s;
 
+-- name: get_owner
+SELECT owner_id FROM jobs WHERE id = %(job_id)s;
+
 -- name: get_names
 -- The names by which metrics tell jobs apart.
 SELECT (SELECT name FROM applications WHERE id = %(application_id)s AND organization_id = %(organization_id)s) AS application,

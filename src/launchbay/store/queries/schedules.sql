@@ -1,9 +1,15 @@
 -- name: take_due
 -- Locks what is due and free to start, oldest first; others skip it. A look changes the state of an instance: one that a newer
--- program has stored is for a newer program's look. What time
--- it is, is told by the clock that decides.
+-- program has stored is for a newer program's look. What time it is, is told by the clock that decides.
+-- The API schedules nothing for the moment in which it is asked: that is the start of what a destroy taken back had stopped.
 SELECT schedules.id, schedules.instance_id, schedules.kind, schedules.workflow, schedules.parameters, schedules.owner_id,
-       schedules.due_at, schedules.component, now() AS taken_at
+       schedules.due_at, schedules.component, now() AS taken_at,
+       CASE WHEN due_at = created_at THEN 'undo'
+            WHEN undo_workflow IS NOT NULL AND EXISTS (
+                SELECT FROM idle_ends
+                WHERE idle_ends.instance_id = schedules.instance_id AND idle_ends.ended_at = schedules.created_at
+            ) THEN 'rule'
+            ELSE 'person' END AS asked_by
 FROM schedules
 WHERE due_at <= now() AND NOT blocked
   AND (kind <> 'signals' OR (SELECT state_version FROM instances WHERE id = schedules.instance_id) <= %(state_version)s)
@@ -103,8 +109,10 @@ WHERE due_at >= %(since)s AND due_at < %(until)s
 ORDER BY due_at, id LIMIT %(count)s;
 
 -- name: reschedule
+-- Who moves what a person scheduled answers for it from now on.
 UPDATE schedules
 SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = coalesce(%(parameters)s, parameters),
+    owner_id = CASE WHEN kind = 'workflow' THEN %(user_id)s ELSE owner_id END,
     blocked = false, was_due_at = NULL, cancelled_at = NULL, cancelled_by = NULL
 WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
 RETURNING id;
@@ -163,6 +171,7 @@ FROM seen;
 
 -- name: get_next_turn
 -- What is due first on an instance, by the due times.
-SELECT id, instance_id, kind, workflow, parameters, owner_id, due_at, component, now() AS taken_at FROM schedules
+SELECT id, instance_id, kind, workflow, parameters, owner_id, due_at, component, now() AS taken_at, 'person' AS asked_by
+FROM schedules
 WHERE instance_id = %(instance_id)s AND due_at <= now()
 ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED;

@@ -1,0 +1,222 @@
+"""What people began runs only while they may do it: schedules and queued jobs, over HTTP with the real engine."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from launchbay.engine.runner import ASKED_AGAIN_S
+from tests.support.service import Api, Caller, Person, accepted, fresh_name, join, person
+
+HOUR_MS = 3_600_000
+DISABLED = "The account of the person who asked for it is disabled or was deleted."
+LEFT = "The person who asked for it left the organization."
+SIMPLE = "launch: {steps: []}\nquick: {steps: []}\ndestroy: {steps: []}\n"
+# At most one job of the application at a time.
+ONE = """
+header: {concurrency: 1}
+launch: {steps: []}
+hold: {steps: [{rest: {action: wait, parameters: {delay: 1 h}}}]}
+quick: {steps: []}
+destroy: {steps: []}
+"""
+Loss = Callable[[Api, Person, str], Awaitable[httpx.Response]]
+
+
+async def role(api: Api, *entries: str) -> str:
+    name = fresh_name("role")
+    text = "".join(f"- {entry}\n" for entry in entries)
+    accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": text}))
+    return name
+
+
+def of_member(api: Api, who: Person) -> str:
+    return f"organizations/{api.organization}/users/{who.id}"
+
+
+async def revoke(api: Api, who: Person, held: str) -> httpx.Response:
+    return await api.delete(f"{of_member(api, who)}/roles", [held])
+
+
+async def remove(api: Api, who: Person, _: str) -> httpx.Response:
+    return await api.delete(of_member(api, who))
+
+
+async def disable(api: Api, who: Person, _: str) -> httpx.Response:
+    return await api.put(of_member(api, who), {"enabled": False})
+
+
+LOSSES: dict[str, Loss] = {"revoke": revoke, "remove": remove, "disable": disable}
+
+
+def sentence(loss: str, permission: str) -> str:
+    told = {"disable": DISABLED, "remove": DISABLED}  # the account belongs to this organization alone: it is deleted
+    return told.get(loss, f"The person who asked for it doesn't have the permission {permission} anymore.")
+
+
+async def scheduled(caller: Caller, instance: str, workflow: str = "quick") -> str:
+    answer = await caller.post(f"instances/{instance}/{workflow}/schedule", {"interval": HOUR_MS})
+    return str(accepted(answer)["id"])
+
+
+async def outcome(api: Api, instance: str, schedule: str) -> Any:
+    """Let a schedule fall due, and return the job that it became once it has ended."""
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE schedules SET due_at = now() WHERE id = %s", [schedule])
+    before = len((await api.document(instance))["workflowHistory"])
+    async with asyncio.timeout(20):
+        while len((document := await api.settled(instance))["workflowHistory"]) == before:
+            await asyncio.sleep(0.02)
+    job = document["workflowHistory"][0]
+    return accepted(await api.get(f"jobs/{job['id']}?wait=30"))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_schedule_of_who_lost_the_right_fails_with_the_reason(api: Api, loss: str) -> None:
+    name = await role(api, "Read: [/*]", "ScheduleInstanceWorkflow: [/*]", "EditInstance: [/*]")
+    who = await person(api, name)
+    instance = await api.running(SIMPLE)
+    quick, destroy = await scheduled(who, instance), await scheduled(who, instance, "destroy")
+    accepted(await LOSSES[loss](api, who, name))
+    for schedule, permission in ((quick, "ScheduleInstanceWorkflow"), (destroy, "EditInstance")):
+        job = await outcome(api, instance, schedule)
+        assert job["status"] == "Failed"
+        assert job["errorMessage"] == f"{sentence(loss, permission)} Schedule it again as somebody who may."
+        assert job["beganBy"]["id"] == schedule
+    document = await api.document(instance)
+    assert document["status"] == "Running"
+    assert accepted(await api.get(f"instances/{instance}/schedules")) == {"schedules": []}
+
+
+async def test_a_schedule_runs_for_who_kept_the_right_by_another_role(api: Api) -> None:
+    first, second = await role(api, "ScheduleInstanceWorkflow: [/*]"), await role(api, "ScheduleInstanceWorkflow: [/*]")
+    who = await person(api, first, second)
+    instance = await api.running(SIMPLE)
+    schedule = await scheduled(who, instance)
+    accepted(await revoke(api, who, first))
+    assert (await outcome(api, instance, schedule))["status"] == "Succeeded"
+
+
+async def test_a_guest_who_left_runs_nothing_more(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    guest = await person(api, organization=organization, by=outsider)
+    await join(api, api.organization, guest, await role(api, "ScheduleInstanceWorkflow: [/*]"))
+    instance = await api.running(SIMPLE)
+    schedule = await scheduled(guest, instance)
+    accepted(await api.delete(of_member(api, guest)))
+    assert (await outcome(api, instance, schedule))["errorMessage"].startswith(LEFT)
+
+
+@pytest.mark.parametrize("ends_account", [True, False])
+async def test_a_schedule_of_a_service_account_ends_with_the_account(api: Api, ends_account: bool) -> None:
+    body = {"name": fresh_name("Robot"), "roles": [await role(api, "ScheduleInstanceWorkflow: [/*]")]}
+    within = f"organizations/{api.organization}"
+    account = accepted(await api.post(f"{within}/serviceAccounts", body))["id"]
+    made = accepted(await api.post(f"{within}/accessTokens", {"name": "ci", "owner": account}))
+    instance = await api.running(SIMPLE)
+    schedule = await scheduled(api.caller(f"Bearer {made['token']}"), instance)
+    if ends_account:
+        accepted(await api.delete(f"{within}/serviceAccounts/{account}"))
+        assert (await outcome(api, instance, schedule))["errorMessage"].startswith(DISABLED)
+    else:  # a schedule made with a token is its owner's
+        accepted(await api.delete(f"{within}/accessTokens/{made['id']}"))
+        assert (await outcome(api, instance, schedule))["status"] == "Succeeded"
+
+
+async def test_who_moves_a_schedule_answers_for_it(api: Api) -> None:
+    name = await role(api, "ScheduleInstanceWorkflow: [/*]")
+    who = await person(api, name)
+    instance = await api.running(SIMPLE)
+    schedule = await scheduled(who, instance)
+    accepted(await revoke(api, who, name))
+    accepted(await api.post(f"instances/{instance}/{schedule}/reschedule", {"interval": HOUR_MS}))
+    job = await outcome(api, instance, schedule)
+    assert (job["status"], job["ownerId"] == who.id) == ("Succeeded", False)
+
+
+async def test_an_expiry_and_a_schedule_of_the_manifest_need_nobodys_right(api: Api) -> None:
+    name = await role(api, "Read: [/*]", "CreateInstance: [/*]", "EditInstance: [/*]")
+    who = await person(api, name)
+    application = await api.application(SIMPLE)
+    instance = accepted(await who.post(f"applications/{application}/launch", {"destroyInterval": HOUR_MS}))["id"]
+    await api.settled(instance)
+    accepted(await remove(api, who, name))
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE schedules SET due_at = now() WHERE instance_id = %s", [instance])
+    await api.until(instance, "Destroyed")
+
+
+async def test_what_a_destroy_taken_back_starts_again_needs_no_other_right(api: Api) -> None:
+    who = await person(api, await role(api, "Read: [/*]", "EditInstance: [/*]"))
+    application = await api.application("launch: {steps: []}\nstop: {steps: []}\nstart: {steps: []}\n")
+    accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": HOUR_MS}))
+    instance = await api.launch(application)
+    await api.until(instance, "Running")
+    accepted(await who.post(f"instances/{instance}/destroy", {}))
+    await api.settled(instance)
+    accepted(await who.post(f"instances/{instance}/lifetime/undo-destroy"))
+    async with asyncio.timeout(20):
+        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 3:
+            await asyncio.sleep(0.02)
+    assert (jobs[0]["name"], jobs[0]["status"]) == ("start", "Succeeded")
+
+
+async def queued(api: Api, caller: Caller, instance: str, workflow: str = "quick") -> str:
+    """Begin a job that waits for its turn, as if for long."""
+    answer = await caller.post(f"instances/{instance}/{workflow}", {})
+    accepted(answer)
+    job: str = answer.headers["Launchbay-Job"]
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE jobs SET created_at = created_at - %s * interval '1 second' WHERE id = %s", [ASKED_AGAIN_S, job]
+        )
+    return job
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_queued_job_of_who_lost_the_right_never_starts(api: Api, loss: str) -> None:
+    name = await role(api, "Read: [/*]", "RunInstanceWorkflow: [/*]", "EditInstance: [/*]")
+    who, other = await person(api, name), await person(api, await role(api, "RunInstanceWorkflow: [/*]"))
+    application = await api.application(ONE)
+    instances = [await api.launch(application) for _ in range(4)]
+    for instance in instances:
+        await api.settled(instance)
+    held = accepted(await api.post(f"instances/{instances[0]}/hold", {}))
+    assert held
+    mine = await queued(api, who, instances[1])
+    destroy = await queued(api, who, instances[2], "destroy")
+    others = await queued(api, other, instances[3])
+    accepted(await LOSSES[loss](api, who, name))
+    [holding] = [
+        each for each in (await api.document(instances[0]))["workflowHistory"] if each["status"] == "Executing"
+    ]
+    accepted(await api.delete(f"instances/{instances[0]}/jobs/{holding['id']}"))
+    ended = {job: accepted(await api.get(f"jobs/{job}?wait=30")) for job in (mine, destroy, others)}
+    assert ended[others]["status"] == "Succeeded"
+    expected = sentence(loss, "RunInstanceWorkflow or ScheduleInstanceWorkflow or EditInstance")
+    assert ended[mine]["errorMessage"] == f"Cancelled while it was queued: t{expected[1:]}"
+    assert ended[destroy]["status"] == "Failed"
+    assert (await api.settled(instances[1]))["status"] == "Running"
+    assert (await api.settled(instances[2]))["status"] == "Failed"  # as after a cancelled destroy
+
+
+async def test_turns_of_a_bulk_run_are_refused_once_the_role_is_gone(api: Api) -> None:
+    name = await role(api, "Read: [/*]", "RunInstanceWorkflow: [/*]")
+    who = await person(api, name)
+    application = await api.application(ONE.replace("concurrency: 1", "concurrency: 9"))
+    instances = [await api.launch(application) for _ in range(2)]
+    for instance in instances:
+        await api.settled(instance)
+    body = {"act": "run", "workflow": "hold", "ids": instances, "maxParallel": 1}
+    begun = accepted(await who.post(f"organizations/{api.organization}/bulk", body))["id"]
+    async with asyncio.timeout(20):
+        while not (rows := accepted(await api.get(f"bulk/{begun}/instances", status="Running"))):
+            await asyncio.sleep(0.02)
+    accepted(await revoke(api, who, name))
+    accepted(await api.delete(f"instances/{rows[0]['instanceId']}/jobs/{rows[0]['jobId']}"))
+    async with asyncio.timeout(20):
+        while not (rows := accepted(await api.get(f"bulk/{begun}/instances", status="Refused"))):
+            await asyncio.sleep(0.02)
+    assert "You need the permission RunInstanceWorkflow" in rows[0]["message"]
