@@ -15,8 +15,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from launchbay.clock import SystemClock
 from launchbay.engine import dispatch as engine_dispatch
 from launchbay.engine.dispatch import Dispatcher
+from launchbay.errors import Unavailable
 from launchbay.store import dispatch, jobs
-from launchbay.store.database import Connection, Database, OutcomeUnknown
+from launchbay.store.database import Connection, Database, OutcomeUnknown, conninfo
 from launchbay.store.dispatch import ClaimedJob, Heartbeat
 from tests.support.clock import HandClock
 from tests.support.engine import Runs, ask, cut_connections, empty, end_job, insert_jobs, put, until, working
@@ -496,19 +497,21 @@ async def look(dispatcher: Dispatcher, seconds: float) -> None:
 
 
 @pytest.mark.slow
-async def test_a_killed_process_loses_its_jobs_after_a_lease_of_watching_and_not_before(database: Database) -> None:
+@pytest.mark.parametrize(("sent", "least"), [(signal.SIGKILL, 0.3), (signal.SIGSTOP, 0.8)])
+async def test_a_process_loses_its_jobs_after_half_a_lease_if_killed_and_after_a_lease_if_frozen(
+    database: Database, sent: signal.Signals, least: float
+) -> None:
     await put(database, "acme")
     runs, rescuer = Runs(database), other_process(database)
     async with victim(database) as process, working(database, runs):
         await look(rescuer, 1.25 * STALLED_AFTER_S)
         assert runs.started.empty()
-        process.kill()
-        await process.wait()
-        killed = time.monotonic()
+        process.send_signal(sent)
+        struck = time.monotonic()
         while runs.started.empty():
             await look(rescuer, rescuer.rescue_interval_s)
         assert await runs.next() == "acme0"
-        assert 0.8 * STALLED_AFTER_S < time.monotonic() - killed < STALLED_AFTER_S + 10
+        assert least * STALLED_AFTER_S < time.monotonic() - struck < STALLED_AFTER_S + 10
         await empty(database)
         assert await ask(database, "SELECT count(*) FROM workers") == (1,)
 
@@ -763,6 +766,53 @@ async def test_time_in_which_nobody_could_look_is_not_silence(watch: Watch) -> N
     await watch.beat()
     await watch.looks(LEASE_S - 0.5)
     assert await watch.workers() == 1
+
+
+async def beat_once(watch: Watch) -> None:
+    """Let the watched worker beat in a session that ends after the next look."""
+    [worker_id] = await ask(watch.database, "SELECT id FROM workers")
+    async with await Connection.connect(conninfo(watch.database.url), autocommit=True) as session:
+        pid = session.info.backend_pid
+        await dispatch.beat(session, worker_id=worker_id)
+        await watch.looks(0.5)
+    await until(watch.database, f"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid})")
+
+
+async def test_half_a_lease_of_silence_is_death_if_the_session_was_seen_to_go(watch: Watch) -> None:
+    await beat_once(watch)
+    await watch.looks(LEASE_S / 2 - 0.5)
+    assert await watch.workers() == 1
+    await watch.looks(0.5)
+    assert await watch.workers() == 0
+
+
+async def test_a_worker_that_beats_in_a_new_session_each_time_lives_on(watch: Watch) -> None:
+    for _ in range(5):
+        await beat_once(watch)
+        await watch.looks(LEASE_S / 2 - 0.5)
+    assert await watch.workers() == 1
+
+
+async def test_a_session_that_ended_while_nobody_could_look_proves_nothing(watch: Watch) -> None:
+    await beat_once(watch)
+    watch.clock.advance(LEASE_S)  # the database was away, and with it all sessions
+    await watch.looks(LEASE_S - 1.5)
+    assert await watch.workers() == 1
+    await watch.looks(1.5)
+    assert await watch.workers() == 0
+
+
+async def test_a_session_that_ended_before_a_look_that_failed_proves_nothing(watch: Watch) -> None:
+    async with Database(watch.database.url, connections=1, wait_s=0.05) as narrow:
+        narrowly = Watch(narrow)
+        await beat_once(narrowly)
+        async with narrow.connection():
+            with pytest.raises(Unavailable):
+                await narrowly.looks(0.5)
+        await narrowly.looks(LEASE_S - 1.0)
+        assert await narrowly.workers() == 1
+        await narrowly.looks(1.0)
+        assert await narrowly.workers() == 0
 
 
 async def test_a_beat_between_the_look_and_the_rescue_saves_the_worker(watch: Watch, database: Database) -> None:

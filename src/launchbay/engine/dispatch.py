@@ -29,7 +29,7 @@ from launchbay.errors import LaunchbayError, Unavailable
 from launchbay.runtime.slot import Slot, current_slot
 from launchbay.store import dispatch as store
 from launchbay.store.database import Connection, Database, DatabaseError, on_transaction_end, unavailable
-from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat
+from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat, WorkerRow
 from launchbay.store.events import Waiter
 from launchbay.telemetry import metrics
 
@@ -367,16 +367,20 @@ class Dispatcher:
             return await self._rescue(connection, [(row.id, row.beat_at) for row in seen])
 
     async def rescue(self) -> None:
-        """Free the jobs of workers that were silent for a lease. Raises Unavailable."""
+        """Free the jobs of dead workers. Raises Unavailable."""
         try:
             async with self._database.connection() as connection:
                 seen = await store.list_workers(connection)
-                await self._rescue(connection, self._watch.silent([(row.id, row.beat_at) for row in seen]))
+                await self._rescue(connection, self._watch.dead(seen))
         except DatabaseError as error:
+            self._watch.forget_sessions()
             raise unavailable(error) or error from error
+        except Unavailable:
+            self._watch.forget_sessions()
+            raise
 
-    async def _rescue(self, connection: Connection, silent: Collection[WorkerBeat]) -> int:
-        worker_ids, beats = [worker_id for worker_id, _ in silent], [beat_at for _, beat_at in silent]
+    async def _rescue(self, connection: Connection, dead: Collection[WorkerBeat]) -> int:
+        worker_ids, beats = [worker_id for worker_id, _ in dead], [beat_at for _, beat_at in dead]
         freed = await store.rescue(connection, worker_ids=worker_ids, beats=beats) or 0
         if freed:
             metrics.recoveries.inc(freed)
@@ -729,26 +733,47 @@ async def _release(
 
 
 class _Watch:
-    """Which workers are silent, by this process's monotonic time: no two clocks are compared (decision 0081)."""
+    """Which workers are dead, by this process's monotonic time: no two clocks are compared (decision 0081).
+
+    PostgreSQL ends the session of a killed process at once. A worker whose connection broke has a new one after some
+    tenths of a second, so half a lease of silence is enough where the session was seen to go (decision 0116).
+    """
 
     def __init__(self, clock: Clock, stalled_after_s: float) -> None:
         self._clock = clock
         self._stalled_after_s = stalled_after_s
-        self._seen_at: dict[WorkerBeat, float] = {}  # in watched seconds
+        self._beat_seen_s: dict[WorkerBeat, float] = {}  # in watched seconds, as all here
+        self._session_seen_s: dict[int, float] = {}  # by worker, the last time
         self._watched_s = 0.0
         self._looked_at_s = clock.monotonic_s()
 
-    def silent(self, beats: Collection[WorkerBeat]) -> list[WorkerBeat]:
-        """Return those of the heartbeats that stood still for `stalled_after_s` of watching.
+    def dead(self, workers: Collection[WorkerRow]) -> list[WorkerBeat]:
+        """Return those that were silent for a lease of watching, or for half without a session.
 
         While this process was suspended or the database unavailable, no heartbeat could be seen: silence means nothing.
         So the time since the last look counts for a quarter of a lease at most.
         """
         now_s = self._clock.monotonic_s()
-        self._watched_s += min(now_s - self._looked_at_s, self._stalled_after_s / 4)
+        since_s, most_s = now_s - self._looked_at_s, self._stalled_after_s / 4
         self._looked_at_s = now_s
-        self._seen_at = {each: self._seen_at.get(each, self._watched_s) for each in beats}
-        return [each for each, at in self._seen_at.items() if self._watched_s - at >= self._stalled_after_s]
+        self._watched_s += min(since_s, most_s)
+        if since_s > most_s:
+            self.forget_sessions()
+        beats = {row.id: (row.id, row.beat_at) for row in workers}
+        self._beat_seen_s = {each: self._beat_seen_s.get(each, self._watched_s) for each in beats.values()}
+        self._session_seen_s = {id_: at for id_, at in self._session_seen_s.items() if id_ in beats}
+        self._session_seen_s |= {row.id: self._watched_s for row in workers if row.has_session}
+        return [each for each in beats.values() if self._is_dead(each)]
+
+    def forget_sessions(self) -> None:
+        """Wait for the whole lease of whoever has no session now: it may have ended with all others."""
+        self._session_seen_s.clear()
+
+    def _is_dead(self, beat: WorkerBeat) -> bool:
+        silent_s = self._watched_s - self._beat_seen_s[beat]
+        worker_id, _ = beat
+        gone_s = self._watched_s - self._session_seen_s.get(worker_id, self._watched_s)
+        return silent_s >= self._stalled_after_s or min(silent_s, gone_s) >= self._stalled_after_s / 2
 
 
 def _may_have_left_some(claimed: Collection[ClaimedJob], places: int) -> bool:

@@ -38,10 +38,14 @@ class ClaimedJob(NamedTuple):
 
 
 class WorkerRow(NamedTuple):
-    """A registered worker."""
+    """A registered worker.
+
+    `has_session`: PostgreSQL has the session of its heartbeats; None if that isn't known.
+    """
 
     id: int
     beat_at: datetime
+    has_session: bool | None
 
 
 class WokenRow(NamedTuple):

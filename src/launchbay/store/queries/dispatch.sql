@@ -4,11 +4,14 @@ INSERT INTO workers (name) VALUES (%(name)s) RETURNING id;
 -- name: beat
 -- No row: the others have declared this worker dead. The loss of a beat in a power cut is harmless, and without the setting an idle
 -- worker would flush the disk for each.
-UPDATE workers SET beat_at = clock_timestamp()
+UPDATE workers SET beat_at = clock_timestamp(), session_pid = pg_backend_pid()
 WHERE id = %(worker_id)s AND set_config('synchronous_commit', 'off', true) IS NOT NULL RETURNING id;
 
 -- name: list_workers
-SELECT id, beat_at FROM workers;
+-- `has_session`: whether the session of the heartbeats exists; null if it isn't known.
+SELECT id, beat_at,
+       CASE WHEN session_pid IS NOT NULL THEN session_pid IN (SELECT pid FROM pg_stat_activity) END AS has_session
+FROM workers;
 
 -- name: claim
 SELECT job_id, organization_id, fence
