@@ -155,3 +155,20 @@ async def test_a_cluster_that_loses_one_server_after_the_other_loses_no_job(tmp_
         check(
             "one of three NATS servers killed", await campaign_of(tmp_path, seed, servers, kill_one), logged="dispatch."
         )
+
+
+async def test_a_cluster_that_is_cut_off_from_one_server_after_the_other_loses_no_job(
+    tmp_path: Path, seed: int
+) -> None:
+    """To clients and to the other two, a frozen server is one behind a network that drops packets."""
+    with nats_servers(3) as servers:
+
+        async def cut_one(campaign: Campaign, _: list[Process]) -> None:
+            server = campaign.chance.choice(servers)
+            server.freeze()
+            await asyncio.sleep(campaign.chance.uniform(1.0, 12.0))  # the others elect a leader after some seconds
+            server.thaw()
+            await asyncio.sleep(campaign.chance.uniform(0.0, 4.0))
+
+        campaign = await campaign_of(tmp_path, seed, servers, cut_one)
+        check("one of three NATS servers cut off", campaign, logged="dispatch.")

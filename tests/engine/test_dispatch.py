@@ -15,9 +15,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from launchbay.clock import SystemClock
 from launchbay.engine import dispatch as engine_dispatch
 from launchbay.engine.dispatch import Dispatcher
-from launchbay.errors import Unavailable
 from launchbay.store import dispatch, jobs
-from launchbay.store.database import Connection, Database, OutcomeUnknown, conninfo
+from launchbay.store.database import Connection, Database, DatabaseError, OutcomeUnknown, conninfo
 from launchbay.store.dispatch import ClaimedJob, Heartbeat
 from tests.support.clock import HandClock
 from tests.support.engine import Runs, ask, cut_connections, empty, end_job, insert_jobs, put, until, working
@@ -803,16 +802,15 @@ async def test_a_session_that_ended_while_nobody_could_look_proves_nothing(watch
 
 
 async def test_a_session_that_ended_before_a_look_that_failed_proves_nothing(watch: Watch) -> None:
-    async with Database(watch.database.url, connections=1, wait_s=0.05) as narrow:
-        narrowly = Watch(narrow)
-        await beat_once(narrowly)
-        async with narrow.connection():
-            with pytest.raises(Unavailable):
-                await narrowly.looks(0.5)
-        await narrowly.looks(LEASE_S - 1.0)
-        assert await narrowly.workers() == 1
-        await narrowly.looks(1.0)
-        assert await narrowly.workers() == 0
+    await beat_once(watch)
+    await sql(watch.database, "ALTER TABLE workers RENAME TO away")
+    with pytest.raises(DatabaseError):
+        await watch.looks(0.5)
+    await sql(watch.database, "ALTER TABLE away RENAME TO workers")
+    await watch.looks(LEASE_S - 1.0)
+    assert await watch.workers() == 1
+    await watch.looks(1.0)
+    assert await watch.workers() == 0
 
 
 async def test_a_beat_between_the_look_and_the_rescue_saves_the_worker(watch: Watch, database: Database) -> None:
