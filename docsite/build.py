@@ -23,6 +23,7 @@ _NOT_SEARCHED = ("decisions/", "evidence/", "contribute/", "changes")
 _REDIRECT = (
     '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>Moved</title>\n'
     '<meta http-equiv="refresh" content="0; url={target}">\n<link rel="canonical" href="{target}">\n'
+    '<script>location.replace("{target}" + location.hash)</script>\n'
     '<p>This page is at <a href="{target}">{target}</a>.</p>\n</html>\n'
 )
 _DECISION = re.compile(r"# (?:\d+[:.]? )?(.*)")

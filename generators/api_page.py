@@ -1,4 +1,4 @@
-"""The reference of the API: every operation, from the OpenAPI document."""
+"""The reference of the API: an index, a page for each resource, and one for the types, from the OpenAPI document."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,29 +6,59 @@ from typing import Any
 
 from generators.client_operations import JSON, Operation, operations
 from generators.schemas import annotation, named
-from generators.words import Schema
+from generators.words import Schema, table_row
 
+TYPES = "types"
 _ALWAYS = {"200", "429", "500", "503"}
 
 
-def api_reference(document: Schema) -> str:
-    """Return the operations by family, and the types that they speak of."""
-    lines: list[str] = []
+def api_pages(document: Schema) -> dict[str, tuple[str, str]]:
+    """Return name of a page → its title and text; the index has the name `index` and no title."""
     found = operations(document)
-    for tag in document["tags"]:
-        lines += [f"## {tag['name']}", ""]
-        for operation in found:
-            if operation.tag == tag["name"]:
-                lines += [*_operation(operation), ""]
-    lines += ["## Types", ""]
-    for name, schema in document["components"]["schemas"].items():
-        lines += [*_type(name, schema), ""]
+    resources = {
+        tag["name"]: [operation for operation in found if operation.tag == tag["name"]] for tag in document["tags"]
+    }
+    types = document["components"]["schemas"]
+    pages = {
+        _page(resource): (resource, _text(line for each in inner for line in (*_operation(each), "")))
+        for resource, inner in resources.items()
+    }
+    pages[TYPES] = ("Types", _text(line for name, schema in types.items() for line in (*_type(name, schema), "")))
+    return {**pages, "index": ("", _text(_index(resources, list(types))))}
+
+
+def places_of_operations(document: Schema) -> dict[str, str]:
+    """Return the ID of each operation → its page and anchor in the folder of the API."""
+    return {each.id: f"{_page(each.tag)}.md#{each.id}" for each in operations(document)}
+
+
+def _text(lines: Iterator[str]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _page(resource: str) -> str:
+    return resource.lower().replace(" ", "-")
+
+
+def _index(resources: Mapping[str, list[Operation]], types: list[str]) -> Iterator[str]:
+    """Yield a table of operations for each resource. Old links to an operation on this page find its row."""
+    for resource, inner in resources.items():
+        yield from (f"## {resource}", "", f"All of it: [{resource}]({_page(resource)}.md).", "")
+        yield from ("| operation | request | |", "|---|---|---|")
+        for each in inner:
+            name = f'<a id="{each.id}"></a>[{each.id}]({_page(resource)}.md#{each.id})'
+            yield table_row(name, f"`{each.method} {each.path}`", each.document["summary"])
+        yield ""
+    yield from ("## Types", "", f"All of them: [types]({TYPES}.md).", "")
+    headings = {_page(resource) for resource in resources}
+    for name in types:
+        anchor = "" if name.lower() in headings else f'<a id="{name.lower()}"></a>'
+        yield f"{anchor}[{name}]({TYPES}.md#{name.lower()}){'.' if name == types[-1] else ','}"
 
 
 def _operation(operation: Operation) -> Iterator[str]:
     entry = operation.document
-    yield f"### {operation.id}"
+    yield f"## {operation.id}"
     yield ""
     yield f"`{operation.method} {operation.path}`"
     yield ""
@@ -101,7 +131,7 @@ def _example(media_type: str, example: Any) -> Iterator[str]:
 
 
 def _type(name: str, schema: Schema) -> Iterator[str]:
-    yield f"### {name}"
+    yield f"## {name}"
     yield ""
     about = " ".join(str(schema.get("description", "")).split())
     if about:
@@ -131,7 +161,7 @@ def _shown(schema: Schema) -> str:
     """Return a type as a reader of JSON calls it, with a link where it has a section of its own."""
     name = named(schema)
     if name is not None:
-        return f"[{name}](#{name.lower()})"
+        return f"[{name}]({TYPES}.md#{name.lower()})"
     if schema.get("type") == "array":
         return f"list of {_shown(schema.get('items', {}))}"
     if "anyOf" in schema:

@@ -70,3 +70,8 @@ def docstring(paragraphs: Sequence[str], indent: str) -> str:
         for paragraph in [f'"""{cleaned[0]}', *cleaned[1:]]
     )
     return textwrap.indent("\n".join([summary, "", *rest, '"""'] if rest else [summary, '"""']), indent)
+
+
+def table_row(*cells: str) -> str:
+    """Return a row of a table in Markdown."""
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"

@@ -25,13 +25,13 @@ _EXIT_CODE = "Exit code "
 _VARIABLE = "LAUNCHBAY_"
 # Addresses that a page had before, or that people try, without the suffix → the page that is shown instead.
 MOVED = {
-    "cli": "reference/cli",
+    "cli": "reference/cli/index",
     "settings": "reference/settings",
-    "actions": "reference/actions",
+    "actions": "reference/actions/index",
     "metrics": "reference/metrics",
     "limits": "reference/limits",
     "permissions": "reference/permissions",
-    "manifest": "reference/manifest",
+    "manifest": "reference/manifest/index",
     "guarantees": "explain/guarantees",
     "howto/index": "index",
     "reference/index": "index",
@@ -46,40 +46,51 @@ MOVED = {
     "modules": "contribute/modules",
     "reference/conformance": "contribute/conformance",
     "howto/watch": "howto/monitor",
+    "reference/actions": "reference/actions/index",
+    "reference/api": "reference/api/index",
+    "reference/cli": "reference/cli/index",
+    "reference/manifest": "reference/manifest/index",
 }
 # Tables whose rows are entries, by the head of their first column and the page.
 _ROWS = {
     "reference/errors": "code",
+    "reference/findings": "code",
     "reference/settings": "setting",
     "reference/metrics": "metric",
     "reference/exit-codes": "code",
 }
 _SENTENCES = ("meaning", "what it does", "what it measures", "when")  # columns that say what an entry is
 _REMEDY = "what to do"
+# What headings of pages are, by the beginning of the page's path.
 _KINDS = {
     "reference/errors": "error",
+    "reference/findings": "finding",
     "reference/settings": "setting",
     "reference/metrics": "metric",
     "reference/exit-codes": "exit code",
-    "reference/actions": "action",
-    "reference/cli": "command",
+    "reference/actions/": "action",
+    "reference/cli/": "command",
 }
-_FINDINGS = "Findings in manifests"  # the part of the page of errors that has them
 _DEEPEST = 6
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
-_OF_PAGES = {"troubleshooting": 12, "faq": 3, "reference/api": -10, "reference/cli": -6, "reference/console-pages": -6}
+_OF_PAGES = {
+    "troubleshooting": 12,
+    "get-started/faq": 3,
+    "reference/api/": -10,
+    "reference/cli/": -6,
+    "reference/console-pages": -6,
+}
 _EXCERPT_CHARS = 160
 
 
 class Section(NamedTuple):
-    """A heading and its text; `part` is the heading of level 2."""
+    """A heading and its text."""
 
     level: int
     heading: str
     anchor: str
     text: str
-    part: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +198,7 @@ def plain(text: str) -> str:
 
 
 def _sections(text: str) -> Iterator[Section]:
-    level, heading, part, anchors = 0, "", "", Counter[str]()
+    level, heading, anchors = 0, "", Counter[str]()
     lines: list[str] = []
     for line, is_code in _lines(text):
         found = None if is_code else _HEADING.match(line)
@@ -195,18 +206,17 @@ def _sections(text: str) -> Iterator[Section]:
             lines.append(line)
             continue
         if level:
-            yield _section(level, heading, lines, part, anchors)
+            yield _section(level, heading, lines, anchors)
         level, heading, lines = len(found[1]), found[2], []
-        part = heading if level == 2 else part
     if level:
-        yield _section(level, heading, lines, part, anchors)
+        yield _section(level, heading, lines, anchors)
 
 
-def _section(level: int, heading: str, lines: Sequence[str], part: str, anchors: Counter[str]) -> Section:
+def _section(level: int, heading: str, lines: Sequence[str], anchors: Counter[str]) -> Section:
     anchor = slug(heading)
     anchors[anchor] += 1
     number = anchors[anchor] - 1
-    return Section(level, heading, f"{anchor}_{number}" if number else anchor, "\n".join(lines).strip(), part)
+    return Section(level, heading, f"{anchor}_{number}" if number else anchor, "\n".join(lines).strip())
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -276,7 +286,9 @@ def entries() -> tuple[Entry, ...]:
     """Return every entry of the pages, in their order."""
     return tuple(
         Entry(kind, name, page, section.anchor, section.text)
-        for page, kind in ((page, kind) for page, kind in _KINDS.items() if page in pages())
+        for start, kind in _KINDS.items()
+        for page in pages()
+        if page.startswith(start)
         for section in pages()[page].sections
         for kind, name in _names(kind, section)
     )
@@ -291,9 +303,8 @@ def _names(kind: str, section: Section) -> Iterator[tuple[str, str]]:
         if heading.startswith(_EXIT_CODE):
             yield kind, plain(heading).removeprefix(_EXIT_CODE).partition(":")[0]
     elif _NAMES_ALONE.fullmatch(heading):
-        is_finding = kind == "error" and section.part == _FINDINGS
         for name in re.findall(r"`([^`]+)`", heading):
-            yield "finding" if is_finding else kind, name
+            yield kind, name
 
 
 def explained(words: str) -> list[Entry]:
@@ -329,7 +340,7 @@ def search(words: str, most: int = 20) -> list[Hit]:
 
 
 def _boost(path: str) -> int:
-    return next((points for name, points in _OF_PAGES.items() if path.endswith(name)), 0)
+    return next((points for name, points in _OF_PAGES.items() if path.startswith(name)), 0)
 
 
 @cache

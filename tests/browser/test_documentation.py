@@ -15,7 +15,7 @@ PLACES = (
     "cookbook/two-tiers",
     "howto/install",
     "reference/settings",
-    "reference/manifest",
+    "reference/manifest/workflows",
     "troubleshooting",
     "search?q=stuck",
     "search?q=zzxqy",

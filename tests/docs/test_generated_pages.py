@@ -3,10 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
-from generators.words import ROOT
+from generators.pages import pages
+from generators.words import ROOT, described
 from launchbay import limits
 from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.main import SECTIONS
@@ -22,10 +24,17 @@ def text(page: str) -> str:
     return (REFERENCE / page).read_text("utf-8")
 
 
+@cache
+def folder(name: str) -> str:
+    """Return the pages of a folder, one after another."""
+    return "\n".join(path.read_text("utf-8") for path in sorted((REFERENCE / name).glob("*.md")))
+
+
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: str(endpoint.operation_id))
 def test_every_operation_is_on_the_page_of_the_api(endpoint: object) -> None:
     row = next(each for each in ENDPOINTS if each is endpoint)
-    assert f"### {row.operation_id}\n\n`{row.method} {row.path}`\n" in text("api.md")
+    assert f"## {row.operation_id}\n\n`{row.method} {row.path}`\n" in folder("api")
+    assert f'<a id="{row.operation_id}"></a>' in text("api/index.md")
 
 
 def commands() -> Iterator[str]:
@@ -36,8 +45,14 @@ def commands() -> Iterator[str]:
 
 
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
-    page = text("cli.md")
-    assert [name for name in commands() if f"### launchbay {name}" not in page] == []
+    page = folder("cli")
+    assert [name for name in commands() if f"## launchbay {name}" not in page] == []
+
+
+@pytest.mark.parametrize("name", ["api", "cli"])
+def test_no_page_of_a_generated_folder_is_left_over(name: str) -> None:
+    found = {path.relative_to(ROOT) for path in (REFERENCE / name).glob("*.md")}
+    assert found == {path for path in pages(described()) if path.is_relative_to(f"docs/reference/{name}")}
 
 
 def test_every_limit_is_on_its_page_with_its_value() -> None:
@@ -68,7 +83,7 @@ def test_every_exit_code_is_on_its_page_and_has_a_meaning() -> None:
 def test_the_variables_of_the_command_line_are_on_its_page() -> None:
     folder = ROOT / "src" / "launchbay" / "cli"
     source = "".join(path.read_text("utf-8") for path in folder.rglob("*.py"))
-    page = text("cli.md")
+    page = text("cli/index.md")
     names = set(re.findall(r'"(LAUNCHBAY_[A-Z_]+)"', source))
     assert len(names) > 5
     assert [name for name in names if f"`{name}" not in page] == []

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documentation import ROOT, prose
+from launchbay.documentation import with_headings
+from tests.support.documentation import DOCS, ROOT, prose
 
 _LINK = re.compile(r"(?<!!)\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 _IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
@@ -24,7 +25,10 @@ def pages(root: Path) -> Iterator[Path]:
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors that the headings of a page get."""
-    headings = _HEADING.findall(prose(page))
+    text = prose(page)
+    if page.is_relative_to(DOCS):
+        text = with_headings(page.relative_to(DOCS).with_suffix("").as_posix(), text)
+    headings = _HEADING.findall(text)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 

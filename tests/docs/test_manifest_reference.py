@@ -11,7 +11,7 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import BUILTIN as KNOWN_TYPES
 from launchbay.model.findings import Finding
 from launchbay.runtime.components.registry import BUILTIN as LAUNCHED_TYPES
-from tests.support.documentation import _REFUSED, EXAMPLES, LAUNCHED, PAGE, Example
+from tests.support.documentation import _REFUSED, DOCS, EXAMPLES, LAUNCHED, Example
 from tests.support.servers import Bay
 
 ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))
@@ -19,6 +19,7 @@ _GIVEN = re.compile(r"Given `(\{.*\})`:$", re.DOTALL)
 _ENVIRONMENT = re.compile(r"In the environment `(\{.*\})`:$", re.DOTALL)
 _WARNED = re.compile(r"[Ww]arning\s`(\w+)`[:;]")
 _TYPE = re.compile(r"^\| `([\w.]+)` \| .* \| (yes|no) \|$", re.MULTILINE)
+COMPONENTS = DOCS / "reference" / "manifest" / "components.md"
 RECONFIGURATION = "PUT configuration"
 SOON = "a moment later:"
 FAILS = "ends as `Failed`:"
@@ -74,7 +75,7 @@ def test_a_manifest_of_the_page_is_launched_with_the_values_that_the_page_shows(
 
 
 def test_the_page_knows_all_component_types_and_which_of_them_are_launched() -> None:
-    shown = {name: answer == "yes" for name, answer in _TYPE.findall(PAGE.read_text("utf-8"))}
+    shown = {name: answer == "yes" for name, answer in _TYPE.findall(COMPONENTS.read_text("utf-8"))}
     assert shown == {name: name in LAUNCHED_TYPES for name in KNOWN_TYPES}
 
 

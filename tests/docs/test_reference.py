@@ -14,16 +14,16 @@ from launchbay.settings import Settings, load
 from tests.support.documentation import DOCS, Block, blocks
 
 SETTINGS = DOCS / "reference" / "settings.md"
-ACTIONS = DOCS / "reference" / "actions.md"
+ACTIONS = sorted((DOCS / "reference" / "actions").glob("*.md"))
 _SETTING = re.compile(r"^\| `([a-z_]+)` \| (\S+) \|", re.MULTILINE)
 _PARAMETER = re.compile(r"^\| `([^`]+)` \| (\S+) \| (yes)? ?\|", re.MULTILINE)
 _OUTPUT = re.compile(r"^\| `([^`]+)` \| [A-Z][^|]*\|$", re.MULTILINE)
-STEPS = [block for block in blocks(ACTIONS) if block.language == "yaml"]
+STEPS = [block for page in ACTIONS for block in blocks(page) if block.language == "yaml"]
 
 
 def action_sections() -> dict[str, str]:
-    """Return the text of the section of each action that a heading of the page names."""
-    parts = re.split(r"^#{2,3} (.*)$", ACTIONS.read_text("utf-8"), flags=re.MULTILINE)
+    """Return the text of the section of each action that a heading of the pages names."""
+    parts = re.split(r"^#{1,2} (.*)$", "".join(page.read_text("utf-8") for page in ACTIONS), flags=re.MULTILINE)
     named = zip(parts[1::2], parts[2::2], strict=True)
     return {name: text for heading, text in named for name in re.findall(r"`([^`]+)`", heading)}
 

@@ -13,7 +13,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from docsite.build import BUILD, EVIDENCE, ROOT, configuration, placed
+from docsite.build import BUILD, ROOT, configuration, placed
+
+LISTED_ELSEWHERE = ("decisions/", "evidence/", "reference/api/", "reference/cli/")
 
 
 def entries(nav: Any) -> Iterator[str]:
@@ -55,9 +57,10 @@ def test_a_broken_link_of_the_site_is_noticed(tmp_path: Path) -> None:
 def test_every_page_is_in_the_menu() -> None:
     menu = set(entries(tomllib.loads(configuration())["project"]["nav"]))
     all_pages = {place.as_posix() for place in placed().values()}
-    listed_by_another_page = {page for page in all_pages if page.startswith(("decisions/", "evidence/"))} - {EVIDENCE}
+    listed_by_another_page = {page for page in all_pages if page.startswith(LISTED_ELSEWHERE)}
     assert all_pages - listed_by_another_page <= menu
     assert menu - all_pages == {"decisions/index.md"}
+    assert {page for page in all_pages if page.endswith("/index.md")} <= menu
 
 
 @pytest.mark.slow

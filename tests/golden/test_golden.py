@@ -109,8 +109,8 @@ def error_codes() -> str:
         return min((status_of(base) for base in bases.get(name, ())), default=0)
 
     raised = {(code, status_of(name)) for node in nodes for code, name in _codes(node)}
-    page = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
-    shown = re.findall(r"^\| `(\w+)` \| (?:(\d{3}|error|warning) \|)?", page, re.MULTILINE)
+    rows = "".join((ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8") for name in ("errors", "findings"))
+    shown = re.findall(r"^\| `(\w+)` \| (?:(\d{3}|error|warning) \|)?", rows, re.MULTILINE)
     lines = [f"{code} {status}" for code, status in sorted(raised) if status]
     return "\n".join(["Raised:", *lines, "", "For clients:", *(" ".join(row).rstrip() for row in sorted(shown))])
 

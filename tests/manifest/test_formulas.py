@@ -1,4 +1,4 @@
-"""Operators and functions in expressions (docs/reference/manifest/index.md, "Operators and functions")."""
+"""Operators and functions in expressions (docs/reference/manifest/expressions.md, "Operators and functions")."""
 
 import re
 from pathlib import Path
@@ -236,5 +236,5 @@ def test_a_regular_expression_cannot_run_for_long() -> None:
 
 
 def test_each_function_is_described_on_the_page() -> None:
-    described = (ROOT / "docs/reference/manifest/index.md").read_text()
+    described = (ROOT / "docs/reference/manifest/expressions.md").read_text()
     assert [name for name in FUNCTIONS if f"`{name}(" not in described] == []

@@ -88,7 +88,7 @@ DOCUMENTATION = {
     "runs": "troubleshooting",
     "schedules": "howto/recurring-schedules",
     "applications": "cookbook/index",
-    "environments": "reference/manifest#environments",
+    "environments": "reference/manifest/environments",
     "services": "reference/services",
     "audit": "howto/see-the-past",
     "users": "reference/permissions",

@@ -108,10 +108,11 @@ def _picture(path: str) -> bytes | None:
 
 def _neighbors(path: str) -> _Neighbors | None:
     listed = [(part, entry) for part in documentation.menu() for entry in part.pages]
-    places = [number for number, (_, entry) in enumerate(listed) if entry.path == path]
-    if not places:
-        return None
-    at = places[0]
+    numbers = {entry.path: number for number, (_, entry) in enumerate(listed)}
+    at = numbers.get(path)
+    if at is None:  # the index of its folder lists it
+        index = numbers.get(str(PurePosixPath(path).with_name(_START)))
+        return None if index is None else _Neighbors(listed[index][0], listed[index][1], None)
     before = listed[at - 1][1] if at else None
     after = listed[at + 1][1] if at + 1 < len(listed) else None
     return _Neighbors(listed[at][0], before, after)
