@@ -8,7 +8,7 @@ import pytest
 from launchbay.egress.transport import SystemResolver
 from tests.support.databases import Databases
 from tests.support.network import LOOPBACK_SPELLINGS, NAMES, OTHER_TARGETS, LoopbackServer, loopback_server, redirect
-from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
+from tests.support.service import Api, accepted, refused, running_api
 
 PER_ORGANIZATION = 50
 CALLER = """
@@ -71,22 +71,37 @@ async def test_no_step_calls_a_forbidden_target(api: Api, server: LoopbackServer
     assert server.connections == 0
 
 
-@pytest.mark.slow
-async def test_no_webhook_tells_a_forbidden_target(api: Api, server: LoopbackServer) -> None:
-    urls = [url for url in targets(server) if "@" not in url]
-    hooks: list[str] = []
-    callers: list[tuple[Caller, str, str]] = [(api, api.organization, api.environment)]
-    while len(callers) * PER_ORGANIZATION < len(urls):
-        outsider, organization, environment = await api.outsider()
-        callers.append((outsider, organization, environment))
-    for place, (caller, organization, _) in enumerate(callers):
-        for url in urls[place * PER_ORGANIZATION : (place + 1) * PER_ORGANIZATION]:
-            body = {"url": url, "events": ["job"]}
-            hooks.append(accepted(await caller.post(f"organizations/{organization}/webhooks", body))["id"])
-        created = accepted(await caller.post(f"organizations/{organization}/applications", {"name": fresh_name("app")}))
-        accepted(await caller.post(f"applications/{created['id']}/launch", {}))
+def names(server: LoopbackServer) -> list[str]:
+    return [server.url("/x", host=host) for host in NAMES if host.rstrip(".") != "localhost"]
+
+
+async def test_no_webhook_has_a_forbidden_address(api: Api, server: LoopbackServer) -> None:
+    path = f"organizations/{api.organization}/webhooks"
+    allowed = accepted(await api.post(path, {"url": "https://hooks.example/", "events": ["job"]}))["id"]
+    spelled = [url for url in targets(server) if "@" not in url and url not in names(server)]
+    assert len(spelled) >= 60
+    for url in spelled:
+        for answer in (
+            await api.post(path, {"url": url, "events": ["job"]}),
+            await api.put(f"webhooks/{allowed}", {"url": url}),
+        ):
+            assert "is refused: it is" in refused(answer, 400, "AddressRefused"), url
+    for port in ("0", "65536"):
+        answer = await api.post(path, {"url": f"https://hooks.example:{port}/", "events": ["job"]})
+        assert f"Port {port} doesn't exist" in refused(answer, 400, "InvalidUrl")
+    [row] = accepted(await api.get(path))
+    assert row["url"].startswith("https://hooks.example/")
+    accepted(await api.delete(f"webhooks/{allowed}"))
+    assert server.connections == 0
+
+
+async def test_no_webhook_tells_a_name_with_a_forbidden_address(api: Api, server: LoopbackServer) -> None:
+    assert len(names(server)) <= PER_ORGANIZATION
+    for url in names(server):
+        accepted(await api.post(f"organizations/{api.organization}/webhooks", {"url": url, "events": ["job"]}))
+    await api.launch(await api.application())
     async with asyncio.timeout(60):
-        while len(told := await attempts(api)) < len(hooks):
+        while len(told := await attempts(api)) < len(names(server)):
             await asyncio.sleep(0.1)
     assert [error for error in told if "is refused: it is" not in error] == []
     assert server.connections == 0

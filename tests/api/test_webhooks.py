@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from launchbay.auth.secret_key import read_secret_key
 from launchbay.engine.chat_messages import message
 from launchbay.engine.retention import Cleaner
+from launchbay.usecases.sealing import seal_webhook_url
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
@@ -303,8 +305,13 @@ async def test_a_redirect_is_no_success(api: Api, receiver: LoopbackServer) -> N
 
 
 async def test_addresses_that_the_rules_forbid_are_never_called(api: Api) -> None:
-    body = {"url": "http://127.0.0.2:9/path-secret", "events": ["status"]}
+    body = {"url": "http://127.0.0.1:9/path-secret", "events": ["status"]}
     webhook = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
+    # As one stored before the operator narrowed the setting.
+    key = read_secret_key(api.settings.key_file())
+    sealed = seal_webhook_url(key, webhook, "http://127.0.0.2:9/path-secret")
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE webhooks SET sealed_url = %s WHERE id = %s", [sealed, webhook])
     await api.running(None)
 
     async def refused_by_rules() -> Any:

@@ -104,7 +104,7 @@ SENT: dict[str, dict[str, str]] = {
     },
     "/console/organizations/{id}/git-sources/{source}/pause": {"do": "pause"},
     "/console/organizations/{id}/git-sources/{source}/apply": {"commit": "5f" * 20},
-    "/console/organizations/{id}/webhooks": {"url": "http://127.0.0.1:9/", "event": "status"},
+    "/console/organizations/{id}/webhooks": {"url": "https://hooks.example/", "event": "status"},
     "/console/organizations/{id}/webhooks/{webhook}": {"event": "status"},
 }
 # Of the caller's own, for whoever has signed in.
@@ -159,7 +159,7 @@ async def _world(api: Api) -> dict[str, str]:
     vault = {"name": fresh_name("vault"), "typeId": "builtin:cobalt_secure_store", "parameters": {}}
     service = accepted(await api.post(f"{within}/services", vault))
     environment = accepted(await api.post(f"{within}/environments", {"name": fresh_name("environment")}))
-    hook = accepted(await api.post(f"{within}/webhooks", {"url": "http://127.0.0.1:9/", "events": ["status"]}))
+    hook = accepted(await api.post(f"{within}/webhooks", {"url": "https://hooks.example/", "events": ["status"]}))
     someone = await person(api, "Guest")
     account = accepted(await api.post(f"{within}/serviceAccounts", {"name": "Robot", "roles": ["Guest"]}))
     token = accepted(await api.post(f"{within}/accessTokens", {"owner": account["id"]}))

@@ -18,7 +18,7 @@ async def test_a_webhook_is_made_with_a_format_which_its_page_shows_and_changes(
 ) -> None:
     pages = f"/console/organizations/{api.organization}/webhooks"
     known = await formats(api)
-    await post(visitor, pages, url="http://127.0.0.1:9/", event="status", format="slack")
+    await post(visitor, pages, url="https://hooks.example/", event="status", format="slack")
     [(made, form)] = (await formats(api)).items() - known.items()
     assert form == "slack"
     assert '<option value="slack" selected>Slack</option>' in (await visitor.get(f"{pages}/{made}")).text
@@ -34,17 +34,17 @@ async def test_an_unknown_format_is_refused_and_the_form_keeps_what_was_typed(
 ) -> None:
     pages = f"/console/organizations/{api.organization}/webhooks"
     known = await formats(api)
-    answer = await post(visitor, pages, url="http://127.0.0.1:9/kept", event="status", format="pigeon")
+    answer = await post(visitor, pages, url="https://hooks.example/kept", event="status", format="pigeon")
     assert not isinstance(answer, httpx.Response)
     assert "Unknown format 'pigeon'. Use json, slack, teams." in answer.text
-    assert "http://127.0.0.1:9/kept" in answer.answer.text
+    assert "https://hooks.example/kept" in answer.answer.text
     assert await formats(api) == known
 
 
 async def test_a_test_is_sent_and_its_delivery_shows_what_was_sent(api: Api, visitor: httpx.AsyncClient) -> None:
     pages = f"/console/organizations/{api.organization}/webhooks"
     known = await formats(api)
-    await post(visitor, pages, url="http://127.0.0.1:9/", event="status", secret="a-secret-for-the-test-of-16")
+    await post(visitor, pages, url="https://hooks.example/", event="status", secret="a-secret-for-the-test-of-16")
     [made] = (await formats(api)).keys() - known.keys()
     answer = await post(visitor, f"{pages}/{made}/test")
     assert isinstance(answer, httpx.Response)
@@ -61,7 +61,7 @@ async def test_a_paused_webhook_sends_no_test_and_what_it_dropped_is_sent_again_
 ) -> None:
     pages = f"/console/organizations/{api.organization}/webhooks"
     known = await formats(api)
-    await post(visitor, pages, url="http://127.0.0.1:9/", event="status", secret="a-secret-for-the-test-of-16")
+    await post(visitor, pages, url="https://hooks.example/", event="status", secret="a-secret-for-the-test-of-16")
     [made] = (await formats(api)).keys() - known.keys()
     await post(visitor, f"{pages}/{made}/test")
     await post(visitor, f"{pages}/{made}/enabled", do="pause")

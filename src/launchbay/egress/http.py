@@ -14,7 +14,7 @@ import httpx
 
 from launchbay import limits
 from launchbay.egress.addresses import NO_POLICIES, Allowlist, validate_address
-from launchbay.egress.transport import CheckedTransport, Resolver, SystemResolver, using_allowlist
+from launchbay.egress.transport import CheckedTransport, Resolver, SystemResolver, literal_addresses, using_allowlist
 from launchbay.errors import EgressFailed
 
 _PLAIN = frozenset(("", "identity"))
@@ -151,6 +151,19 @@ class EgressClient:
         """
         target = _url(url)
         return await self.validate_host(target.host, target.port or _DEFAULT_PORTS[target.scheme])
+
+    def validate_stored_url(self, url: str) -> None:
+        """Check a URL that is stored, as far as that needs no resolver.
+
+        A name may have other addresses by then, so each request checks those. Raises `EgressFailed`, and
+        `AddressRefused` if the host is an address that the rules forbid.
+        """
+        target = _url(url)
+        port = _DEFAULT_PORTS[target.scheme] if target.port is None else target.port
+        if not 0 < port < 65536:
+            raise EgressFailed(f"Port {port} doesn't exist. Use one between 1 and 65535.", retryable=False)
+        for address in literal_addresses(target.host, port):
+            validate_address(address, target.host, port, self.allowlist)
 
     async def validate_host(self, host: str, port: int) -> str:
         """Return an allowed address of a host. Raises `EgressFailed`, and `AddressRefused` as `validate_url` does."""

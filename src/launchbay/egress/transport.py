@@ -36,6 +36,21 @@ class SystemResolver:
         return tuple(dict.fromkeys(str(sockaddr[0]) for _family, _type, _protocol, _name, sockaddr in found))
 
 
+def literal_addresses(host: str, port: int) -> tuple[str, ...]:
+    """Return what a host means without a resolver.
+
+    An address in any spelling, or the name of this machine. Other names give nothing.
+    """
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return ("127.0.0.1",)
+    try:
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return ()
+    return tuple(str(sockaddr[0]) for _family, _type, _protocol, _name, sockaddr in found)
+
+
 # For the request being sent. Default: the transport's own.
 _allowlist: ContextVar[Allowlist | None] = ContextVar("allowlist of an outgoing request", default=None)
 

@@ -14,7 +14,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.clock import to_ms
-from launchbay.errors import BadRequest, Conflict, NotFound
+from launchbay.errors import AddressRefused, BadRequest, Conflict, EgressFailed, NotFound
 from launchbay.ids import new_id
 from launchbay.model.redaction import Redactor
 from launchbay.quotas import Quota
@@ -48,10 +48,11 @@ async def create_webhook(
     """Create a webhook; return its id, and the secret that was made where none is given: it is shown this once.
 
     Raises BadRequest for a URL that cannot be called, unknown events, a bad secret, and one webhook too many.
+    Raises AddressRefused for a forbidden address.
     """
     async with ctx.begin() as work:
         await work.lookup.organization(organization_id, *_everything())
-        url, wanted = _validate_url(url), _wanted(events)
+        url, wanted = _validate_url(ctx.app, organization_id, url), _wanted(events)
         made = None if secret is not None else secrets.token_urlsafe(32)
         webhook_id = new_id()
         await work.admit(organization_id, {Quota.WEBHOOKS: 1})
@@ -89,7 +90,7 @@ async def update_webhook(
     """Change what is given of a webhook; switched off it drops what is on its way. Raises as the creation does."""
     async with ctx.begin() as work:
         row = await _found(work, webhook_id)
-        new_url = None if url is None else _validate_url(url)
+        new_url = None if url is None else _validate_url(ctx.app, row.organization_id, url)
         wanted = None if events is None else _wanted(events)
         await store.update(
             work.connection,
@@ -228,8 +229,11 @@ async def _found(work: Work, webhook_id: str) -> WebhookRow:
     return row
 
 
-def _validate_url(text: str) -> str:
-    """Return a URL that can be called; whether its address may be is known when it is resolved."""
+def _validate_url(app: AppContext, organization_id: str, text: str) -> str:
+    """Return a URL that can be called; the addresses of a name are checked at each delivery.
+
+    Raises BadRequest, and AddressRefused for an address that the rules of outgoing connections forbid.
+    """
     text = text.strip()
     try:
         url = httpx.URL(text)
@@ -245,6 +249,12 @@ def _validate_url(text: str) -> str:
             "url must have no credentials and no fragment; requests are signed, so the receiver knows whose they are.",
             code="InvalidUrl",
         )
+    try:
+        app.egress.for_environment(organization_id).validate_stored_url(text)
+    except AddressRefused:
+        raise
+    except EgressFailed as error:
+        raise BadRequest(f"url: {error}", code="InvalidUrl") from error
     return text
 
 
