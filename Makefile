@@ -120,8 +120,8 @@ bench: $(DEV) ## measure the guaranteed speeds
 bench-fleet: $(DEV) ## measure the lists of 100,000 instances and 1,000,000 jobs, and a log of 100 MB
 	$(BIN)/python -m benchmarks.fleet --json docs/evidence/data/fleet.json $(ARGS)
 
-bench-dispatch: $(DEV) ## measure launches as users make them, on disks of several speeds
-	$(BIN)/python -m benchmarks.dispatch $(ARGS)
+bench-dispatch: $(DEV) ## measure launches as users make them, with what must be reached, on disks of several speeds
+	$(BIN)/python -m benchmarks.dispatch --json docs/evidence/data/dispatch.json $(ARGS)
 
 bench-workers: $(DEV) debian ## compare workers that PostgreSQL wakes with workers that NATS wakes
 	$(BIN)/python -m benchmarks.workers $(ARGS)

@@ -1,6 +1,6 @@
 """Launches as users make them: over HTTP, polled until they run, on disks of several speeds; and what each costs.
 
-python -m benchmarks.dispatch [--full] [--json FILE] [--python FILE] [--database-url URL]
+python -m benchmarks.dispatch [--full] [--rounds N] [--json FILE] [--python FILE] [--database-url URL]
 python -m benchmarks.dispatch --compare BEFORE.json AFTER.json [BEFORE.json AFTER.json ...]
 
 `--python` is the interpreter of another version to measure; clients and limits stay those of this one. `--compare`
@@ -8,7 +8,8 @@ takes pairs that were measured one after the other, and shows medians and the me
 
 A row has what one launch (or one read) costs on average, with everything that the clients' polls and the server's own
 rounds cost meanwhile. `commits` are the transactions that wrote. Statements are counted in a pass of their own, for the
-log of all statements takes time.
+log of all statements takes time. The machine's limits are measured between the rows, in each of the rounds; with
+several rounds, a row has the medians. The exit code is 1 if one of DEMANDS was not met or not measured.
 """
 
 import argparse
@@ -39,7 +40,7 @@ from benchmarks.limits import bare_reads, pgbench_commits_per_s
 from benchmarks.reads import hammer, running_instance
 from benchmarks.server import Server, running, start_worker
 from benchmarks.slow_flushes import SlowPostgres, slow_postgres
-from benchmarks.table import shown
+from benchmarks.table import ROW, Limit, Line, shown
 from launchbay.store.database import conninfo
 
 ACTION = "wait"  # a recorded step; with no delay it does nothing else
@@ -73,6 +74,82 @@ COLUMNS = {
 }
 NAME_WIDTH = 44
 WIDTH = 11
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a row must show: the sum of some columns. `limit` is the row with what the machine does in their place."""
+
+    what: str
+    row: str
+    columns: tuple[str, ...]
+    unit: str
+    must: float
+    aim: float | None = None
+    limit: str | None = None
+    is_high: bool = False
+
+
+_CPU = ("server_cpu_ms", "postgres_cpu_ms")
+_COMMITS_32 = "limit: INSERT + COMMIT, 32 clients, +0 ms"
+_BARE = f"limit: bare ASGI, one query, {READERS} clients"
+DEMANDS = (
+    Demand(
+        "launches, 32 polling clients", "launch, 32 clients, polling, +0 ms", ("per_s",), "/s", 280, 350, _COMMITS_32
+    ),
+    Demand(
+        "launches, 32 clients, ?wait=", "launch, 32 clients, ?wait=30, +0 ms", ("per_s",), "/s", 380, 500, _COMMITS_32
+    ),
+    Demand("launch complete p50, 1 client", "launch, 1 clients, polling, +0 ms", ("p50_ms",), "ms", 7, 5),
+    Demand("burst, accepted", "burst, accepted, +0 ms", ("per_s",), "/s", 1_500, 2_000, _COMMITS_32),
+    Demand("burst, drained", "burst, drained, +0 ms", ("per_s",), "/s", 500, 700, _COMMITS_32),
+    Demand("CPU a launch, burst", "burst, drained, +0 ms", _CPU, "ms", 2.6, 2),
+    Demand("CPU a launch, 32 polling", "launch, 32 clients, polling, +0 ms", _CPU, "ms", 5, 4),
+    Demand("CPU a launch, 32 with ?wait=", "launch, 32 clients, ?wait=30, +0 ms", _CPU, "ms", 3.8, 3),
+    Demand(
+        "launches, 4 ms flushes, 32 clients, ?wait=",
+        *("launch, 32 clients, ?wait=30, +4 ms", ("per_s",), "/s", 250, 400),
+        "limit: INSERT + COMMIT, 32 clients, +4 ms",
+    ),
+    Demand("commits a launch", "launch, 1 clients, ?wait=30, +0 ms", ("commits",), "", 5, 4),
+    Demand("flushes a launch", "launch, 1 clients, ?wait=30, +0 ms", ("flushes",), "", 4, 3),
+    Demand("WAL a launch", "launch, 1 clients, ?wait=30, +0 ms", ("wal_kb",), "KB", 6, 4),
+    Demand("GET an instance, a process", f"GET an instance, {READERS} clients", ("per_s",), "/s", 6_000, 8_000, _BARE),
+    Demand("the same, ratio to the limit", "GET, ratio to bare ASGI with one query", ("per_s",), "", 0.6, is_high=True),
+    Demand(
+        "first step elsewhere after kill -9, p99",
+        "kill -9 of a worker to the next step",
+        ("p99_ms",),
+        "ms",
+        5_000,
+        3_000,
+    ),
+    Demand("steady load, ended for one accepted", "ended for one accepted, +0 ms", ("per_s",), "", 0.8, is_high=True),
+    Demand("idle CPU", "idle server, with PostgreSQL's CPU", ("cpu_percent",), "%", 1.5),
+    Demand("idle memory", "idle server, with PostgreSQL's CPU", ("memory_mb",), "MB", 110),
+)
+
+
+def demanded(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of what must be reached, as far as it was measured."""
+    by_name = {row["name"]: row for row in rows}
+    found = []
+    for each in DEMANDS:
+        row, bound = by_name.get(each.row, {}), by_name.get(each.limit or "")
+        if all(name in row for name in each.columns):
+            value = sum(row[name] for name in each.columns)
+            limit = None if bound is None else Limit(bound["name"].removeprefix("limit: "), bound["per_s"])
+            found.append(
+                Line(each.what, value, each.unit, each.must, each.aim, limit, f"load {row['load']}", each.is_high)
+            )
+    return found
+
+
+def missed(lines: list[Line]) -> str | None:
+    """Return what of the demands was not met or not measured, for `sys.exit`; None if all were met."""
+    kept = {line.what for line in lines if line.is_kept()}
+    left = [each.what for each in DEMANDS if each.what not in kept]
+    return f"not met or not measured: {'; '.join(left)}" if left else None
 
 
 @dataclass(frozen=True)
@@ -291,12 +368,15 @@ class Run:
         document = httpx.get(f"http://127.0.0.1:{server.port}/api/1/openapi.json", trust_env=False).json()
         self._waiting = Waiting.offered(document)
 
-    def measure(self) -> None:
-        """Measure everything that one server process shows."""
+    def measure_idle(self) -> None:
+        """Measure what the server costs before it has done much, and how many statements launches and reads take."""
         self._app = uvloop.run(self._application())
         self._idle()
         if self._postgres is not None:
             self._statements(self._postgres)
+
+    def measure(self) -> None:
+        """Measure reads and launches."""
         self._reads()
         delays = ADDED_MS if self._postgres is not None and self._postgres.can_delay else (0,)
         if len(delays) == 1:
@@ -305,6 +385,8 @@ class Run:
             if self._postgres is not None and self._postgres.can_delay:
                 self._postgres.delay(added_ms)
             self._launches(f", +{added_ms} ms")
+        if self._postgres is not None and self._postgres.can_delay:
+            self._postgres.delay(0)
 
     async def _application(self) -> str:
         client = self._server.client()
@@ -384,8 +466,8 @@ class Run:
             before, launches = meter.read(), self._extent.burst
             accepted_s, drained_s = uvloop.run(burst(self._bearer.another, self._app, launches))
             used = meter.each(before, launches)
-        self._report.add(f"burst of {launches:,}, accepted{added}", per_s=launches / accepted_s)
-        self._report.add(f"burst of {launches:,}, drained{added}", per_s=launches / drained_s, **used)
+        self._report.add(f"burst, accepted{added}", per_s=launches / accepted_s)
+        self._report.add(f"burst, drained{added}", per_s=launches / drained_s, **used)
         self._steady(added)
 
     def _steady(self, added: str) -> None:
@@ -400,6 +482,7 @@ class Run:
         name = f"{STEADY_CLIENTS} clients launch all the time"
         self._report.add(f"{name}, accepted{added}", per_s=accepted)
         self._report.add(f"{name}, ended{added}", per_s=finished)
+        self._report.add(f"ended for one accepted{added}", per_s=finished / accepted)
         uvloop.run(self._drained())
 
     @contextmanager
@@ -538,13 +621,25 @@ def compared(results: list[dict[str, Any]]) -> list[str]:
     return found
 
 
+def collapsed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each name, with the medians of all rounds."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_name.setdefault(row["name"], []).append(row)
+    return [
+        {"name": name, **_medians(of), "load": statistics.median(row["load"] for row in of)}
+        for name, of in by_name.items()
+    ]
+
+
 def _medians(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {key: statistics.median(values) for key in COLUMNS if (values := [row[key] for row in rows if key in row])}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="longer rounds and more kills")
+    parser.add_argument("--full", action="store_true", help="longer measurements and more kills")
+    parser.add_argument("--rounds", type=int, default=1, help="of which the medians count")
     parser.add_argument("--json", type=Path, help="write the result here")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the version to measure")
     parser.add_argument("--database-url", default="", help="an empty database to use instead of an embedded one")
@@ -565,14 +660,24 @@ def main() -> None:
                 "rate_limit_address_per_s": "1000000",
             }
             with running(data_dir, "--database-url", url, **served) as server:
-                Run(report, extent, server, url, postgres).measure()
-            if postgres is not None and postgres.can_delay:
-                postgres.delay(0)
+                run = Run(report, extent, server, url, postgres)
+                run.measure_idle()
+                for _ in range(options.rounds):
+                    run.measure()
             with running(data_dir, "--database-url", url, "--no-engine", **served) as server:
                 measure_kills(report, server, url, options.python, extent.kills)
     finally:
+        rows = collapsed(report.rows)
+        lines = demanded(rows)
         if options.json is not None:  # also what was measured before a failure
-            machine.write(options.json, {"machine": report.machine, "rows": report.rows})
+            rows_of = {"machine": report.machine, "rounds": options.rounds, "rows": rows}
+            machine.write(options.json, {**rows_of, "lines": [each.row() for each in lines]})
+    print()
+    for each in lines:
+        demands = ["" if bound is None else shown(bound, each.unit) for bound in (each.must, each.aim)]
+        verdict = "yes" if each.is_kept() else "NO"
+        print(ROW.format(each.what, shown(each.value, each.unit), *demands, verdict))
+    sys.exit(missed(lines))
 
 
 @contextmanager

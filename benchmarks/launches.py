@@ -41,12 +41,15 @@ class Throughput:
 
 async def application(client: Client, action: str, delay_s: float = 0) -> str:
     """Create the three-step application and return its id; a step that waits does so for `delay_s`."""
-    organization = (await client.json("GET", "/api/1/organizations"))[0]["id"]
-    name = {"name": f"bench-{action}-{time.time_ns()}"}
+    return await stored(client, THREE_STEPS.replace("ACTION", action).replace("DELAY", str(delay_s)))
+
+
+async def stored(client: Client, manifest: str, organization: str = "") -> str:
+    """Create an application in an organization, by default the first one, and return its id."""
+    organization = organization or (await client.json("GET", "/api/1/organizations"))[0]["id"]
+    name = {"name": f"bench-{time.time_ns()}"}
     app = str((await client.json("POST", f"/api/1/organizations/{organization}/applications", name))["id"])
-    await client.yaml(
-        f"/api/1/applications/{app}/manifest", THREE_STEPS.replace("ACTION", action).replace("DELAY", str(delay_s))
-    )
+    await client.yaml(f"/api/1/applications/{app}/manifest", manifest)
     return app
 
 

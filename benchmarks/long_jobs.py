@@ -22,6 +22,7 @@ from yaml import CSafeLoader, parse
 
 from benchmarks import machine
 from benchmarks.http_client import Client
+from benchmarks.launches import stored
 from benchmarks.manifest_compile import written_out
 from benchmarks.server import Server, running
 from launchbay.actions.registry import Registry
@@ -77,14 +78,6 @@ def wide(components: int) -> str:
     return "application:\n  components:\n" + "\n".join(parts) + "\n"
 
 
-async def application(client: Client, manifest: str) -> str:
-    organization = (await client.json("GET", "/api/1/organizations"))[0]["id"]
-    name = {"name": f"long-{time.time_ns()}"}
-    app = str((await client.json("POST", f"/api/1/organizations/{organization}/applications", name))["id"])
-    await client.yaml(f"/api/1/applications/{app}/manifest", manifest)
-    return app
-
-
 async def launched(client: Client, app: str) -> str:
     return str((await client.json("POST", f"/api/1/applications/{app}/launch", {}))["id"])
 
@@ -100,7 +93,7 @@ async def until_running(client: Client, instance: str) -> None:
 async def measure_chain(server: Server, steps: int) -> dict[str, float]:
     """Return what a step of a chain costs."""
     client = server.client()
-    app = await application(client, chain(steps))
+    app = await stored(client, chain(steps))
     cpu_s, own_s, began_s = server.cpu_s(), server.own_cpu_s(), time.perf_counter()
     await until_running(client, await launched(client, app))
     took_s = time.perf_counter() - began_s
@@ -132,7 +125,7 @@ async def measure_wide(server: Server, components: int) -> dict[str, float]:
     stop = asyncio.Event()
     watching = asyncio.create_task(slowest_s(other, stop))
     began_s = time.perf_counter()
-    app = await application(client, text)
+    app = await stored(client, text)
     uploaded_s = time.perf_counter() - began_s
     cpu_s, began_s = server.cpu_s(), time.perf_counter()
     instance = await launched(client, app)
@@ -203,7 +196,7 @@ def measure_take_over(steps: int) -> dict[str, float]:
 
 async def _until_last(server: Server, steps: int) -> str:
     client = server.client()
-    instance = await launched(client, await application(client, chain(steps, LAST_WAIT_S)))
+    instance = await launched(client, await stored(client, chain(steps, LAST_WAIT_S)))
     while True:
         [job] = await client.json("GET", f"/api/1/instances/{instance}/jobs")
         if job["steps"][-1]["status"] == "Executing":

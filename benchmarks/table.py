@@ -19,7 +19,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Line:
-    """One line. A rate (a unit that ends with `/s`) is to be high, everything else low."""
+    """One line. A rate (a unit that ends with `/s`) is to be high, everything else low unless `is_high` says so."""
 
     what: str
     value: float
@@ -28,10 +28,7 @@ class Line:
     aim: float | None = None
     limit: Limit | None = None
     beside: str = ""
-
-    @property
-    def is_rate(self) -> bool:
-        return self.unit.endswith("/s")
+    is_high: bool = False
 
     def row(self) -> dict[str, Any]:
         """Return it as JSON has it, with the ratio to the machine's limit and whether the must is kept."""
@@ -42,7 +39,8 @@ class Line:
         """Say whether it is as it must be; None when nothing is demanded."""
         if self.must is None:
             return None
-        return self.value >= self.must if self.is_rate else self.value <= self.must
+        is_high = self.is_high or self.unit.endswith("/s")
+        return self.value >= self.must if is_high else self.value <= self.must
 
 
 @dataclass
@@ -72,6 +70,11 @@ class Table:
         """Write the result where it is asked for."""
         if path is not None:
             machine.write(path, {"machine": self.machine, "lines": [line.row() for line in self.lines]})
+
+    def unkept(self) -> str | None:
+        """Return which lines are not as they must be, for `sys.exit`; None if all are."""
+        found = [line.what for line in self.lines if line.is_kept() is False]
+        return f"not as it must be: {'; '.join(found)}" if found else None
 
 
 def shown(value: float, unit: str = "") -> str:

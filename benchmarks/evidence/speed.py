@@ -16,6 +16,8 @@ def speed(data: dict[str, Any]) -> str:
         ("speed", "make bench"),
         ("fleet", "make bench-fleet"),
         ("schedules", "python -m benchmarks.schedules"),
+        ("fairness", "python -m benchmarks.fairness"),
+        ("parking", "python -m benchmarks.parking"),
     ):
         if name in data:
             parts += [f"## `{command}`", made_on(data[name]), table(HEADS, lines_of(data[name]["lines"]))]

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from benchmarks.dispatch import Report, Waiting, compared, poll_pauses, statements_in
+from benchmarks.dispatch import (
+    DEMANDS,
+    Report,
+    Waiting,
+    collapsed,
+    compared,
+    demanded,
+    missed,
+    poll_pauses,
+    statements_in,
+)
 from benchmarks.evidence.dispatch import dispatch
 
 MACHINE = {"load_before": 1.5}
@@ -89,5 +99,48 @@ def test_the_page_has_a_row_for_each_row_of_the_result_and_a_dash_for_what_was_n
         "python": "3.11",
         "postgresql": "18.0",
     }
-    page = dispatch({"machine": {**about, "load_before": 1.5}, "rows": result(per_s=86, wal_kb=11.25)["rows"]})
+    rows = [*result(per_s=86, wal_kb=11.25)["rows"], {"name": DEMANDS[0].row, "per_s": 86.0, "load": 1.0}]
+    lines = [each.row() for each in demanded(rows)]
+    page = dispatch({"machine": {**about, "load_before": 1.5}, "rounds": 3, "rows": rows, "lines": lines})
     assert "| launch | 86 | – | – | – | – | – | – | – | 11.2 | – | – | 1 |" in page
+    assert "| launches, 32 polling clients | 86/s | 280/s | 350/s | – | – | **no** |" in page
+    assert "Medians of 3 rounds." in page
+
+
+def met() -> list[dict[str, Any]]:
+    """Rows in which each demand is just met."""
+    rows: dict[str, dict[str, Any]] = {}
+    for each in DEMANDS:
+        row = rows.setdefault(each.row, {"name": each.row, "load": 1.0})
+        row |= {name: each.must / len(each.columns) for name in each.columns}
+    return list(rows.values())
+
+
+def test_what_must_be_reached_is_met_at_its_bound_and_missed_beyond_it_or_unmeasured() -> None:
+    assert missed(demanded(met())) is None
+    for demand in DEMANDS:
+        rows = met()
+        [row] = [each for each in rows if each["name"] == demand.row]
+        is_high = demand.is_high or demand.unit.endswith("/s")
+        row[demand.columns[0]] *= 0.9 if is_high else 1.1
+        assert missed(demanded(rows)) == f"not met or not measured: {demand.what}"
+        del row[demand.columns[0]]
+        assert demand.what in (missed(demanded(rows)) or "")
+
+
+def test_a_figure_of_several_columns_is_their_sum_and_stands_beside_the_limit_of_the_machine() -> None:
+    [cpu] = [each for each in DEMANDS if each.what == "CPU a launch, burst"]
+    row = {"name": cpu.row, "load": 1.0, "server_cpu_ms": 1.5, "postgres_cpu_ms": 0.5}
+    assert [line.value for line in demanded([row]) if line.what == cpu.what] == [2.0]
+    reads = next(each for each in DEMANDS if each.limit is not None and each.row.startswith("GET"))
+    rows: list[dict[str, Any]] = [
+        {"name": reads.row, "load": 1.0, "per_s": 30.0},
+        {"name": reads.limit, "load": 1.0, "per_s": 60.0},
+    ]
+    [line] = [line for line in demanded(rows) if line.what == reads.what]
+    assert line.row()["ratio"] == 0.5
+
+
+def test_rounds_collapse_to_the_medians_of_their_rows() -> None:
+    rounds = [result(per_s=value, load=value / 10)["rows"][0] for value in (10.0, 90.0, 20.0)]
+    assert collapsed(rounds) == [{"name": "launch", "per_s": 20.0, "load": 2.0}]

@@ -64,6 +64,17 @@ def test_a_line_of_the_speed_table_tells_its_ratio_and_whether_it_is_as_it_must_
     assert "| late | 300 ms | 200 ms | – | – | – | **no** |" in page
     assert "| memory | 105 MB | – | – | – | – | – |" in page
     assert "- late: of 10." in page
+    assert table.unkept() == "not as it must be: late"
+
+
+def test_high_figures_that_are_no_rates_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(machine=MACHINE)
+    table.add("ratio", 0.5, "", must=0.6, is_high=True)
+    table.add("share", 0.7, "", must=0.6, is_high=True)
+    assert table.unkept() == "not as it must be: ratio"
+    table.lines.clear()
+    assert table.unkept() is None
+    assert capsys.readouterr().out
 
 
 def test_a_campaign_that_broke_a_promise_is_told() -> None:
