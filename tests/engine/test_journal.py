@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launchbay.engine import journal as journals
 from launchbay.engine.journal import CLOSE_S, PostgresJournal
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus
@@ -246,6 +247,40 @@ async def test_percentages_and_log_lines_share_their_writes(bay: Bay, monkeypatc
     await bay.until("SELECT count(*) = 101 FROM log_lines WHERE job_id = %s", job, within_s=2)  # with the begin
     assert calls == [100]
     assert await bay.steps(job) == {"p/a": ("Executing", 99)}
+
+
+async def test_many_outcomes_are_written_in_pieces_and_in_their_order(
+    bay: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "BATCH_ROWS", 10)
+    write, pieces = jobs.write_journal, []
+
+    async def counted(connection: Any, **values: Any) -> Any:
+        pieces.append(len(values["paths"]) + len(values["log_texts"]))
+        return await write(connection, **values)
+
+    monkeypatch.setattr(jobs, "write_journal", counted)
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    steps = [f"p/{number}" for number in range(25)]
+    await asyncio.gather(*(kept.start(step, step, 1, AT) for step in steps))
+    for step in steps:
+        kept.succeed(step, {})
+    last = await kept.drain()
+    written = await bay.steps(job)
+    assert dict.fromkeys(steps, ("Succeeded", 100)) == {
+        **written,
+        **dict.fromkeys(last["paths"], ("Succeeded", 100)),
+    }
+    assert max(pieces) <= 11, "a step and its line come together"
+    assert len(last["paths"]) + len(last["log_texts"]) <= 11
+    told = await bay.rows("SELECT text FROM log_lines WHERE job_id = %s ORDER BY id", job)
+    texts = [text.split(" after")[0] for (text,) in told] + [text.split(" after")[0] for text in last["log_texts"]]
+    assert texts == [
+        f"Step '{step}' {what}." if what == "started" else f"Step '{step}' {what}"
+        for what in ("started", "succeeded")
+        for step in steps
+    ]
 
 
 async def test_a_write_whose_time_has_come_meanwhile_does_not_break_the_next_one(

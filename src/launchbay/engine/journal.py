@@ -5,7 +5,7 @@ A write waits for an unavailable database and never gives up: the job's effects 
 """
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,6 +49,7 @@ _CUT = " … (cut)"
 LAZY_S = 0.25  # how long log lines, percentages and notes wait to be written together
 OUTCOME_S = 0.005  # how long outcomes wait for the start of the next step, to share its write
 FRESH_S = 1.0  # an effect starts only this soon after a fenced write was sent; less than a lease
+BATCH_ROWS = 1_000  # steps and log lines of one statement: the event loop does nothing else while it encodes them
 CLOSE_S = 0.4  # less than the queue gives cancelled handlers
 DATABASE_RETRY = Backoff(0.1, 2.0)
 _STARTS_WRITTEN = 3  # attempts at a fresh write if the database is slow
@@ -151,6 +152,10 @@ class _Batch:
     sent_at_s: float = 0.0
     written: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
+    @property
+    def is_full(self) -> bool:
+        return len(self.steps) + len(self.lines) >= BATCH_ROWS
+
     def columns(self) -> dict[str, Any]:
         """Return the parameters of the SQL function that writes a batch."""
         rows = self.steps.values()
@@ -215,7 +220,7 @@ class PostgresJournal:
         self._steps: dict[str, _StepRow] = {}
         self._waits: defaultdict[str, list[StepWait]] = defaultdict(list)
         self._log_quota = LogQuota()
-        self._next: _Batch | None = None
+        self._unwritten: deque[_Batch] = deque()  # all but the last one are full
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.Handle | None = None
         self._write_at_s = 0.0
@@ -394,12 +399,8 @@ class PostgresJournal:
 
         Raises the reason if an earlier write failed.
         """
-        self._stop_timer()
-        while self._writer is not None and not self._writer.done():
-            await asyncio.shield(self._writer)
-        if self._lost is not None:
-            raise self._lost
-        batch, self._next = self._next or _Batch(), None
+        batch = self._unwritten.pop() if self._unwritten else _Batch()
+        await self.flush()
         if batch.waits:
             async with self._database.connection() as connection:
                 await self._write_waits(connection, batch.waits)
@@ -460,11 +461,12 @@ class PostgresJournal:
         self._tell(path, row, f"{how or status.lower()} after {took}" if row.attempt else how)
 
     def _batch(self) -> _Batch:
-        if self._next is None:
-            self._next = _Batch()
+        if not self._unwritten or self._unwritten[-1].is_full:
+            batch = _Batch()
             # No one awaits the batch of a note: on_fenced reports its failure.
-            self._next.written.add_done_callback(lambda future: future.cancelled() or future.exception())
-        return self._next
+            batch.written.add_done_callback(lambda future: future.cancelled() or future.exception())
+            self._unwritten.append(batch)
+        return self._unwritten[-1]
 
     def _put(self, path: str, row: _StepRow) -> _Batch:
         batch = self._batch()
@@ -486,12 +488,12 @@ class PostgresJournal:
 
     def _write_now(self) -> None:
         self._stop_timer()
-        if self._next is not None and (self._writer is None or self._writer.done()):
+        if self._unwritten and (self._writer is None or self._writer.done()):
             self._writer = asyncio.create_task(self._write_all())
 
     async def _write_all(self) -> None:
-        while self._next is not None:
-            batch, self._next = self._next, None
+        while self._unwritten:
+            batch = self._unwritten.popleft()
             try:
                 if self._lost is None:
                     await self._write_when_available(batch)
