@@ -8,6 +8,7 @@ A read of one instance before each request shows how fast the machine is at that
 
 import argparse
 import asyncio
+import math
 import statistics
 import sys
 import time
@@ -34,6 +35,7 @@ MUST_MS = 50.0
 MOST_READS = 20.0
 LOG_LINES = 500_000
 LOG_ROUNDS = 5
+VACUUM_WITHIN_S = 60.0
 COUNTED_S = 12.0  # until PostgreSQL has counted the scans of connections that do nothing
 LARGE = ("fleet", "fleet_jobs", "fleet_labels", "instances", "jobs")
 
@@ -102,6 +104,7 @@ INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
 SELECT %(id)s, 'none', 'step', 'info', repeat('a line of a log ', 12), now() FROM generate_series(1, %(lines)s)
 """
 _SCANS = "SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY (%s)"
+_UNSEEN = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname = ANY (%s) AND relallvisible < relpages * 0.9"
 _LAST_JOBS = """
 UPDATE fleet SET job_id = last.id, job_name = last.name, job_status = last.status, job_ended_at = last.finished_at
 FROM (SELECT DISTINCT ON (instance_id) * FROM jobs ORDER BY instance_id, created_at DESC) AS last
@@ -183,7 +186,17 @@ def fill(url: str, instance: str, instances: int = INSTANCES, jobs_each: int = J
         connection.execute(_INSTANCES.encode(), {"count": instances, "id": instance})
         connection.execute(_JOBS.encode(), {"each": jobs_each})
         connection.execute(_LAST_JOBS.encode())
+        _vacuum(connection)
+
+
+def _vacuum(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Vacuum until indexes alone answer, as autovacuum does in time: rows that an open snapshot needs are left out."""
+    until_s = time.monotonic() + VACUUM_WITHIN_S
+    while True:
         connection.execute("VACUUM (ANALYZE)")
+        if connection.execute(_UNSEEN, [list(LARGE)]).fetchone() == (0,) or time.monotonic() > until_s:
+            return
+        time.sleep(0.2)
 
 
 def fill_log(url: str, instance: str, lines: int = LOG_LINES) -> None:
@@ -276,7 +289,8 @@ def measure_fleet(table: Table, *, rounds: int) -> list[str]:
 
 
 def _p99(times_ms: list[float]) -> float:
-    return sorted(times_ms)[int(len(times_ms) * 0.99)]
+    """Return the time within which 99 of 100 requests are answered."""
+    return sorted(times_ms)[math.ceil(len(times_ms) * 0.99) - 1]
 
 
 def main() -> None:

@@ -93,6 +93,26 @@ async def test_a_search_reads_the_words_of_its_own_organization_alone(full: Api)
 async def test_the_summary_reads_an_index_alone(full: Api) -> None:
     found = await check(full, "summary", {})
     assert any("Index Only Scan using fleet_summary" in plan for plan in found), found
+    assert any("using fleet_jobs_failures" in plan for plan in found), found
+
+
+@pytest.mark.parametrize(
+    ("what", "query", "index"),
+    [
+        ("jobs", {"status": "Failed"}, "fleet_jobs_status"),
+        ("jobs", {"workflow": "restore"}, "fleet_jobs_workflow"),
+        ("instances", {"status": "Failed"}, "fleet_status"),
+        ("instances", {"lastStatus": "Failed"}, "fleet_job_status"),
+        ("instances", {"lastWorkflow": "restore"}, "fleet_job_name"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_page_of_one_value_reads_no_more_than_the_page(
+    full: Api, what: str, query: Mapping[str, str], index: str
+) -> None:
+    [plan] = await check(full, what, {**query, "limit": "10"})
+    [_, scan] = [line.strip() for line in plan[plan.index("Limit") :].splitlines()[:2]]
+    assert scan.startswith(f"->  Index Scan Backward using {index} on "), plan
 
 
 async def check(api: Api, what: str, query: Mapping[str, str]) -> list[str]:

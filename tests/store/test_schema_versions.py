@@ -28,6 +28,7 @@ ACCEPTED: Rows = {
     ("instances", "instances_words"),
     ("fleet_jobs", "fleet_jobs_owner"),
     ("fleet_jobs", "fleet_jobs_duration"),
+    ("fleet_jobs", "fleet_jobs_failures"),
 }
 
 COLUMNS = """

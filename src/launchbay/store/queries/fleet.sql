@@ -1,17 +1,23 @@
 -- name: list_instances
 -- Instances of an organization by filters, in one of the orders, from a place in it; with their number, if asked for.
 -- Conditions and orders that are not asked for fold away when PostgreSQL plans with the parameters, so each is planned anew.
+-- One value is compared as such: an index then has its rows in the order of the list, and the first page is all that is read of them.
 -- The first row has the number. Where nothing is found, it is the only one, and the rest of it is null.
 WITH found AS NOT MATERIALIZED (
     SELECT * FROM fleet
     WHERE organization_id = %(organization_id)s
       AND (%(ids)s::text[] IS NULL OR instance_id = ANY (%(ids)s::text[]))
       AND (%(candidates)s::text[] IS NULL OR instance_id = ANY (%(candidates)s::text[]))
-      AND (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s::text[]))
-      AND (%(job_statuses)s::text[] IS NULL OR job_status = ANY (%(job_statuses)s::text[]))
-      AND (%(workflows)s::text[] IS NULL OR job_name = ANY (%(workflows)s::text[]))
-      AND (%(application_ids)s::text[] IS NULL OR application_id = ANY (%(application_ids)s::text[]))
-      AND (%(environment_ids)s::text[] IS NULL OR environment_id = ANY (%(environment_ids)s::text[]))
+      AND (%(statuses)s::text[] IS NULL OR CASE cardinality(%(statuses)s::text[])
+          WHEN 1 THEN status = (%(statuses)s::text[])[1] ELSE status = ANY (%(statuses)s::text[]) END)
+      AND (%(job_statuses)s::text[] IS NULL OR CASE cardinality(%(job_statuses)s::text[])
+          WHEN 1 THEN job_status = (%(job_statuses)s::text[])[1] ELSE job_status = ANY (%(job_statuses)s::text[]) END)
+      AND (%(workflows)s::text[] IS NULL OR CASE cardinality(%(workflows)s::text[])
+          WHEN 1 THEN job_name = (%(workflows)s::text[])[1] ELSE job_name = ANY (%(workflows)s::text[]) END)
+      AND (%(application_ids)s::text[] IS NULL OR CASE cardinality(%(application_ids)s::text[])
+          WHEN 1 THEN application_id = (%(application_ids)s::text[])[1] ELSE application_id = ANY (%(application_ids)s::text[]) END)
+      AND (%(environment_ids)s::text[] IS NULL OR CASE cardinality(%(environment_ids)s::text[])
+          WHEN 1 THEN environment_id = (%(environment_ids)s::text[])[1] ELSE environment_id = ANY (%(environment_ids)s::text[]) END)
       AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
       AND (%(version)s::integer IS NULL OR version = %(version)s)
       AND (%(expires_before)s::timestamptz IS NULL OR destroy_at < %(expires_before)s)
@@ -100,10 +106,14 @@ ORDER BY
 WITH found AS NOT MATERIALIZED (
     SELECT * FROM fleet_jobs
     WHERE organization_id = %(organization_id)s
-      AND (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s::text[]))
-      AND (%(workflows)s::text[] IS NULL OR name = ANY (%(workflows)s::text[]))
-      AND (%(application_ids)s::text[] IS NULL OR application_id = ANY (%(application_ids)s::text[]))
-      AND (%(environment_ids)s::text[] IS NULL OR environment_id = ANY (%(environment_ids)s::text[]))
+      AND (%(statuses)s::text[] IS NULL OR CASE cardinality(%(statuses)s::text[])
+          WHEN 1 THEN status = (%(statuses)s::text[])[1] ELSE status = ANY (%(statuses)s::text[]) END)
+      AND (%(workflows)s::text[] IS NULL OR CASE cardinality(%(workflows)s::text[])
+          WHEN 1 THEN name = (%(workflows)s::text[])[1] ELSE name = ANY (%(workflows)s::text[]) END)
+      AND (%(application_ids)s::text[] IS NULL OR CASE cardinality(%(application_ids)s::text[])
+          WHEN 1 THEN application_id = (%(application_ids)s::text[])[1] ELSE application_id = ANY (%(application_ids)s::text[]) END)
+      AND (%(environment_ids)s::text[] IS NULL OR CASE cardinality(%(environment_ids)s::text[])
+          WHEN 1 THEN environment_id = (%(environment_ids)s::text[])[1] ELSE environment_id = ANY (%(environment_ids)s::text[]) END)
       AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
       AND (%(ids)s::text[] IS NULL OR job_id = ANY (%(ids)s::text[]))
       AND (%(instance_ids)s::text[] IS NULL
