@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from launchbay import documentation
-from launchbay.console.pages.documentation import rendered
+from launchbay.console.pages.documentation import _kept, rendered
 from launchbay.console.shell import DOCUMENTATION
 from launchbay.documentation import pages
 from tests.support.pages import browser
@@ -109,3 +109,25 @@ async def test_what_does_not_exist_is_a_page_that_says_so(guest: httpx.AsyncClie
 
 async def test_the_page_of_the_api_stays_and_leads_to_the_documentation(guest: httpx.AsyncClient) -> None:
     assert 'href="/docs/index"' in (await guest.get("/docs")).text
+
+
+async def test_a_page_is_sent_again_only_after_a_change(guest: httpx.AsyncClient) -> None:
+    first = await guest.get("/docs/howto/secrets")
+    assert first.headers["cache-control"] == "private, no-cache"
+    tag = first.headers["etag"]
+    for condition in (tag, f'"other", W/{tag}', "*"):
+        again = await guest.get("/docs/howto/secrets", headers={"If-None-Match": condition})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert "default-src 'none'" in again.headers["content-security-policy"]
+    assert (await guest.get("/docs/howto/secrets", headers={"If-None-Match": '"other"'})).text == first.text
+    dark = await guest.get("/docs/howto/secrets", headers={"Cookie": "launchbay_theme=dark"})
+    assert 'data-theme="dark"' in dark.text
+    assert dark.headers["etag"] != tag
+    assert dark.headers["vary"] == "Cookie"
+
+
+async def test_no_cookie_makes_the_server_keep_more_pages(guest: httpx.AsyncClient) -> None:
+    for number in range(20):
+        answer = await guest.get("/docs/howto/secrets", headers={"Cookie": f"launchbay_theme=made-up-{number}"})
+        assert "made-up" not in answer.text
+    assert len([path for path, _ in _kept if path == "howto/secrets"]) <= 3

@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import cache
+from hashlib import sha256
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Any, NamedTuple
@@ -10,12 +11,13 @@ from urllib.parse import quote
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from launchbay import documentation
 from launchbay.console.assets import icon
-from launchbay.console.rendering import HEADERS
+from launchbay.console.rendering import HEADERS, render
 from launchbay.console.request import PageRequest, PageRoute
+from launchbay.console.shell import Appearance, read_appearance
 from launchbay.documentation import Listed, Page, Part
 from launchbay.errors import NotFound
 
@@ -24,6 +26,13 @@ _START = "index"
 _OF_THE_API = ("api", "openapi")
 _PICTURE = ".svg"
 _DEEPEST_IN_CONTENTS = 3
+
+
+class _Kept(NamedTuple):
+    """A page as it is sent, and its entity tag."""
+
+    body: bytes
+    tag: str
 
 
 class _Neighbors(NamedTuple):
@@ -133,15 +142,35 @@ async def show(request: PageRequest) -> Response:
     page = documentation.pages().get(path)
     if page is None:
         raise NotFound("Page not found.", f"Search for it at {PATH}/search.")
-    text = await asyncio.to_thread(rendered, path)  # the first time takes up to a second
+    theme = read_appearance(request.http.headers.get("cookie", ""), secure=request.is_secure).theme
+    kept = _kept.get((path, theme)) or await asyncio.to_thread(_keep, page, theme)  # which takes up to a second
+    headers = {**HEADERS, "Cache-Control": "private, no-cache", "ETag": kept.tag, "Vary": "Cookie"}
+    known = {tag.strip().removeprefix("W/") for tag in request.http.headers.get("if-none-match", "").split(",")}
+    if known & {kept.tag, "*"}:
+        return Response(status_code=304, headers=headers)
+    return HTMLResponse(kept.body, headers=headers)
+
+
+# Themes are few, so what is kept is bounded by the pages of the package.
+_kept: dict[tuple[str, str], _Kept] = {}
+
+
+def _keep(page: Page, theme: str) -> _Kept:
+    """Make a page, which is the same for everybody who chose this theme."""
     contents = [section for section in page.sections[1:] if section.level <= _DEEPEST_IN_CONTENTS]
-    return await _page(request, page.title, page=page, text=text, contents=contents, place=_neighbors(path))
+    text = rendered(page.path)
+    values = _values(page.title, page=page, text=text, contents=contents, place=_neighbors(page.path))
+    body = render("documentation.html", {"appearance": Appearance(theme=theme), "problems": (), **values}).encode()
+    kept = _Kept(body, f'"{sha256(body).hexdigest()[:32]}"')
+    _kept[page.path, theme] = kept
+    return kept
 
 
 async def find(request: PageRequest) -> Response:
     """Search the pages for words."""
     words = request.query("q") or ""
-    return await _page(request, "Search", words=words, hits=await asyncio.to_thread(documentation.search, words))
+    hits = await asyncio.to_thread(documentation.search, words)
+    return await request.page("documentation.html", **_values("Search", words=words, hits=hits))
 
 
 async def explain(request: PageRequest) -> Response:
@@ -153,11 +182,9 @@ async def explain(request: PageRequest) -> Response:
     return RedirectResponse(f"{PATH}/search?q={quote(name)}", 303, HEADERS)
 
 
-async def _page(request: PageRequest, title: str, *, page: Page | None = None, **values: Any) -> Response:
-    shown: dict[str, Any] = {"words": "", "hits": (), "text": "", "contents": (), "place": None, **values}
-    return await request.page(
-        "documentation.html", title=documentation.plain(title), page=page, menu=documentation.menu(), **shown
-    )
+def _values(title: str, **values: Any) -> dict[str, Any]:
+    shown = {"page": None, "words": "", "hits": (), "text": "", "contents": (), "place": None, **values}
+    return {"title": documentation.plain(title), "menu": documentation.menu(), **shown}
 
 
 # The same for everybody, so they are no pages of the console: they need no session and have no menu of an organization.
