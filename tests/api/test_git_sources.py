@@ -1,15 +1,17 @@
 """Sources in Git over HTTP: the real engine follows repositories of a real `git http-backend` (docs/howto/git.md)."""
 
 import asyncio
-import json
 import re
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from launchbay import limits
+from launchbay.cli.main import main as cli
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS
 from tests.support.external_services import made_certificate
@@ -553,8 +555,8 @@ async def test_a_source_whose_process_died_is_taken_up_by_another_one(databases:
 async def test_the_how_to_makes_a_source_as_it_says(follower: Follower, repository: Repository) -> None:
     api, page = follower.api, (DOCS / "howto" / "git.md").read_text("utf-8")
     commit = repository.commit({"deploy/environments/how to.yaml": "markers: [blue]\n"})
-    [written] = re.findall(r"-d '(\{.*\})'$", page, flags=re.MULTILINE)
-    body = json.loads(written.replace("'$ACCOUNT'", follower.account))
+    [written] = re.findall(r"^\$ launchbay git-source create (.*)$", page, flags=re.MULTILINE)
+    body = _body_of(written.replace("$ACCOUNT", follower.account))
     # The page's repository is nowhere; everything else is as written.
     body["url"] = follower.server.url(name_of(repository))
     source = accepted(await api.post(f"organizations/{api.organization}/git-sources", body))["id"]
@@ -566,3 +568,14 @@ async def test_the_how_to_makes_a_source_as_it_says(follower: Follower, reposito
     assert fields <= set(found), fields - set(found)
     for status in ("Applied", "Planned", "Refused", "Failed"):
         assert f"| `{status}` |" in page
+
+
+def _body_of(arguments: str) -> dict[str, Any]:
+    """Return the fields that `launchbay git-source create` sends for these arguments."""
+    context = click.Context(cli)
+    group = cli.get_command(context, "git-source")
+    assert isinstance(group, click.Group)
+    command = group.get_command(context, "create")
+    assert command is not None
+    given = command.make_context("create", shlex.split(arguments), parent=context).params
+    return {re.sub("_(.)", lambda found: found[1].upper(), name): value for name, value in given.items() if value}
