@@ -289,9 +289,9 @@ class Lookup:
         return found
 
     async def lost_right(self, instance_id: str, workflow: str, sufficient: Collection[Permission]) -> str | None:
-        """Return why the caller may not run a workflow anymore that they asked for earlier, or None.
+        """Return why the caller may not run a workflow anymore, or None.
 
-        One of the sufficient permissions is enough.
+        They asked for it earlier. One of the sufficient permissions is enough.
         """
         try:
             found, stamp = await self._find(lookups.instance, instance_id)

@@ -86,7 +86,10 @@ class Actor:
 
 
 def on_behalf(user_id: str) -> Actor:
-    """Return who asked for something earlier, for a decision of the engine. Audit entries name them otherwise."""
+    """Return who asked for something earlier, for a decision of the engine.
+
+    Audit entries name them otherwise.
+    """
     return Actor(user_id, "", "", "", Method.ENGINE)
 
 

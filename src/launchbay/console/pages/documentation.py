@@ -143,7 +143,9 @@ async def show(request: PageRequest) -> Response:
     if page is None:
         raise NotFound("Page not found.", f"Search for it at {PATH}/search.")
     theme = read_appearance(request.http.headers.get("cookie", ""), secure=request.is_secure).theme
-    kept = _kept.get((path, theme)) or await asyncio.to_thread(_keep, page, theme)  # which takes up to a second
+    kept = _kept.get((path, theme))
+    if kept is None:
+        kept = await asyncio.to_thread(_keep, page, theme)  # which takes up to a second
     headers = {**HEADERS, "Cache-Control": "private, no-cache", "ETag": kept.tag, "Vary": "Cookie"}
     known = {tag.strip().removeprefix("W/") for tag in request.http.headers.get("if-none-match", "").split(",")}
     if known & {kept.tag, "*"}:
