@@ -112,7 +112,7 @@ GALLERY = (
         "instances",
         "/console/organizations/{id}/instances",
         "Instances",
-        "Found by a query or facets, sorted, and selected for one act on all of them.",
+        "Found by a query or facets, sorted, exported, and selected for one act on all of them. Each row has a menu.",
     ),
     Shown(
         "bulk-new",

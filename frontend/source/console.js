@@ -9,6 +9,7 @@ import "./graph.js";
 import "./keys.js";
 import "./palette.js";
 import "./ticks.js";
+import "./row_menu.js";
 import "./selection.js";
 import "./run.js";
 

@@ -153,3 +153,27 @@ def test_a_name_that_turns_the_direction_of_text_leaves_its_neighbors_in_place(p
     assert own is not None
     assert other is not None
     assert other["x"] >= own["x"] + own["width"] - 1, (own, other)
+
+
+@pytest.mark.slow
+def test_the_menu_of_a_row_opens_over_the_table_and_is_used_by_keyboard(page: Page, site: Site) -> None:
+    name = fresh_name("ketch").replace(" ", "-")
+    instance = running(site, name)
+    page.goto(f"/console/organizations/{site.organization}/instances?q={name}")
+    actions = page.get_by_role("link", name=f"Actions for {name}")
+    actions.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Open log")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("link", name="Run workflow…")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Open log")).to_be_hidden()
+    expect(actions).to_be_focused()
+    actions.click()
+    before = site.ask("GET", f"instances/{instance}")["destroyAt"]
+    page.get_by_role("button", name="Extend by 1 day").click()
+    expect(page).to_have_url(re.compile(rf"/instances\?q={name}$"))
+    assert site.ask("GET", f"instances/{instance}")["destroyAt"] > before
+    page.get_by_role("link", name=f"Actions for {name}").click()
+    page.get_by_role("link", name="Labels…").click()
+    expect(page).to_have_url(re.compile(f"/console/instances/{instance}/settings#labels"))

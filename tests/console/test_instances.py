@@ -1,14 +1,18 @@
 """The page of an instance."""
 
 import asyncio
+import csv
+import html
+import io
 import re
 
 import httpx
 import pytest
 
+from launchbay.console.pages import instances
 from tests.support.manifests import FAILING_LATE
-from tests.support.pages import ORIGIN, get
-from tests.support.service import Api, accepted, fresh_name, person, refused
+from tests.support.pages import ORIGIN, browser, get
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person, refused
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +154,95 @@ async def test_views_have_names_of_their_own_and_a_bound(api: Api) -> None:
     accepted(await api.put(path, {"views": both}))
     assert [each["of"] for each in accepted(await api.get(path))["views"]] == ["instances", "runs"]
     accepted(await api.put(path, {"views": []}))
+
+
+async def test_owners_and_labels_are_facets(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("sloop").replace(" ", "-")
+    application = await api.application("launch: {steps: []}\n")
+    for number, labels in enumerate(({"team": "quay"}, {"team": "mill", "tier": ""})):
+        instance = await api.launch(application, instanceName=f"{name}-{number}")
+        accepted(await api.put(f"instances/{instance}/labels", labels))
+    home = f"/console/organizations/{api.organization}/instances"
+    page = await get(visitor, f"{home}?q={name}")
+    facets = page.answer.text.partition("facets")[2].partition("</form>")[0]
+    assert "team=quay" in facets
+    assert "label%3Atier%3D" in facets
+    assert "owner%3Ame" in facets
+    assert f"{name}-1" not in (await get(visitor, f"{home}?q={name}+label:team%3Dquay")).text
+    mine = await get(visitor, f"{home}?q={name}+owner:me")
+    assert f"{name}-0" in mine.text
+    someone = await person(api, "Guest")
+    theirs = await get(visitor, f"{home}?q={name}+owner:%22{someone.email}%22")
+    assert "narrows nothing" in theirs.text, "people are found by their names"
+
+
+async def test_the_menu_of_a_row_offers_what_the_person_may_do(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.launch(await api.application("launch: {steps: []}\nsail: {steps: []}\n"))
+    await api.settled(instance)
+    here = f"/console/instances/{instance}"
+    home = f"/console/organizations/{api.organization}/instances"
+    assert f'href="{here}" data-row-menu' in (await get(visitor, f"{home}?q={instance}")).answer.text
+    menu = await get(visitor, f"{here}/menu?back={home}")
+    assert {f"{here}/run", f"{here}/configuration", f"{here}/end", f"{here}/settings#labels"} <= set(menu.links)
+    [log] = [each for each in menu.links if each.endswith("#log")]
+    assert (await visitor.get(log)).status_code == 200
+    before = (await api.document(instance))["destroyAt"]
+    sent = {"formToken": menu.fields["formToken"], "back": menu.fields["back"], "lifetime": "+1d"}
+    answer = await visitor.post(f"{here}/lifetime", data=sent, headers={"Origin": ORIGIN})
+    assert answer.headers["location"] == home
+    assert (await api.document(instance))["destroyAt"] > before
+    someone = await person(api, "Guest")
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        theirs = await get(client, f"{here}/menu")
+        assert f"{here}/end" not in theirs.links
+        assert "<form" not in theirs.answer.text
+    elsewhere = await get(visitor, f"{here}/menu?back=https://evil.example/")
+    assert elsewhere.fields["back"] == "/console"
+
+
+async def test_what_the_list_shows_is_exported_and_no_cell_is_a_formula(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "_EXPORTED_AT_ONCE", 2)
+    word = fresh_name("brig").replace(" ", "-")
+    application = await api.application("launch: {steps: []}\n")
+    names = [f"=1+{word}", f'@{word}, "x"', f"-{word}", f"plain {word}\nline", f"{word}"]
+    ids = [await api.launch(application, instanceName=each) for each in names]
+    accepted(await api.put(f"instances/{ids[4]}/labels", {"team": "quay", "alone": ""}))
+    await api.settled(ids[4])
+    export = f"/console/organizations/{api.organization}/instances/export"
+    answer = await visitor.get(export, params={"q": word, "sort": "created"})
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert re.fullmatch(r'attachment; filename="instances-\d{4}-\d\d-\d\d.csv"', answer.headers["content-disposition"])
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert [row["id"] for row in rows] == ids
+    assert [row["name"] for row in rows] == [f"'=1+{word}", f"'{names[1]}", f"'-{word}", names[3], names[4]]
+    assert set(rows[4]["labels"].split()) == {"team=quay", "alone"}
+    assert rows[4]["lastRun"] == "launch"
+    records = (await visitor.get(export, params={"q": word, "sort": "created", "format": "json"})).json()
+    assert [each["name"] for each in records] == names
+    assert records[4]["labels"] == {"team": "quay", "alone": ""}
+    assert records[4]["lastRunStatus"] == "Succeeded"
+    assert list(records[0]) == list(rows[0])
+    nothing = {"q": f"{word} nothing-such"}
+    assert (await visitor.get(export, params={**nothing, "format": "json"})).json() == []
+    assert len((await visitor.get(export, params=nothing)).text.splitlines()) == 1
+    linked = (await get(visitor, f"/console/organizations/{api.organization}/instances?q={word}")).links
+    assert f"{export}?q={word}&sort=-created&format=csv" in {html.unescape(each) for each in linked}
+
+
+async def test_an_export_has_only_what_the_person_may_see(api: Api) -> None:
+    word = fresh_name("hulk").replace(" ", "-")
+    shown, hidden = [await api.application("launch: {steps: []}\n") for _ in range(2)]
+    seen = await api.launch(shown, instanceName=f"{word}-seen")
+    await api.launch(hidden, instanceName=f"{word}-hidden")
+    role = {"name": fresh_name("narrow"), "permissions": f"- Read: [/applications/{shown}/*, /environments/*]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", role))
+    someone = await person(api, role["name"])
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        for kind, key in (("instances", "id"), ("runs", "instanceId")):
+            path = f"/console/organizations/{api.organization}/{kind}/export"
+            found = (await client.get(path, params={"q": word, "format": "json"})).json()
+            assert {each[key] for each in found} == {seen}

@@ -11,10 +11,11 @@ from launchbay.console.list_query import InstanceQuery, read_instance_query, rea
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 APPLICATIONS = {"1": "Harbour shop", "2": "Payments", "3": "payments"}
 ENVIRONMENTS = {"8": "production", "9": "staging"}
+PEOPLE = {"5": "Mia Berg", "6": "Ada"}
 
 
 def read(text: str) -> InstanceQuery:
-    return read_instance_query(text, APPLICATIONS, ENVIRONMENTS, NOW)
+    return read_instance_query(text, APPLICATIONS, ENVIRONMENTS, PEOPLE, "5", NOW)
 
 
 def test_terms_narrow_and_words_search() -> None:
@@ -33,6 +34,15 @@ def test_terms_narrow_and_words_search() -> None:
 def test_terms_of_one_field_are_alternatives() -> None:
     assert read("status:failed status:queued").wanted.statuses == ["Failed", "Requested"]
     assert read("app:PAYMENTS").wanted.application_ids == ["2", "3"]
+
+
+def test_the_owner_is_a_person_by_name_or_the_user() -> None:
+    assert read("owner:me").wanted.owner_id == "5"
+    assert read("owner:ada").wanted.owner_id == "6"
+    assert read('owner:"mia berg"').wanted.owner_id == "5"
+    unknown = read("owner:Nobody")
+    assert unknown.terms[0].problem
+    assert unknown.wanted.owner_id is None
 
 
 @pytest.mark.parametrize(

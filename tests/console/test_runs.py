@@ -1,6 +1,8 @@
 """The lists of runs: their query, their rows, paging, and what they stream."""
 
+import csv
 import html
+import io
 import re
 from collections.abc import AsyncIterator
 
@@ -107,3 +109,25 @@ async def until(lines: AsyncIterator[str], text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"the stream ended before {text!r}")
+
+
+async def test_the_runs_of_a_query_are_exported(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_EXPORTED_AT_ONCE", 1)
+    name = fresh_name("lugger").replace(" ", "-")
+    application = await api.application(f"launch: {{steps: []}}\n{FAILING_LATE.replace('launch', 'break')}")
+    instance = await api.launch(application, instanceName=name)
+    await api.settled(instance)
+    await api.run(instance, "break")
+    path = f"/console/organizations/{api.organization}/runs"
+    found = (await visitor.get(f"{path}/export", params={"q": name, "format": "json"})).json()
+    assert [(each["workflow"], each["status"], each["number"]) for each in found] == [
+        ("break", "Failed", 2),
+        ("launch", "Succeeded", 1),
+    ]
+    assert found[0]["error"]
+    assert found[0]["startedAt"] <= found[0]["finishedAt"]
+    only = (await visitor.get(f"{path}/export", params={"q": f"{name} status:failed"})).text
+    assert len(list(csv.reader(io.StringIO(only, newline="")))) == 2
+    assert f"{path}/export?q={name}" in (await get(visitor, f"{path}?q={name}")).answer.text

@@ -169,9 +169,10 @@ NO_PAGES = {
     "/console",  # a redirect
     *("/console/instances/{id}/events", "/console/organizations/{id}/runs/events", f"{_OF_A_RUN}/events"),  # streams
     *("/console/organizations/{id}/explanation", "/console/organizations/{id}/jump", f"{_OF_A_RUN}/log"),  # fragments
-    "/console/instances/{id}/components/card",
+    *("/console/instances/{id}/components/card", "/console/instances/{id}/menu"),
     *(f"{_OF_A_RUN}/log/failure", f"{_OF_A_RUN}/compare"),  # redirects
     *(f"{_OF_A_RUN}/log/text", f"{_OF_A_RUN}/export", "/console/organizations/{id}/archive"),  # files
+    *("/console/organizations/{id}/instances/export", "/console/organizations/{id}/runs/export"),
     # One is for a link that only its reader has, the other for a sign-in that isn't complete.
     *("/console/invitations/{token}", "/console/newPassword"),
 }

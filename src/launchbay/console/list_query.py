@@ -93,11 +93,17 @@ def term(field: str, value: str) -> str:
 
 
 def read_instance_query(
-    text: str, applications: Mapping[str, str], environments: Mapping[str, str], now: datetime
+    text: str,
+    applications: Mapping[str, str],
+    environments: Mapping[str, str],
+    people: Mapping[str, str],
+    user_id: str,
+    now: datetime,
 ) -> InstanceQuery:
-    """Read a query, with the names of applications and environments by ID.
+    """Read a query, with names by ID. `owner:me` is the user with this ID.
 
-    Terms of one field are alternatives, except labels. A term with a minus leaves out what has the value.
+    Terms of one field are alternatives, except labels, and owners, of whom the last one counts. A term with a minus
+    leaves out what has the value.
     """
     given: dict[str, list[str]] = {}
     known: dict[str, Mapping[str, Sequence[str]]] = {
@@ -105,6 +111,7 @@ def read_instance_query(
         "last-run": {key: [value] for key, value in RUN_STATUSES.items()},
         "app": _ids(applications),
         "env": _ids(environments),
+        "owner": {**_ids(people), "me": [user_id]},
     }
     query = _read(text, {"workflow", "label", "expires"}, known, given)
     expiry = given.get("expires")
@@ -118,6 +125,7 @@ def read_instance_query(
             workflows=given.get("workflow") or None,
             application_ids=given.get("app") or None,
             environment_ids=given.get("env") or None,
+            owner_id=given["owner"][-1] if given.get("owner") else None,
             expires_before=expires_before,
             search=query.search,
             labels=",".join(given["label"]) if given.get("label") else None,

@@ -1,8 +1,10 @@
 """Templates, their filters, and the headers of every page."""
 
+import csv
+import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -63,6 +65,13 @@ def format_time(value: datetime | int | None) -> Markup:
     return Markup('<time datetime="{}">{} UTC</time>').format(
         at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S")
     )
+
+
+def iso_time(value: datetime | int | None) -> str | None:
+    """Return a time for programs; numbers are milliseconds since the Unix epoch."""
+    if value is None:
+        return None
+    return (from_ms(value) if isinstance(value, int) else value).astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def format_duration(milliseconds: int | None) -> str:
@@ -151,6 +160,23 @@ def short_error(text: str) -> str:
 def compact(value: Any) -> str:
     """Return a value on one line: strings unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+
+
+# What spreadsheets take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    """Return a line of CSV; no text in it is a formula to a spreadsheet."""
+    line = io.StringIO()
+    csv.writer(line).writerow([_cell(value) for value in values])
+    return line.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        value = " ".join(f"{name}={each}" if each else name for name, each in value.items())
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def pretty(value: Any) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from launchbay.auth.cookies import form_token, sent_cookie, set_cookie
 from launchbay.auth.permissions import Actor, Permission
@@ -19,7 +19,7 @@ from launchbay.auth.second_factors import RelyingParty, relying_party
 from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import SEEN, Form, seen_tag
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.rendering import HEADERS, redact_value, render
+from launchbay.console.rendering import HEADERS, csv_line, redact_value, render
 from launchbay.console.shell import ACCESS_TABS, DOCUMENTATION, NAVIGATION, SHORTCUTS, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, PreconditionFailed
 from launchbay.ids import NamedRow
@@ -286,6 +286,16 @@ class PageRequest:
     def render_fragment(self, template: str, **values: Any) -> str:
         return render(template, {"form_token": form_token(self.session), "now": self.now(), **values})
 
+    def download(self, name: str, columns: Sequence[str], rows: AsyncIterator[Sequence[Any]]) -> Response:
+        """Send rows as a file while they are read: CSV, or with `format=json` in the query JSON objects."""
+        kind = "json" if self.query("format") == "json" else "csv"
+        file = f"{name}-{self.now():%Y-%m-%d}.{kind}"
+        return StreamingResponse(
+            _json_array(columns, rows) if kind == "json" else _csv_lines(columns, rows),
+            media_type="application/json" if kind == "json" else "text/csv; charset=utf-8",
+            headers={**HEADERS, "Content-Disposition": f'attachment; filename="{file}"'},
+        )
+
     def redirect(self, path: str, message: str = "") -> Response:
         """Redirect to another page after a form was accepted; that page shows the message."""
         response = RedirectResponse(path, 303, HEADERS)
@@ -331,6 +341,20 @@ def _field_words(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else ""
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+async def _csv_lines(columns: Sequence[str], rows: AsyncIterator[Sequence[Any]]) -> AsyncIterator[str]:
+    yield csv_line(columns)
+    async for row in rows:
+        yield csv_line(row)
+
+
+async def _json_array(columns: Sequence[str], rows: AsyncIterator[Sequence[Any]]) -> AsyncIterator[bytes]:
+    before = b"[\n"
+    async for row in rows:
+        yield before + msgspec.json.encode(dict(zip(columns, row, strict=True)))
+        before = b",\n"
+    yield b"[]\n" if before == b"[\n" else b"\n]\n"
 
 
 Handler = Callable[[PageRequest], Awaitable[Response]]

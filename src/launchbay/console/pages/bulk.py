@@ -230,7 +230,9 @@ async def _selection(
         return list(dict.fromkeys(ids)), InstanceFilter()
     applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
     environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
-    query = read_instance_query(given.text("q"), applications, environments, request.now())
+    people = await user_names(request, organization_id)
+    text = given.text("q")
+    query = read_instance_query(text, applications, environments, people, request.actor.user_id, request.now())
     wrong = [term for term in query.terms if term.problem]
     if wrong:
         raise BadRequest(f"{wrong[0].text}: {wrong[0].problem}", code="InvalidFilter")

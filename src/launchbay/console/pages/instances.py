@@ -1,43 +1,63 @@
-"""The list of instances."""
+"""The list of instances: its query, its menu for each row, and its export."""
 
-from collections.abc import Mapping
-from typing import get_args
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
 
 from launchbay.console.assets import shown_status
-from launchbay.console.list_query import INSTANCE_STATUSES, RUN_STATUSES, STANDARD, read_instance_query, term
+from launchbay.console.list_query import (
+    INSTANCE_STATUSES,
+    RUN_STATUSES,
+    STANDARD,
+    InstanceQuery,
+    read_instance_query,
+    term,
+)
 from launchbay.console.pages.bulk import ACTS
-from launchbay.console.request import HOME, PageRequest, Routes
+from launchbay.console.rendering import iso_time
+from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, VIEW_NAME_CHARS, VIEW_QUERY_CHARS
+from launchbay.planning import DESTROY
+from launchbay.store.fleet import FleetRow
 from launchbay.usecases import fleet
 from launchbay.usecases.applications import list_applications
+from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.environments import list_environments
-from launchbay.usecases.fleet import SavedView, Sort
+from launchbay.usecases.fleet import InstanceFilter, InstancePage, SavedView, Sort
+from launchbay.usecases.instances import read_instance
+from launchbay.usecases.sign_in import authenticate_session
 
 routes = Routes()
 
 
 SORTS: dict[str, Sort] = {each: each for each in get_args(Sort)}
+_FACET_ROWS = 20
+_EXPORTED_AT_ONCE = 500
+_COLUMNS = (
+    *("id", "name", "status", "application", "applicationId", "version", "environment", "environmentId"),
+    *("owner", "ownerId", "labels", "launchedAt", "expiresAt", "isAsleep"),
+    *(
+        "lastRun",
+        "lastRunNumber",
+        "lastRunStatus",
+        "lastRunId",
+        "lastRunStartedAt",
+        "lastRunFinishedAt",
+        "lastRunError",
+    ),
+)
 
 
 @routes.get("/console/organizations/{id}/instances")
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the instances that fit a query. Links of earlier versions name one object for each field."""
     ctx, organization_id = request.ctx, request.path("id")
-    applications = {row.id: row.name for row in await list_applications(ctx, organization_id)}
-    environment_names = {row.id: row.name for row in await list_environments(ctx, organization_id)}
-    asked = "q" in request.http.query_params
-    text = (
-        request.query("q")
-        or request.form.text("q")
-        or _earlier_query(request, applications, environment_names)
-        or ("" if asked else STANDARD)
-    )
-    query = read_instance_query(text, applications, environment_names, request.now())
+    query, applications, environment_names, people = await _read_query(request)
     sort = SORTS.get(request.query("sort") or "", "-created")
     after = request.query("after")
     try:
@@ -49,13 +69,14 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         found = await fleet.list_instances(
             ctx, organization_id, query.wanted, sort=sort, after=None, count=CONSOLE_PAGE_ROWS, counts=True
         )
+    labels = [msgspec.json.decode(row.labels, type=dict[str, str]) for row in found.rows]
     return await request.page(
         "instances.html",
         section="instances",
         organization_id=organization_id,
         problem=problem,
         found=found,
-        labels=[msgspec.json.decode(row.labels, type=dict[str, str]) for row in found.rows],
+        labels=labels,
         query=query,
         sort=sort,
         is_first=after is None,
@@ -73,7 +94,97 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
             ("Application", [(name, term("app", name)) for name in applications.values()]),
             ("Last run", [(shown_status(value)[1], f"last-run:{key}") for key, value in RUN_STATUSES.items()]),
             ("Expires", [("Within 24 hours", "expires:<24h"), ("Within 7 days", "expires:<7d")]),
+            ("Owner", [("Me", "owner:me"), *_owners(people, request.actor.user_id)]),
+            ("Label", [(each.partition(":")[2], each) for each in _label_terms(labels)]),
         ],
+    )
+
+
+async def _read_query(
+    request: PageRequest,
+) -> tuple[InstanceQuery, Mapping[str, str], Mapping[str, str], Mapping[str, str]]:
+    """Return the query, and the names of applications, environments and people by ID."""
+    organization_id = request.path("id")
+    applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
+    environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
+    people = await user_names(request, organization_id)
+    text = (
+        request.query("q")
+        or request.form.text("q")
+        or _earlier_query(request, applications, environments)
+        or ("" if "q" in request.http.query_params else STANDARD)
+    )
+    query = read_instance_query(text, applications, environments, people, request.actor.user_id, request.now())
+    return query, applications, environments, people
+
+
+def _owners(people: Mapping[str, str], user_id: str) -> list[tuple[str, str]]:
+    others = sorted((name for each, name in people.items() if each != user_id and name), key=str.lower)
+    return [(name, term("owner", name)) for name in others[:_FACET_ROWS]]
+
+
+def _label_terms(labels: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the labels of a page of instances, the most frequent first: those of all would cost a query."""
+    counted = Counter((name, value) for each in labels for name, value in each.items())
+    return [f"label:{name}={value}" for (name, value), _ in counted.most_common(_FACET_ROWS)]
+
+
+@routes.get("/console/organizations/{id}/instances/export")
+async def export(request: PageRequest) -> Response:
+    """Send the instances that fit a query, as CSV or JSON."""
+    query, _, _, people = await _read_query(request)
+    sort = SORTS.get(request.query("sort") or "", "-created")
+    # Errors are a page, not a broken file.
+    first = await _exported_page(request, query.wanted, sort, None)
+    return request.download("instances", _COLUMNS, _exported(request, query.wanted, sort, first, people))
+
+
+async def _exported_page(request: PageRequest, wanted: InstanceFilter, sort: Sort, after: str | None) -> InstancePage:
+    organization_id = request.path("id")
+    return await fleet.list_instances(
+        request.ctx, organization_id, wanted, sort=sort, after=after, count=_EXPORTED_AT_ONCE
+    )
+
+
+async def _exported(
+    request: PageRequest, wanted: InstanceFilter, sort: Sort, page: InstancePage, people: Mapping[str, str]
+) -> AsyncIterator[Sequence[Any]]:
+    while True:
+        for row in page.rows:
+            yield _exported_row(row, people)
+        if page.next_after is None:
+            return
+        await authenticate_session(request.app, request.session, request.actor.address)  # it may have ended
+        page = await _exported_page(request, wanted, sort, page.next_after.to_text())
+
+
+def _exported_row(row: FleetRow, people: Mapping[str, str]) -> Sequence[Any]:
+    return (
+        *(row.id, row.name, row.status, row.application, row.application_id, row.version),
+        *(row.environment, row.environment_id, people.get(row.owner_id, ""), row.owner_id),
+        *(msgspec.json.decode(row.labels), iso_time(row.created_at), iso_time(row.destroy_at), row.is_asleep),
+        *(row.job_name, row.job_number, row.job_status, row.job_id),
+        *(iso_time(row.job_started_at_ms), iso_time(row.job_ended_at_ms), row.job_error),
+    )
+
+
+@routes.get("/console/instances/{id}/menu")
+async def row_menu(request: PageRequest) -> Response:
+    """Return the menu of an instance's row: what the user may do with it."""
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    permissions = await request.permissions(record.organization_id)
+    workflows = (await read_instance(request.ctx, record.id)).available_workflows
+    page = await fleet.list_instances(
+        request.ctx, record.organization_id, InstanceFilter(ids=[record.id]), sort="name", after=None, count=1
+    )
+    return request.fragment(
+        "row_menu.html",
+        record=record,
+        base=f"{HOME}/instances/{record.id}",
+        can_run=any(each != DESTROY and permissions.run(record, each) for each in workflows),
+        editable=permissions.edit_instance(record),
+        job_id=next((row.job_id for row in page.rows), None),
+        back=safe_path(request.query("back") or ""),
     )
 
 

@@ -326,7 +326,9 @@ async def _doing(request: PageRequest, organization_id: str) -> Doing:
         raise BadRequest("Choose what to do with the instances.", code="InvalidAct")
     applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
     environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
-    query = read_instance_query(form.text("q", STANDARD), applications, environments, request.now())
+    people = await user_names(request, organization_id)
+    text = form.text("q", STANDARD)
+    query = read_instance_query(text, applications, environments, people, request.actor.user_id, request.now())
     wrong = [term for term in query.terms if term.problem]
     if wrong:
         raise BadRequest(f"{wrong[0].text}: {wrong[0].problem}", code="InvalidFilter")

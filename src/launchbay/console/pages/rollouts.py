@@ -229,7 +229,9 @@ async def _request(request: PageRequest, form: forms.Form, version: int) -> Roll
     application = await read_application(request.ctx, request.path("id"))
     environments = {row.id: row.name for row in await list_environments(request.ctx, application.organization_id)}
     names = {application.id: application.name}
-    query = read_instance_query(form.text("q", STANDARD), names, environments, request.now())
+    people = await user_names(request, application.organization_id)
+    text = form.text("q", STANDARD)
+    query = read_instance_query(text, names, environments, people, request.actor.user_id, request.now())
     wrong = [term for term in query.terms if term.problem]
     if wrong:
         raise BadRequest(f"{wrong[0].text}: {wrong[0].problem}", code="InvalidFilter")

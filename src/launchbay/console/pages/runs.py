@@ -1,6 +1,6 @@
 """The runs of an organization, and of an instance."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from launchbay.console.assets import Glyph, shown_status
 from launchbay.console.list_query import RUN_STATUSES, RunQuery, read_run_query, term
 from launchbay.console.pages.instance import tab_values
-from launchbay.console.rendering import HEADERS, live_event
+from launchbay.console.rendering import HEADERS, iso_time, live_event
 from launchbay.console.request import PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.ids import is_id
@@ -20,12 +20,17 @@ from launchbay.usecases import fleet
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.environments import list_environments
-from launchbay.usecases.fleet import Cursor, JobSort
+from launchbay.usecases.fleet import Cursor, JobFilter, JobPage, JobSort
 from launchbay.usecases.sign_in import authenticate_session
 
 routes = Routes()
 _SORTS: dict[str, JobSort] = {"created": "created", "-created": "-created"}
 _HOURS, _SLOTS = 24, 48
+_EXPORTED_AT_ONCE = 500
+_COLUMNS = (
+    *("id", "number", "workflow", "status", "instance", "instanceId", "application", "applicationId"),
+    *("environment", "environmentId", "owner", "ownerId", "origin", "queuedAt", "startedAt", "finishedAt", "error"),
+)
 _FIRST_ID = "0" * 24  # before every ID
 
 
@@ -115,6 +120,37 @@ async def _list(
         "is_first": after is None,
         "watched": {name: value for name, value in watched.items() if value},
     }
+
+
+@routes.get("/console/organizations/{id}/runs/export")
+async def export(request: PageRequest) -> Response:
+    """Send the runs that fit a query, as CSV or JSON."""
+    _, _, query = await _read_query(request, request.path("id"))
+    sort = _SORTS.get(request.query("sort") or "", "-created")
+    first = await _exported_page(request, query.wanted, sort, None)  # errors are a page, not a broken file
+    return request.download("runs", _COLUMNS, _exported(request, query.wanted, sort, first))
+
+
+async def _exported_page(request: PageRequest, wanted: JobFilter, sort: JobSort, after: str | None) -> JobPage:
+    organization_id = request.path("id")
+    return await fleet.list_jobs(request.ctx, organization_id, wanted, sort=sort, after=after, count=_EXPORTED_AT_ONCE)
+
+
+async def _exported(
+    request: PageRequest, wanted: JobFilter, sort: JobSort, page: JobPage
+) -> AsyncIterator[Sequence[Any]]:
+    while True:
+        for row in page.rows:
+            yield (
+                *(row.id, row.number, row.name, row.status, row.instance, row.instance_id),
+                *(row.application, row.application_id, row.environment, row.environment_id),
+                *(row.owner, row.owner_id, row.origin_kind, iso_time(row.created_at_ms)),
+                *(iso_time(row.started_at_ms), iso_time(row.finished_at_ms), row.error),
+            )
+        if page.next_after is None:
+            return
+        await authenticate_session(request.app, request.session, request.actor.address)  # it may have ended
+        page = await _exported_page(request, wanted, sort, page.next_after.to_text())
 
 
 def _running(rows: list[FleetJobRow]) -> list[str]:
