@@ -100,10 +100,10 @@ def read_instance_query(
     user_id: str,
     now: datetime,
 ) -> InstanceQuery:
-    """Read a query, with names by ID. `owner:me` is the user with this ID.
+    """Read a query, with names by ID.
 
-    Terms of one field are alternatives, except labels, and owners, of whom the last one counts. A term with a minus
-    leaves out what has the value.
+    `owner:me` is the user with this ID. Terms of one field are alternatives, except labels and owners: the last owner
+    counts. A term with a minus leaves out what has the value.
     """
     given: dict[str, list[str]] = {}
     known: dict[str, Mapping[str, Sequence[str]]] = {

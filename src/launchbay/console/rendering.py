@@ -68,7 +68,7 @@ def format_time(value: datetime | int | None) -> Markup:
 
 
 def iso_time(value: datetime | int | None) -> str | None:
-    """Return a time for programs; numbers are milliseconds since the Unix epoch."""
+    """Return a time for programs; numbers are milliseconds."""
     if value is None:
         return None
     return (from_ms(value) if isinstance(value, int) else value).astimezone(UTC).isoformat(timespec="milliseconds")
@@ -167,7 +167,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    """Return a line of CSV; no text in it is a formula to a spreadsheet."""
+    """Return a line of CSV, in which no text is a formula."""
     line = io.StringIO()
     csv.writer(line).writerow([_cell(value) for value in values])
     return line.getvalue()

@@ -287,7 +287,10 @@ class PageRequest:
         return render(template, {"form_token": form_token(self.session), "now": self.now(), **values})
 
     def download(self, name: str, columns: Sequence[str], rows: AsyncIterator[Sequence[Any]]) -> Response:
-        """Send rows as a file while they are read: CSV, or with `format=json` in the query JSON objects."""
+        """Send rows as a file while they are read.
+
+        It is CSV, or with `format=json` in the query a JSON array of objects.
+        """
         kind = "json" if self.query("format") == "json" else "csv"
         file = f"{name}-{self.now():%Y-%m-%d}.{kind}"
         return StreamingResponse(

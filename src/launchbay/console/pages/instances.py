@@ -124,7 +124,10 @@ def _owners(people: Mapping[str, str], user_id: str) -> list[tuple[str, str]]:
 
 
 def _label_terms(labels: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the labels of a page of instances, the most frequent first: those of all would cost a query."""
+    """Return the labels of a page of instances, the most frequent first.
+
+    Those of all instances would cost a statement that reads each of them.
+    """
     counted = Counter((name, value) for each in labels for name, value in each.items())
     return [f"label:{name}={value}" for (name, value), _ in counted.most_common(_FACET_ROWS)]
 
@@ -170,7 +173,7 @@ def _exported_row(row: FleetRow, people: Mapping[str, str]) -> Sequence[Any]:
 
 @routes.get("/console/instances/{id}/menu")
 async def row_menu(request: PageRequest) -> Response:
-    """Return the menu of an instance's row: what the user may do with it."""
+    """Return the menu of a row: what the user may do."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
     permissions = await request.permissions(record.organization_id)
     workflows = (await read_instance(request.ctx, record.id)).available_workflows

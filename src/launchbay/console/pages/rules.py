@@ -61,7 +61,7 @@ class LimitRow(NamedTuple):
 
 
 class WindowRow(NamedTuple):
-    """A sleep window in the form; one without times is ignored."""
+    """A sleep window in the form, which needs times."""
 
     sleep_at: str
     wake_at: str
@@ -244,7 +244,7 @@ def _sent_sleep(form: Form) -> SleepFields:
 
 
 def _sleep_rules(fields: SleepFields) -> SleepRules | None:
-    """Return the rules that a form asks for, or None without any. Raises BadRequest."""
+    """Return the rules of a form, or None. Raises BadRequest."""
     if fields.windows and fields.never:
         raise BadRequest(
             "Instances either sleep in windows or never. Empty the windows, or clear the box.",
@@ -273,7 +273,10 @@ def _zone(fields: SleepFields) -> str:
 
 
 def _turns(fields: SleepFields, now: datetime) -> tuple[list[tuple[bool, str]], str]:
-    """Return the next turns of a form, each with whether it begins sleep, or what is wrong with it."""
+    """Return the next turns of a form, or what is wrong with it.
+
+    Each has whether sleep begins, and its time.
+    """
     try:
         rules = _sleep_rules(fields) or SleepRules()
         rules.check(now)
