@@ -214,7 +214,7 @@ async def change_views(request: PageRequest) -> Response:
 
 
 def _earlier_query(request: PageRequest, applications: Mapping[str, str], environments: Mapping[str, str]) -> str:
-    """Return the query for the fields that the page had before it had a query."""
+    """Return the query for the fields that the page once had."""
     status = (request.query("status") or "").lower()
     statuses = {value.lower(): key for key, value in INSTANCE_STATUSES.items()}
     terms = [
