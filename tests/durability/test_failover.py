@@ -24,7 +24,7 @@ async def test_a_database_that_fails_over_there_and_back_loses_nothing_that_was_
     tmp_path: Path, seed: int
 ) -> None:
     run = await failovers(tmp_path, seed, ["kill", "quit", "kill"])
-    print(f"\n{run.figures}")
+    run.keep("PostgreSQL failed over")
     assert run.campaign.broken == [], run.figures
     assert run.load.improper == []
     assert run.died == [], "nobody needed a restart"
@@ -33,7 +33,7 @@ async def test_a_database_that_fails_over_there_and_back_loses_nothing_that_was_
 
 async def test_a_primary_that_hangs_is_left_for_the_one_that_took_its_place(tmp_path: Path, seed: int) -> None:
     run = await failovers(tmp_path, seed, ["hang", "hang"])
-    print(f"\n{run.figures}")
+    run.keep("PostgreSQL hung and was replaced")
     assert run.campaign.broken == [], run.figures
     assert run.load.improper == []
     assert run.died == [], "nobody needed a restart"

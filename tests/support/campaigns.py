@@ -399,6 +399,16 @@ class Failover:
         """Tell how often the processes logged an event."""
         return sum(log.read_text("utf-8").count(event) for log in self.campaign.directory.glob("*-1.log"))
 
+    def keep(self, kind: str) -> None:
+        """Print the figures, and write them down where evidence is collected."""
+        keep(
+            kind,
+            self.campaign,
+            failovers=len(self.healthy_after_s),
+            healthy_after_most_s=max(self.healthy_after_s),
+            workers_taken_for_dead=self.logged("worker.lease_lost"),
+        )
+
     @property
     def figures(self) -> str:
         waits = ", ".join(f"{after:.2f}" for after in self.healthy_after_s)
