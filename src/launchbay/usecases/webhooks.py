@@ -232,7 +232,8 @@ async def _found(work: Work, webhook_id: str) -> WebhookRow:
 def _validate_url(app: AppContext, organization_id: str, text: str) -> str:
     """Return a URL that can be called.
 
-    The addresses of a name are checked at each delivery. Raises BadRequest, and AddressRefused for an address that the rules of outgoing connections forbid.
+    The addresses of a name are checked at each delivery. Raises BadRequest, and AddressRefused for an address that the
+    rules of outgoing connections forbid.
     """
     text = text.strip()
     try:
