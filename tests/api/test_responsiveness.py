@@ -137,7 +137,7 @@ READS = [
 
 
 @pytest.mark.slow  # storing that much takes half a minute
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("path", READS)
 async def test_reading_the_most_that_is_stored_leaves_the_loop_free(stored: Stored, path: str) -> None:
     await check(lambda: stored.get(path))

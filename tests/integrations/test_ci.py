@@ -184,7 +184,7 @@ class Runner:
             env={**own, **environ},
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=300,
             check=False,
         )
 
@@ -324,6 +324,7 @@ def test_a_manifest_is_checked_and_its_effects_are_commented(runner: Runner, bay
 
 
 @pytest.mark.slow  # several commands
+@pytest.mark.timeout(400)
 def test_a_merge_request_of_gitlab_gets_the_same(runner: Runner, bay: Bay, forge: Forge) -> None:
     arguments = {"application": "kiosk"}
     runner.write("manifest.yaml", MANIFEST.replace("wait", "wiat"))
