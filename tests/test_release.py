@@ -63,7 +63,7 @@ def checked(clone: Clone, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
     """Run the commands of the page, by which users check a release."""
     signers = tmp_path / "launchbay-signers"
     signers.write_text(f"releases@launchbay {clone.key.with_suffix('.pub').read_text()}")
-    [block] = [each for each in blocks(ROOT / "docs/howto/install.md") if "-Y verify" in each.text]
+    [block] = [each for each in blocks(ROOT / "docs/howto/install-package.md") if "-Y verify" in each.text]
     commands = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
     shutil.copy(signers, clone.dist)
     return subprocess.run(

@@ -46,6 +46,7 @@ MOVED = {
     "modules": "contribute/modules",
     "reference/conformance": "contribute/conformance",
     "howto/watch": "howto/monitor",
+    "howto/install": "howto/install-package",
     "reference/actions": "reference/actions/index",
     "reference/api": "reference/api/index",
     "reference/cli": "reference/cli/index",
@@ -95,7 +96,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as the site shows it. `path` has no suffix, such as `howto/install`."""
+    """A page as the site shows it. `path` has no suffix, such as `howto/upgrade`."""
 
     path: str
     title: str

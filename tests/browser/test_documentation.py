@@ -13,7 +13,7 @@ PLACES = (
     "index",
     "get-started/concepts",
     "cookbook/two-tiers",
-    "howto/install",
+    "howto/install-package",
     "reference/settings",
     "reference/manifest/workflows",
     "troubleshooting",

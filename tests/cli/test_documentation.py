@@ -61,8 +61,8 @@ def test_programs_get_an_explanation_as_a_document(alone: Shell) -> None:
 def test_with_a_server_both_commands_name_its_pages(tmp_path: Path) -> None:
     user = Shell(tmp_path, {"LAUNCHBAY_URL": "https://bay.example.org/"})
     assert user.good("docs") == "https://bay.example.org/docs/index\n"
-    assert user.good("docs", "howto/install") == "https://bay.example.org/docs/howto/install\n"
-    assert user.good("docs", "install") == "https://bay.example.org/docs/howto/install\n"
+    assert user.good("docs", "howto/upgrade") == "https://bay.example.org/docs/howto/upgrade\n"
+    assert user.good("docs", "upgrade") == "https://bay.example.org/docs/howto/upgrade\n"
     assert user.good("docs", "QueueFull") == "https://bay.example.org/docs/reference/errors#queuefull\n"
     assert "Page: https://bay.example.org/docs/reference/errors#queuefull" in user.good("explain", "QueueFull")
 

@@ -65,7 +65,7 @@ async def test_a_page_has_its_menu_its_contents_and_its_neighbors(guest: httpx.A
 
 
 def test_copying_a_command_leaves_out_prompt_and_output() -> None:
-    text = rendered("howto/install")
+    text = rendered("howto/install-package")
     copied = [unescape(each) for each in re.findall(r'data-copy="([^"]*)"', text)]
     assert copied
     assert not [each for each in copied if each.startswith("$ ")]

@@ -88,7 +88,7 @@ def test_rows_of_other_tables_and_code_stay_as_they_are() -> None:
     text = "# A\n\n| name | what |\n|---|---|\n| `x` | y |\n\n```\n| code | z |\n```\n"
     assert with_headings("reference/errors", text) == text
     assert (
-        with_headings("howto/install", "| code | a |\n|---|---|\n| `X` | y |") == "| code | a |\n|---|---|\n| `X` | y |"
+        with_headings("howto/upgrade", "| code | a |\n|---|---|\n| `X` | y |") == "| code | a |\n|---|---|\n| `X` | y |"
     )
 
 

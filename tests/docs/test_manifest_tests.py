@@ -1,4 +1,4 @@
-"""The page about tests of manifests: its example runs, and prints what the page shows."""
+"""The pages about tests of manifests: their example runs, and prints what they show."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,8 @@ from launchbay.manifest_tests.suite import Verb
 from tests.support.documentation import DOCS, blocks
 
 PAGE = DOCS / "reference" / "manifest-tests.md"
-MANIFEST, TESTS, SHOWN, FAILED, PART = blocks(PAGE)
+MANIFEST, TESTS, SHOWN = blocks(DOCS / "howto" / "test-a-manifest.md")
+PART, FAILED = blocks(PAGE)
 _TIME = re.compile(r"\d+ ms")
 
 

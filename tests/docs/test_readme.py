@@ -14,7 +14,7 @@ PAGE = ROOT / "README.md"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", [PAGE, DOCS / "howto" / "install.md"], ids=lambda page: str(page.name))
+@pytest.mark.parametrize("page", [PAGE, DOCS / "howto" / "install-package.md"], ids=lambda page: str(page.name))
 def test_every_make_command_of_the_page_exists(page: Path) -> None:
     used = re.findall(r"\bmake ([a-z-]+)", "".join(block.text for block in blocks(page) if block.language == "console"))
     assert used

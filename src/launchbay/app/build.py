@@ -284,7 +284,7 @@ async def check_secret_key(keys: KeyRing, settings: Settings) -> None:
         raise CannotStart(
             f"This database is encrypted with another secret key than {settings.key_file()}.",
             "Copy the key file of another server or of the backup there. If the key is lost, see 'Restore without the"
-            " key' in docs/howto/back-up.md.",
+            " key' in docs/howto/restore.md.",
         ) from error
 
 

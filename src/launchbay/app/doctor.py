@@ -382,7 +382,7 @@ def _check_access(settings: Settings) -> Iterator[Finding]:
             Level.WARNING,
             "root",
             "A server that root starts can do everything on this machine.",
-            "Start it as an account of its own: docs/howto/install.md, 'Run it as a systemd service'.",
+            "Start it as an account of its own: docs/howto/install-systemd.md.",
         )
 
 

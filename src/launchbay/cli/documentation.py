@@ -87,7 +87,7 @@ def _print_markdown(text: str) -> None:
 @click.option("--print", "prints_text", is_flag=True, help="Print the page in the terminal.")
 @click.option("--profile", help="Use this profile.", metavar="NAME")
 def docs(topic: Sequence[str], profile: str | None, *, prints_text: bool) -> None:
-    """Open the documentation at a page, such as howto/install, or search it for words.
+    """Open the documentation at a page, such as howto/upgrade, or search it for words.
 
     Without a server, or with --print, the page appears in the terminal. With a server, the command prints the address
     of the page there, and opens it if there is a browser.

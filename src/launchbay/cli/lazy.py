@@ -79,7 +79,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "approval": "cookbook/ask-for-approval",
     "audit": "howto/see-the-past",
     "recurring-schedule": "howto/recurring-schedules",
-    "bulk": "howto/monitor",
+    "bulk": "howto/repair-many",
     "change-set": "howto/change-safely",
     "git-source": "howto/git",
     "environment": "reference/manifest/environments",

@@ -405,7 +405,7 @@ def _is_pooler(variable: str) -> CannotStart:
     return CannotStart(
         f"{variable} leads to a connection pooler.",
         f"Set {_DIRECT_VARIABLE} to the address of PostgreSQL itself, for the few connections that need a session of"
-        " their own. See docs/howto/scale-out.md, 'Use a connection pooler'.",
+        " their own. See docs/howto/connection-pooler.md.",
     )
 
 
