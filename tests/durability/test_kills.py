@@ -33,6 +33,7 @@ TAKEOVER_MINUTES = float(os.environ.get("LAUNCHBAY_TAKEOVER_MINUTES") or 2)
 FREEZES = int(os.environ.get("LAUNCHBAY_FREEZES") or 4)
 STOPS = int(os.environ.get("LAUNCHBAY_STOPS") or 10)
 HANDED_OVER_S = 1.0
+ELSEWHERE_S = 5.0  # p99 of the next step on the other worker, on a busy machine (decision 0116)
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.timeout(900 + 10 * KILLS + 15 * WORKER_KILLS + 20 * FREEZES + 120 * TAKEOVER_MINUTES),
@@ -81,7 +82,7 @@ async def test_of_two_workers_one_is_killed_every_now_and_then_and_the_other_tak
     moments = pauses_for(seed, TAKEOVER_MINUTES, 5.0, 40.0)
     campaign = await two_workers(tmp_path, seed, moments, kill_either, are_apart=True, settings=dispatch.settings)
     check(f"one of two workers killed{dispatch.suffix}", campaign)
-    assert 0.0 < (campaign.recoveries.share_s(0.99) or 0.0) <= TAKEN_OVER_S, campaign.figures
+    assert 0.0 < (campaign.recoveries.share_s(0.99) or 0.0) <= ELSEWHERE_S, campaign.figures
 
 
 async def test_a_worker_that_is_asked_to_stop_hands_its_jobs_over_within_a_second_and_cuts_no_step_in_two(
