@@ -37,6 +37,11 @@ def to_ms(value: datetime) -> int:
     return round(value.timestamp() * 1000)
 
 
+def iso_time(value: datetime) -> str:
+    """Return a time as `2026-12-24T18:00:00Z`, as sentences have it."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def from_ms(milliseconds: int) -> datetime:
     """Return the UTC time of milliseconds since the Unix epoch."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -132,6 +132,7 @@ async def test_no_more_than_the_limit_run_at_once_and_a_pause_begins_none(own: A
         while accepted(await own.get(path))["counts"]["failed"] < 1:
             await asyncio.sleep(0.05)
     paused = accepted(await own.get(path))
+    assert paused["waitingFor"] == "Paused: the instances that wait get their turns when somebody continues it."
     assert (paused["status"], paused["counts"]["running"], paused["counts"]["waiting"]) == ("Paused", 1, 3)
     accepted(await own.post(f"{path}/continue"))
     async with asyncio.timeout(20):
@@ -139,6 +140,7 @@ async def test_no_more_than_the_limit_run_at_once_and_a_pause_begins_none(own: A
             await asyncio.sleep(0.05)
     accepted(await own.post(f"{path}/cancel"))
     cancelled = accepted(await own.get(path))
+    assert cancelled["waitingFor"] is None
     assert (cancelled["status"], cancelled["counts"]["cancelled"], cancelled["finishedAt"]) == ("Cancelled", 2, None)
     for row in accepted(await own.get(f"{path}/instances", status="Running")):
         accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))

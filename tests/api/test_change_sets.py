@@ -1,6 +1,7 @@
 """Change sets: kept as shown, approved, applied exactly so or refused as stale, and compared with the result."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from launchbay import limits
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.databases import Databases
-from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
+from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, refused, running_api
 
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 SECRET = "hunter2-and-more"
 
 
@@ -181,14 +183,21 @@ async def test_others_than_its_author_approve(api: Api) -> None:
     refused(await api.post(f"{path}/approve"), 403, "ApprovalByRequester")
     reader = await api.member("Read: [/*]")
     refused(await reader.post(f"{path}/approve"), 403)
+    waits = accepted(await api.get(path))["waitingFor"]
+    assert re.fullmatch(rf"Waiting since {TIME} for 2 approvals by others than {EMAIL}; it expires at {TIME}\.", waits)
     for place in range(2):
         approver = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
         document = accepted(await approver.post(f"{path}/approve", {"comment": f"number {place}"}))
         assert document["status"] == ("Ready" if place else "Pending")
+        if not place:
+            first = document["answers"][0]["email"]
+            assert f" for 1 approval by others than {EMAIL}; {first} approved; it expires at " in document["waitingFor"]
+    assert re.match(rf"Waiting since {TIME} for somebody who applies it; it expires at ", document["waitingFor"])
     assert [each["comment"] for each in document["answers"]] == ["number 0", "number 1"]
     refused(await approver.post(f"{path}/reject"), 409, "ChangeSetDecided")
     accepted(await api.post(f"{path}/apply"))
-    assert (await ended(api, shown["id"]))["status"] == "Succeeded"
+    applied = await ended(api, shown["id"])
+    assert (applied["status"], applied["waitingFor"]) == ("Succeeded", None)
 
 
 async def test_one_rejection_ends_it_and_it_can_be_deleted(api: Api) -> None:

@@ -1,7 +1,9 @@
 """Roll-outs: waves, pauses, checks of health, a bound of failures, and the way back."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from launchbay.usecases.rollouts import sizes_of
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, refused, running_api
 
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 # Version 2 is good. What `TRIGGERED` runs and what `CHECKED` finds is what later versions change.
 SHOP = """
 application:
@@ -190,13 +193,30 @@ async def test_an_unhealthy_version_stops_and_continues_or_goes_back(own: Api) -
 async def test_without_a_pause_it_waits_for_somebody_after_each_wave(own: Api) -> None:
     application, made = await shops(own, 2)
     begun = await begin(own, application, waves=[1], pause=None)
-    await until(own, begun["id"], "Waiting")
+    waits = (await until(own, begun["id"], "Waiting"))["waitingFor"]
+    assert re.fullmatch(rf"Waiting since {TIME} for somebody who continues it with wave 2 of 2\.", waits)
     assert await versions(own, made) == [3, 2]
     accepted(await own.post(f"rollouts/{begun['id']}/continue"))
-    await until(own, begun["id"], "Finished")
+    assert (await until(own, begun["id"], "Finished"))["waitingFor"] is None
     accepted(await own.post(f"rollouts/{begun['id']}/take-back"))
     assert (await until(own, begun["id"], "Returned"))["counts"]["returned"] == 2
     assert await versions(own, made) == [2, 2]
+
+
+async def test_a_roll_out_says_when_its_pause_ends_and_that_it_is_stopped(own: Api) -> None:
+    application, _ = await shops(own, 2)
+    begun = await begin(own, application, waves=[1], pause=3_600_000)
+    path = f"rollouts/{begun['id']}"
+    async with asyncio.timeout(30):
+        while (found := accepted(await own.get(path)))["waveDoneAt"] is None:
+            await asyncio.sleep(0.05)
+    paused = re.fullmatch(rf"Pausing since ({TIME}); wave 2 of 2 begins at ({TIME})\.", found["waitingFor"])
+    assert paused is not None, found["waitingFor"]
+    since, begins = map(datetime.fromisoformat, paused.groups())
+    assert begins - since == timedelta(hours=1)
+    accepted(await own.post(f"{path}/stop"))
+    stopped = "Stopped in wave 1 of 2, until somebody continues it or takes it back."
+    assert accepted(await own.get(path))["waitingFor"] == stopped
 
 
 async def test_a_wrong_status_of_instances_names_the_right_ones(own: Api) -> None:

@@ -94,10 +94,14 @@ async def test_an_instance_is_stopped_at_the_begin_and_started_at_the_end_of_a_w
     assert await bay.jobs(instance) == ["stop"]
     found = await bay.sleep(instance)
     assert (found["isAsleep"], found["wakesAt"]) == (True, ms(MORNING))
+    until = "by the rules of its application, until 2031-06-05T05:00:00Z."
+    assert found["waitingFor"].startswith("Sleeping since 2031-06-04T18:00:")
+    assert found["waitingFor"].endswith(until)
     await bay.at(MORNING)
     await bay.round()
     assert await bay.jobs(instance) == ["stop", "start"]
-    assert (await bay.sleep(instance))["sleepsAt"] == ms(EVENING + timedelta(days=1))
+    awake = await bay.sleep(instance)
+    assert (awake["sleepsAt"], awake["waitingFor"]) == (ms(EVENING + timedelta(days=1)), None)
 
 
 async def test_a_rule_that_cannot_be_read_holds_up_no_other_instance(bay: Bay) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.inputs import document, mapping, parse_duration_ms, parse_time_ms, text_or_file
+from launchbay.cli.inputs import document, mapping, parse_duration_ms, parse_past_ms, parse_time_ms, text_or_file
 from tests.support.shell import Shell
 
 SCRIPT = "from launchbay.cli.main import main; main(prog_name='launchbay')"
@@ -86,6 +86,9 @@ def test_moments() -> None:
     assert parse_time_ms("never") == -1
     with pytest.raises(click.UsageError, match=r"\+2h"):
         parse_time_ms("tomorrow")
+    with pytest.raises(click.UsageError, match=r"Invalid time: yesterday\. Use 10m or 2d \(ago\)"):
+        parse_past_ms("yesterday")
+    assert abs(parse_past_ms("1h") - (time.time() * 1000 - 3_600_000)) < 60_000
 
 
 def test_maps_are_made_of_pairs_json_and_files(tmp_path: Path) -> None:

@@ -41,11 +41,25 @@ def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:
     assert "'Failed'" in cli.bad(2, "ps", "--last", "Broken")
 
 
+def test_ps_says_that_more_instances_fit(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "two").write_text(PAUSING, "utf-8")
+    cli.good("application", "create", "two of a kind")
+    cli.good("manifest", "upload", "two of a kind", str(tmp_path / "two"))
+    made = [cli.good("launch", "two of a kind", "--instance-name", name).strip() for name in ("first", "second")]
+    chosen = ("ps", "--application", "two of a kind", "-q", "--limit")
+    cut, whole = cli.run(*chosen, "1"), cli.run(*chosen, "2")
+    assert (cut.stdout.split(), whole.stdout.split()) == ([made[1]], [made[1], made[0]])
+    assert (cut.stderr, whole.stderr) == ("The first 1; more instances fit. To see them, use --limit.\n", "")
+
+
 def test_a_bulk_run_says_which_options_choose_instances(cli: Shell) -> None:
     for command in (("bulk", "create", "resume"), ("change-set", "create", "destroy")):
         assert "Choose the instances: by --instance, or by filters" in cli.bad(2, *command)
         both = cli.bad(2, *command, "--instance", "0" * 24, "--select", "lastStatus=Failed")
         assert "Give either --instance or filters" in both
+    assert "'fly' is not one of 'run', 'resume', 'reconfigure', 'extend', 'destroy', 'label'.\n" in cli.bad(
+        2, "bulk", "create", "fly"
+    )
     cli.good("application", "create", "rolled")
     rollout = ("rollout", "create", "rolled", "--version", "1", "--instance", "0" * 24)
     assert "Give either --instance or filters with --select" in cli.bad(2, *rollout, "--select", "lastStatus=Failed")

@@ -28,6 +28,13 @@ application:
             return: { moved: { value: "after {$.delay}" } }
           destroy: { steps: [{ scrap: { action: wait, parameters: { delay: "0" } } }] }
 """
+GATE = """
+launch: {steps: []}
+ask: {steps: [{gate: {action: approval, parameters: {text: "Go on?"}}}]}
+pass:
+  parameters: [{delay: {default: "0.05"}}]
+  steps: [{turn: {action: wait, parameters: {delay: "{$.delay}"}}}]
+"""
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
@@ -69,6 +76,31 @@ def test_the_status_shows_the_running_step(cli: Shell, ferry: str, ship: str) ->
     assert re.search(r"job +manage\.move \(turn: (Requested|Executing)\)", cli.good("status", ferry))
     assert cli.document("status", ferry)["job"]["name"] == "manage.move"
     cli.good("job", "cancel", ferry, "last")
+
+
+def test_the_status_says_since_when_a_job_waits_and_what_ends_that(cli: Shell, ferry: str, tmp_path: Path) -> None:
+    (tmp_path / "gate.yaml").write_text(GATE, "utf-8")
+    cli.good("manifest", "upload", ferry, str(tmp_path / "gate.yaml"))
+    gate = cli.good("launch", ferry, "--name", f"gate {ferry}").strip()
+    cli.good("wait", gate)
+    assert cli.document("status", gate)["sleep"] is None
+    cli.good("run", gate, "pass", "--wait")
+    cli.good("run", gate, "ask")
+    while not (document := cli.document("status", gate))["waits"]:
+        time.sleep(0.05)
+    [wait] = document["waits"]
+    assert (wait["kind"], wait["endsWhen"]) == ("approval", "The approval of any user who may approve, or its expiry.")
+    assert ISO.fullmatch(wait["since"])
+    assert document["usualDurationMs"] is None
+    shown = cli.good("status", gate)
+    assert re.search(r"waitingFor +Waiting for approval by any user who may approve: Go on\?\n", shown)
+    assert re.search(r"since +\d\d:\d\d:\d\d\n", shown)
+    assert "endsWhen  The approval of any user who may approve, or its expiry." in re.sub(" {2,}", "  ", shown)
+    cli.good("job", "cancel", gate, "last")
+    cli.bad(1, "wait", gate)
+    cli.good("run", gate, "pass", "delay=60s")
+    assert re.search(r"job +pass \(.*\), usually 0\.\d+ s\n", cli.good("status", gate))
+    cli.good("job", "cancel", gate, "last")
 
 
 def test_progress_names_the_component_of_a_step(cli: Shell, ship: str) -> None:

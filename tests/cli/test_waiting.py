@@ -239,7 +239,7 @@ def test_the_log_takes_jobs_and_steps_as_other_commands_do(cli: Shell, ferry: st
     assert by_path
     assert cli.good("logs", ferry, "--step", "sail") == by_path
     assert len(cli.good("logs", ferry, "--step", "sail", "--tail", "1").splitlines()) == 1
-    for option in ("--step", "--component"):
+    for option in ("--step", "--component", "-q"):
         told = cli.run("logs", ferry, option, "nowhere")
         assert (told.exit_code, told.stdout) == (0, "")
         assert f"No line of the log fits {option} nowhere." in told.stderr

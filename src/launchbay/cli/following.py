@@ -172,6 +172,7 @@ def _label(path: str, name: str) -> str:
     return f"{owner_of(path)} › {name}"
 
 
+_FILTERS = {"step": "--step", "component": "--component", "level": "--level", "q": "-q"}
 _SHOWN = ("at", "level", "job", "step", "component", "attempt", "stream", "text")
 _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 
@@ -179,7 +180,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
     """Print the lines of a `read_log` call; with `follow`, also new ones.
 
-    If no line fits the step or component, a message on standard error says so.
+    If no line fits the filters, a message on standard error says so.
     `limit` is the number of all lines: without it, `each` would fetch page after page. The API knows steps by their
     paths; a last name is compared here.
     """
@@ -202,7 +203,8 @@ def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
     for line in itertools.islice(lines, query.get("limit")):
         is_empty = False
         _print(connection.output, line)
-    filters = [f"--{each} {query_value}" for each in ("step", "component") if (query_value := call.query.get(each))]
+    given = [(flag, call.query.get(field)) for field, flag in _FILTERS.items()]
+    filters = [f"{flag} {value}" for flag, value in given if isinstance(value, str) and value]
     if is_empty and filters:
         click.echo(printable(f"No line of the log fits {' and '.join(filters)}."), err=True)
 

@@ -108,6 +108,11 @@ def parse_duration_ms(text: str) -> int:
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
 
 
+def _parse_pause_ms(text: str) -> int:
+    stripped = text.strip()
+    return int(stripped) if stripped.isdecimal() else parse_duration_ms(stripped)
+
+
 def parse_time_ms(text: str) -> int:
     """Parse a time to milliseconds since the Unix epoch.
 
@@ -135,7 +140,12 @@ def parse_past_ms(text: str) -> int:
     try:
         return int(datetime.fromisoformat(stripped).astimezone().timestamp() * 1000)
     except ValueError:
+        pass
+    try:
         return int(time.time() * 1000) - parse_duration_ms(stripped)
+    except click.UsageError:
+        message = f"Invalid time: {text}. Use 10m or 2d (ago), 2026-12-24T18:00 or 2026-12-24T18:00+01:00."
+        raise click.UsageError(message) from None
 
 
 def text_or_file(text: str) -> str:
@@ -232,8 +242,10 @@ _STATUSES = tuple(status.value for status in InstanceStatus)
 # Without this check, a mistyped status would find nothing.
 _LEVELS = ("debug", "info", "warning", "error")
 _VALUES: Mapping[str, Sequence[str]] = {"status": _STATUSES, "last_status": ("Succeeded", "Failed")}
-# Of bulk runs and change sets: the server says which of them has which.
-_CHOICES = {"act": ("run", "resume", "reconfigure", "extend", "destroy", "label", "launch", "version", "apply")}
+_CHOICES: Mapping[tuple[str, str], Sequence[str]] = {
+    ("create_bulk", "act"): ("run", "resume", "reconfigure", "extend", "destroy", "label"),
+    ("create_change_set", "act"): ("launch", "reconfigure", "version", "destroy", "apply"),
+}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
 _FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}
@@ -268,6 +280,7 @@ _FORMS = {
     "awake_until": _Form(
         parse_time_ms, "Until when: +4h, or 2026-12-24T18:00. Without it, it may sleep again.", "TIME"
     ),
+    "pause": _Form(_parse_pause_ms, "Time between two waves: 90s, 10m or 0, or milliseconds.", "DURATION"),
     "by_ms": _Form(parse_duration_ms, "How much longer the instance lives: 90m, 12h or 2d.", "DURATION"),
     "default_ms": _Form(parse_duration_ms, "For launches that don't say how long: 12h, 2d or never.", "DURATION"),
     "greatest_ms": _Form(parse_duration_ms, "The longest life, from the launch: 12h or 7d.", "DURATION"),
@@ -293,10 +306,13 @@ class Input:
 def inputs(operation: AnyOperation) -> list[Input]:
     arguments, docs = operation.arguments, operation.argument_docs
     needed = [each.name for each in arguments if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
-    return [_input(argument, docs.get(argument.name, ""), is_only=needed == [argument.name]) for argument in arguments]
+    return [
+        _input(argument, docs.get(argument.name, ""), operation.name, is_only=needed == [argument.name])
+        for argument in arguments
+    ]
 
 
-def _input(argument: inspect.Parameter, about: str, *, is_only: bool) -> Input:
+def _input(argument: inspect.Parameter, about: str, operation: str, *, is_only: bool) -> Input:
     """Return one input. A field becomes an argument if it is the only one that the request requires."""
     name = argument.name
     is_optional = argument.default is not inspect.Parameter.empty
@@ -320,21 +336,23 @@ def _input(argument: inspect.Parameter, about: str, *, is_only: bool) -> Input:
         return Input(name, click.Argument([name], metavar="FILE"), partial(_formed, _FILES[name]))
     if positional and name in _MAPPINGS:
         also = click.Option(["-p", f"also_{name}"], multiple=True, metavar="NAME=VALUE", help=_PAIRS)
-        return Input(name, _argument(name, argument), read, also)
+        return Input(name, _argument(name, argument, operation), read, also)
     if positional:
-        return Input(name, _argument(name, argument), read)
+        return Input(name, _argument(name, argument, operation), read)
     return Input(name, _keyword(name, argument, about, is_optional=is_optional), read)
 
 
-def _argument(name: str, argument: inspect.Parameter) -> click.Parameter:
+def _argument(name: str, argument: inspect.Parameter, operation: str) -> click.Parameter:
     shown = name.removesuffix("_id").upper().replace("_", "-")
     if get_origin(_unwrapped(argument.annotation)) in {Sequence, Mapping} or name in _LISTS:
         is_needed = argument.default is inspect.Parameter.empty and name not in _LISTS and name not in _MAPPINGS
         metavar = "[NAME=VALUE]..." if name in _MAPPINGS else _METAVARS.get(name, f"{shown.rstrip('S')}...")
         suggestions = completion_for(_LISTS.get(name, ""))
         return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar, **suggestions)
-    if name in _CHOICES:
-        return click.Argument([name], type=click.Choice(_CHOICES[name]), metavar=name.upper())
+    if (operation, name) in _CHOICES:
+        return click.Argument([name], type=click.Choice(_CHOICES[operation, name]), metavar=name.upper())
+    if _has_form(name, _unwrapped(argument.annotation)):
+        shown = _FORMS[name].metavar
     return click.Argument([name], metavar=shown, **completion_for(name.removesuffix("_id")))
 
 

@@ -111,9 +111,12 @@ def _ps(
         environment=None if environment is None else names.environment(environment),
         q=search,
         sort=sort,
-        limit=min(limit, PAGE_ROWS_MAX),
+        limit=min(limit + 1, PAGE_ROWS_MAX),
     )
-    found = [msgspec.to_builtins(each) for each in islice(listed, limit)]
+    found = [msgspec.to_builtins(each) for each in islice(listed, limit + 1)]
+    if len(found) > limit:
+        found.pop()
+        click.echo(f"The first {limit}; more instances fit. To see them, use --limit.", err=True)
     if is_quiet:
         for each in found:
             click.echo(each["id"])

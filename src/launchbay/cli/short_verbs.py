@@ -28,11 +28,24 @@ from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import RemoteCommand, show, with_iso_times
-from launchbay.client import Operations
+from launchbay.client import NotFound, Operations
 from launchbay.client.types import JobDocument
+from launchbay.model.instance import InstanceStatus
 
 _RECENT_JOBS = 5
-_SHOWN = ("id", "name", "status", "application", "environment", "version", "createdAt", "destroyAt", "waitingFor")
+_WAIT_FIELDS = ("text", "since", "endsWhen", "until", "position")
+_SHOWN = (
+    "id",
+    "name",
+    "status",
+    "application",
+    "environment",
+    "version",
+    "createdAt",
+    "destroyAt",
+    "sleep",
+    "waitingFor",
+)
 
 
 def _instance_argument(**more: Any) -> click.Argument:
@@ -53,11 +66,15 @@ def _status(instance: str, **given: Any) -> None:
     brief = {name: document[name] for name in _SHOWN if document[name] is not None}
     if job is not None:
         brief["job"] = f"{job['name']} ({', '.join(_step(step) for step in job['steps']) or job['status']})"
+        if document["usualDurationMs"] is not None and "job" in brief:
+            brief["job"] += f", usually {document['usualDurationMs'] / 1000:g} s"
     if error is not None:
         origin = "" if failure is None else f" (job {failure['jobId']}, {failure['workflow']}, {failure['time']})"
         # The error of an earlier job stays until a launch or reconfiguration succeeds.
         brief["error" if document["status"] == "Failed" else "lastError"] = error + origin
     brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
+    if document["waits"]:
+        brief["waits"] = [{name: wait[name] for name in _WAIT_FIELDS} for wait in document["waits"]]
     show(brief, connection.output)
     click.echo()
     show(document["jobs"], connection.output, JOB_COLUMNS)
@@ -77,6 +94,8 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         {name: each.get(name) for name in JOB_COLUMNS}
         for each in answer(connection, Operations.list_jobs.call(instance_id, limit=_RECENT_JOBS))
     ]
+    running = next((job["id"] for job in jobs if job["status"] == "Executing"), None)
+    job = {} if running is None else answer(connection, Operations.read_job.call(instance_id, running))
     return {
         "id": document["id"],
         "name": document["name"],
@@ -91,11 +110,23 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "components": known.get("components"),
         "job": document.get("workflow"),
         "waitingFor": document.get("waitingFor"),
+        "waits": job.get("waitingFor") or [],
+        "usualDurationMs": job.get("usualDurationMs"),
+        "sleep": _sleep(connection, instance_id) if document["status"] == InstanceStatus.RUNNING else None,
         "errorMessage": document["errorMessage"],
         "lastFailure": with_iso_times(document.get("lastFailure")),
         "returnValues": document["returnValues"],
         "jobs": jobs,
     }
+
+
+def _sleep(connection: Connection, instance_id: str) -> str | None:
+    """Return the sentence about an instance that sleeps; None if it is awake."""
+    try:
+        found: dict[str, Any] = answer(connection, Operations.read_sleep.call(instance_id))
+    except NotFound:  # an older server
+        return None
+    return found.get("waitingFor")
 
 
 status = RemoteCommand(

@@ -1058,6 +1058,7 @@ class BulkDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: int | None
     finished_at: int | None
     instances: list[BulkInstance] | None = None
+    waiting_for: str | None = None
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1362,6 +1363,7 @@ class SleepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message: str | None
     rule_of: str | None
     rules: SleepBody
+    waiting_for: str | None = None
 
 
 class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1455,6 +1457,7 @@ class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     plan: list[PlannedInstance]
     directory: DirectoryChanges | None
     commit: str | None
+    waiting_for: str | None = None
 
 
 class ChangeSetItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1568,6 +1571,7 @@ class RolloutDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     owner_id: str
     created_at: int
     finished_at: int | None
+    waiting_for: str | None = None
 
 
 class RolloutInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -14,6 +14,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
+from launchbay.clock import iso_time
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound, TooManyRequests
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import Change
@@ -350,6 +351,24 @@ class DirectoryView:
     warnings: list[str]
     differences: list[str] | None
     may_apply: bool
+
+
+def waiting_for(view: ChangeSetView) -> str | None:
+    """Return what a change set waits for, since when, and what ends it; None for nothing."""
+    found = view.change_set
+    since = iso_time(max((found.created_at, *(answer.at for answer in view.answers))))
+    expiry = f"it expires at {iso_time(found.expires_at)}"
+    if found.status == "Ready":
+        return f"Waiting since {since} for somebody who applies it; {expiry}."
+    if found.status != "Pending":
+        return None
+    if found.confirm:
+        return f"Waiting since {since} for a person who confirms it; {expiry}."
+    approvers = [answer.email for answer in view.answers if answer.approves]
+    left = max(found.needed - len(approvers), 1)
+    given = f"; {', '.join(approvers)} approved" if approvers else ""
+    approvals = "1 approval" if left == 1 else f"{left} approvals"
+    return f"Waiting since {since} for {approvals} by others than {found.owner_email}{given}; {expiry}."
 
 
 async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:

@@ -7,6 +7,7 @@ accepts a job also notes it, so that a crash loses none and repeats none (promis
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from typing import Literal
 
@@ -16,6 +17,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
+from launchbay.clock import iso_time
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import Cause
@@ -292,6 +294,23 @@ async def control_rollout(ctx: Context, rollout_id: str, verb: Literal["stop", "
 def counts_of(rollout: Rollout) -> Counter[str]:
     """Return how many instances have each status."""
     return Counter(msgspec.json.decode(rollout.counts))
+
+
+def waiting_for(found: Rollout) -> str | None:
+    """Return what a roll-out waits for, since when, and what ends it; None for nothing."""
+    if found.status == STOPPED:
+        return f"Stopped in wave {found.wave} of {len(found.waves)}, until somebody continues it or takes it back."
+    done_at = found.wave_done_at
+    # A wave whose pause somebody has ended has the time 0.
+    if done_at is None or not done_at.timestamp() or found.wave >= len(found.waves):
+        return None
+    following = f"wave {found.wave + 1} of {len(found.waves)}"
+    if found.status == WAITING:
+        return f"Waiting since {iso_time(done_at)} for somebody who continues it with {following}."
+    if found.status == RUNNING and found.pause_ms:
+        begins_at = done_at + timedelta(milliseconds=found.pause_ms)
+        return f"Pausing since {iso_time(done_at)}; {following} begins at {iso_time(begins_at)}."
+    return None
 
 
 def _at(application_id: str, rollout_id: str) -> str:

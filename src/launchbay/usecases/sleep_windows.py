@@ -14,7 +14,7 @@ import structlog
 from launchbay.auth import permissions
 from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Actor, Method, Permission
-from launchbay.clock import to_ms
+from launchbay.clock import iso_time, to_ms
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
 from launchbay.ids import first_id_of_last
 from launchbay.limits import INTERVAL_LONGEST_MS
@@ -53,6 +53,14 @@ class Sleep:
     awake_until: datetime | None
     awake_by: str | None
     message: str | None
+
+    def waiting_for(self) -> str | None:
+        """Return since when the instance sleeps, by whose rules, and what wakes it; None if it is awake."""
+        if not self.is_asleep or self.since is None:
+            return None
+        whose = "a rule that is removed" if self.of is None else f"the rules of its {self.of}"
+        wakes = "somebody keeps it awake" if self.wakes_at is None else f"{iso_time(self.wakes_at)}"
+        return f"Sleeping since {iso_time(self.since)} by {whose}, until {wakes}."
 
 
 async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> SleepRules | None:

@@ -181,6 +181,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         application=application,
         found=found,
         state=_state(found),
+        waiting=rollouts.waiting_for(found),
         waves=[shown_wave(found, wave, is_next=wave.number == next_wave) for wave in waves],
         next_wave=next_wave,
         meter_of=_meter,

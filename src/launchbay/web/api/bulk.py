@@ -141,6 +141,7 @@ class BulkDocument(msgspec.Struct, kw_only=True):
     createdAt: int | None
     finishedAt: Annotated[int | None, msgspec.Meta(description="Null while jobs are under way.")]
     instances: list[BulkInstance] | None = None
+    waitingFor: Annotated[str | None, msgspec.Meta(description="What it waits for, and what ends that.")] = None
 
 
 class BulkItem(msgspec.Struct, kw_only=True):
@@ -264,7 +265,13 @@ def _counts(run: BulkRun) -> BulkCounts:
 
 
 def _document(run: BulkRun) -> BulkDocument:
-    return BulkDocument(**_fields(run), maxParallel=run.max_parallel, stopAfterFailures=run.stop_after_failures)
+    waits = "Paused: the instances that wait get their turns when somebody continues it."
+    return BulkDocument(
+        **_fields(run),
+        maxParallel=run.max_parallel,
+        stopAfterFailures=run.stop_after_failures,
+        waitingFor=waits if run.status == "Paused" else None,
+    )
 
 
 def _item(run: BulkRun) -> BulkItem:

@@ -174,6 +174,9 @@ class ChangeSetDocument(ChangeSetItem, kw_only=True):
     plan: list[PlannedInstance]
     directory: DirectoryChanges | None
     commit: Annotated[str | None, msgspec.Meta(description="The commit of a source in Git for which it was made.")]
+    waitingFor: Annotated[
+        str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")
+    ] = None
 
 
 class AnswerChangeSet(msgspec.Struct, forbid_unknown_fields=True):
@@ -333,6 +336,7 @@ def _document(view: ChangeSetView) -> ChangeSetDocument:
         plan=[_planned(row) for row in view.instances],
         directory=None if view.directory is None else _directory(view.directory),
         commit=view.change_set.git_commit,
+        waitingFor=change_sets.waiting_for(view),
     )
 
 

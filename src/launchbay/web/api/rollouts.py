@@ -116,6 +116,9 @@ class RolloutDocument(msgspec.Struct, kw_only=True):
     ownerId: str
     createdAt: int
     finishedAt: int | None
+    waitingFor: Annotated[
+        str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")
+    ] = None
 
 
 class RolloutInstance(msgspec.Struct, kw_only=True):
@@ -236,6 +239,7 @@ def _document(row: Rollout) -> RolloutDocument:
         ownerId=row.owner_id,
         createdAt=to_ms(row.created_at),
         finishedAt=optional_ms(row.finished_at),
+        waitingFor=rollouts.waiting_for(row),
     )
 
 

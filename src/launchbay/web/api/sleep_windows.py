@@ -61,6 +61,7 @@ class SleepDocument(msgspec.Struct, kw_only=True):
     message: Annotated[str | None, msgspec.Meta(description="Why it waits, or didn't sleep or wake the last time.")]
     ruleOf: Annotated[str | None, msgspec.Meta(description="`application` or `environment`; null without a rule.")]
     rules: SleepBody
+    waitingFor: Annotated[str | None, msgspec.Meta(description="Since when it sleeps, why, and what wakes it.")] = None
 
 
 class KeepAwakeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -142,6 +143,7 @@ async def read_sleep(request: Request[None, None]) -> SleepDocument:
         message=found.message,
         ruleOf=found.of,
         rules=_body(found.rules),
+        waitingFor=found.waiting_for(),
     )
 
 
