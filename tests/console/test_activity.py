@@ -151,3 +151,29 @@ async def test_the_page_of_an_entry_shows_what_was_before_and_after(api: Api, vi
     assert "Older entry" in page.text
     assert (await get(visitor, f"{path}/{'5f' * 12}")).status == 404
     assert (await get(visitor, f"{path}/x")).status == 404
+
+
+async def test_entries_tell_fields_in_words_and_objects_by_their_names(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("Sluice")
+    application = await api.application(MANIFEST, name)
+    accepted(await api.put(f"applications/{application}/lifetime", {"greatestMs": 172_800_000}))
+    accepted(await api.put(f"applications/{application}/lifetime", {"greatestMs": 604_800_000, "mayNever": False}))
+    within = f"organizations/{api.organization}"
+    harbor, vault = fresh_name("harbor"), fresh_name("vault")
+    environment = accepted(await api.post(f"{within}/environments", {"name": harbor}))["id"]
+    kept = {"name": vault, "typeId": "builtin:cobalt_secure_store", "parameters": {}}
+    service = accepted(await api.post(f"{within}/services", kept))["id"]
+    accepted(await api.put(f"environments/{environment}/services", {"services": [service]}))
+    page = await get(visitor, f"/console/{within}/audit")
+    told = sentences(page)
+    assert f"services: none → {vault}" in told[0]
+    of_lifetime = next(each for each in told if f"changed the lifetimes of {name}" in each)
+    assert "longest lifetime: 2 days → 7 days" in of_lifetime
+    assert "instances without an end: no" in of_lifetime
+    entry = await get(visitor, next(link for link in page.links if "/audit/0" in link))
+    assert f"<ins>{vault} ({service})</ins>" in entry.answer.text
+    instance = await api.launch(application)
+    await api.settled(instance)
+    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": 1_893_456_000_000}))
+    activity = await get(visitor, f"/console/instances/{instance}/activity")
+    assert "→ 2030-01-01 00:00 UTC" in activity.text

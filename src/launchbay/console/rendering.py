@@ -33,6 +33,7 @@ from launchbay.console.assets import (
 from launchbay.documentation import plain
 from launchbay.errors import BadRequest
 from launchbay.model.job import owner_of, step_name
+from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.redaction import Redactor
 from launchbay.store.events import LogRow
 from launchbay.store.users import SignInState
@@ -40,6 +41,7 @@ from launchbay.usecases.organizations import Change
 
 _LINK_CHARS = 2_048
 _SHOWN_PERMISSIONS = 4
+_YEAR_2000_MS = 946_684_800_000
 _FINGERPRINT = "fingerprint:"  # of a value that the audit log doesn't keep
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 # As `engine` words the failure of a step.
@@ -223,12 +225,64 @@ def redact_value(value: Any, name: str) -> str:
     return compact(_redactor.named(name, value)) if value is not None else "unset"
 
 
-def change_words(change: Change) -> str:
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_.]+")
+# The last words of a field that its value makes clear.
+_KINDS_OF_FIELDS = {"id", "ids", "ms", "at"}
+_FIELDS = {
+    "destroy at": "expiry",
+    "destroy interval": "lifetime",
+    "manifest version": "version",
+    "user data": "notes",
+    "default ms": "lifetime of a launch that says none",
+    "greatest ms": "longest lifetime",
+    "extend ms": "longest extension",
+    "grace ms": "grace time of a destroy",
+    "idle ms": "longest time without a run",
+    "may never": "instances without an end",
+    "mail": "warnings by email",
+    "until": "awake until",
+    "on failure": "when a change fails",
+    "cron": "times",
+    "secret": "signing secret",
+    "deleted": "removed",
+}
+
+
+def field_words(field: str) -> str:
+    """Return the name of a field for people: `environment` for `environmentId`."""
+    words = [word.lower() for word in _CAMEL.split(field) if word]
+    known = _FIELDS.get(" ".join(words))
+    if known is not None:
+        return known
+    return " ".join(words[:-1] if len(words) > 1 and words[-1] in _KINDS_OF_FIELDS else words)
+
+
+def value_words(value: Any, field: str, names: Mapping[str, str], *, ids: bool = False) -> str:
+    """Return a value of a field for people: names for IDs (`ids` keeps both), times and durations; secrets masked."""
+    masked = redact_value(value, field)
+    if value is None or masked != compact(value):
+        return masked
+    last = ([word.lower() for word in _CAMEL.split(field) if word] or [""])[-1]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and value in names:
+        return f"{names[value]} ({value})" if ids else names[value]
+    if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+        return ", ".join(value_words(each, field, names, ids=ids) for each in value) or "none"
+    if isinstance(value, int) and last in {"ms", "interval"}:
+        return "never" if value == NEVER else duration(value)
+    if isinstance(value, int) and last in {"at", "until"} and value >= _YEAR_2000_MS:
+        return f"{from_ms(value):%Y-%m-%d %H:%M} UTC"
+    return masked
+
+
+def change_words(change: Change, names: Mapping[str, str]) -> str:
     """Return a change of a field in words, such as `size: 2 → 3`."""
-    before, after = (redact_value(each, change.field) for each in (change.before, change.after))
+    words = field_words(change.field)
+    before, after = (value_words(each, change.field, names) for each in (change.before, change.after))
     if after.startswith(_FINGERPRINT):
-        return f"{change.field} was set"
-    return f"{change.field}: {after}" if change.before is None else f"{change.field}: {before} → {after}"
+        return f"{words} was set"
+    return f"{words}: {after}" if change.before is None else f"{words}: {before} → {after}"
 
 
 _VERBS = {
@@ -352,6 +406,8 @@ def _environment() -> jinja2.Environment:
         qr_code,
         initials,
         change_words,
+        field_words,
+        value_words,
         entry_words,
         role_words,
         sign_in_words,

@@ -1,10 +1,12 @@
 """Organizations (reference §4, Organizations; conformance.md, "Beyond the reference")."""
 
+import re
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -84,9 +86,15 @@ async def read_audit_entries(
             yield chunk, names
 
 
+_QUOTED_ID = re.compile('"([0-9a-f]{24})"')
+_MENTIONED = 500  # IDs in the fields of entries that get names
+
+
 async def names_of(connection: Connection, organization_id: str, rows: Iterable[AuditRow]) -> dict[str, str]:
-    """Return the names of actors and objects of entries by ID."""
+    """Return the names of actors and objects of entries by ID, and of objects that their fields mention."""
     ids = {part for row in rows for part in (row.actor_id, *row.object.split("/")) if is_id(part)}
+    mentioned = (found for row in rows for text in (row.before, row.after) for found in _QUOTED_ID.findall(text or ""))
+    ids.update(islice(mentioned, _MENTIONED))
     named = await store.list_names(connection, organization_id=organization_id, ids=sorted(ids))
     return {row.id: row.name for row in named}
 

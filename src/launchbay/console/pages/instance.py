@@ -278,6 +278,7 @@ async def show_activity(request: PageRequest) -> Response:
     return await request.page(
         "instance_activity.html",
         **values,
+        names=names,
         rows=[
             (row, names.get(row.actor_id, row.actor_email), _VERBS.get(row.operation, ""), _changes(row))
             for row in shown
