@@ -1,6 +1,7 @@
 """The activity of an organization: sentences, filters, and the page of one entry."""
 
 import re
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -174,6 +175,7 @@ async def test_entries_tell_fields_in_words_and_objects_by_their_names(api: Api,
     assert f"<ins>{vault} ({service})</ins>" in entry.answer.text
     instance = await api.launch(application)
     await api.settled(instance)
-    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": 1_893_456_000_000}))
+    later = (await api.document(instance))["destroyAt"] + 86_400_000
+    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": later}))
     activity = await get(visitor, f"/console/instances/{instance}/activity")
-    assert "→ 2030-01-01 00:00 UTC" in activity.text
+    assert f"→ {datetime.fromtimestamp(later / 1000, UTC):%Y-%m-%d %H:%M} UTC" in activity.text

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from launchbay.console import shell
+from launchbay.documentation import pages as shown_pages
 from launchbay.documentation import with_headings
 from tests.support.documentation import DOCS, ROOT, prose
 
@@ -57,3 +59,38 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
         "# One `two`\n[a](page.md) [b](no.md) [c](#one-two) [d](page.md#x) [e](https://x.example/y)", "utf-8"
     )
     assert [problem.partition(":")[0] for problem in broken_links(page)] == ["no.md", "page.md#x"]
+
+
+_TEMPLATES = ROOT / "src" / "launchbay" / "console" / "templates"
+# The documentation itself, and the macros that read the table.
+_OF_ADDRESSES = {"documentation.html", "macros.html", "parts.html", "layout.html"}
+
+
+def _templates() -> dict[str, str]:
+    return {path.name: path.read_text("utf-8") for path in sorted(_TEMPLATES.glob("*.html"))}
+
+
+@pytest.mark.parametrize("topic", shell.GUIDES)
+def test_a_guide_of_the_console_is_a_page_and_a_heading_of_it(topic: str) -> None:
+    path, _, anchor = shell.GUIDES[topic].page.partition("#")
+    assert path in shown_pages()
+    assert not anchor or anchor in {section.anchor for section in shown_pages()[path].sections}
+
+
+def test_the_console_takes_addresses_of_the_documentation_from_its_table() -> None:
+    named = set(shell.TOPICS.values()) | set(shell._OWN_TOPICS.values()) | {"start", "tour"}
+    for name, text in _templates().items():
+        written = re.findall(r"/docs/(?!codes/|\{\{ guides\[)[^\"']+", text)
+        assert name in _OF_ADDRESSES or not written, (name, written)
+        named |= set(re.findall(r"(?:macros\.(?:guide|how)\(|topic=|guides\[)\"([a-z-]+)\"", text))
+    assert named == set(shell.GUIDES)
+    assert set(shell._OWN_TOPICS) <= set(_templates())
+
+
+def test_an_empty_state_leads_to_the_documentation() -> None:
+    for name, text in _templates().items():
+        for call, rest in re.findall(
+            r"\{[{%] ?(?:call )?parts\.empty\((.*?)\) ?[}%]\}(.*?)(?:endcall|$)", text, re.MULTILINE
+        ):
+            is_of_filter = call.startswith('"filter"') or "matches" in call.partition(",")[2][:20]
+            assert is_of_filter or "topic=" in call or "macros.guide(" in rest, (name, call)

@@ -84,10 +84,13 @@ DOCUMENTATION: Mapping[str, str] = {
     "git-source": "howto/git",
     "environment": "reference/manifest/environments",
     "instance": "troubleshooting",
+    "invitation": "reference/cli/invitation",
     "job": "troubleshooting",
     "manifest": "reference/manifest/index",
     "organization": "howto/move-an-organization",
+    "page": "reference/api/pages",
     "permission": "reference/permissions",
+    "revision": "reference/glossary",
     "role": "reference/permissions",
     "rollout": "howto/change-safely",
     "server": "howto/monitor",
@@ -96,6 +99,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "token": "howto/automation-tokens",
     "user": "reference/permissions",
     "webhook": "howto/webhooks",
+    "zone": "reference/services",
 }
 NOUNS: Mapping[str, str] = {
     "access-token": "Manage access tokens of users and service accounts.",

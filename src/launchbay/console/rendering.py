@@ -30,6 +30,7 @@ from launchbay.console.assets import (
     status_line,
     status_pill,
 )
+from launchbay.console.shell import GUIDES
 from launchbay.documentation import plain
 from launchbay.errors import BadRequest
 from launchbay.model.job import owner_of, step_name
@@ -258,22 +259,32 @@ def field_words(field: str) -> str:
 
 
 def value_words(value: Any, field: str, names: Mapping[str, str], *, ids: bool = False) -> str:
-    """Return a value of a field for people: names for IDs (`ids` keeps both), times and durations; secrets masked."""
+    """Return a value of a field for people, with secrets masked.
+
+    IDs become names, and with `ids` names and IDs.
+    """
     masked = redact_value(value, field)
     if value is None or masked != compact(value):
         return masked
-    last = ([word.lower() for word in _CAMEL.split(field) if word] or [""])[-1]
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int):
+        return _number_words(value, field)
     if isinstance(value, str) and value in names:
         return f"{names[value]} ({value})" if ids else names[value]
     if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
         return ", ".join(value_words(each, field, names, ids=ids) for each in value) or "none"
-    if isinstance(value, int) and last in {"ms", "interval"}:
-        return "never" if value == NEVER else duration(value)
-    if isinstance(value, int) and last in {"at", "until"} and value >= _YEAR_2000_MS:
-        return f"{from_ms(value):%Y-%m-%d %H:%M} UTC"
     return masked
+
+
+def _number_words(value: int, field: str) -> str:
+    """Return a number whose field says that it is a time or a duration."""
+    last = ([word.lower() for word in _CAMEL.split(field) if word] or [""])[-1]
+    if last in {"ms", "interval"}:
+        return "never" if value == NEVER else duration(value)
+    if last in {"at", "until"} and value >= _YEAR_2000_MS:
+        return f"{from_ms(value):%Y-%m-%d %H:%M} UTC"
+    return str(value)
 
 
 def change_words(change: Change, names: Mapping[str, str]) -> str:
@@ -379,6 +390,7 @@ def _environment() -> jinja2.Environment:
         "glyph": glyph,
         "icon": icon,
         "color_class": color_class,
+        "guides": GUIDES,
         "version": __version__,
     }
     template_filters = (

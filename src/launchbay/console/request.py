@@ -20,7 +20,7 @@ from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import SEEN, Form, seen_tag
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, csv_line, redact_value, render
-from launchbay.console.shell import ACCESS_TABS, DOCUMENTATION, NAVIGATION, SHORTCUTS, read_appearance
+from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, guide_to, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, PreconditionFailed
 from launchbay.ids import NamedRow
 from launchbay.usecases.approvals import list_own_approvals
@@ -174,7 +174,7 @@ class PageRequest:
                 "navigation": NAVIGATION,
                 "navigation_counts": {} if around is None else await self._counts(around.id),
                 "access_tabs": ACCESS_TABS,
-                "documentation": DOCUMENTATION,
+                "help": guide_to(template, section),
                 "shortcuts": SHORTCUTS,
                 "flash": flash,
                 "problems": () if problem is None else problem.messages,

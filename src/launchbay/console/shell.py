@@ -80,23 +80,106 @@ NAVIGATION = (
 )
 # The tabs of Access: key and label.
 ACCESS_TABS = (("users", "Users"), ("roles", "Roles"), ("serviceAccounts", "Service accounts"))
-# Section → page of the documentation that answers the next question there. Others lead to its start.
-DOCUMENTATION = {
-    "": "get-started/tour",
-    "approvals": "cookbook/ask-for-approval",
-    "instances": "get-started/tour",
-    "runs": "troubleshooting",
-    "schedules": "howto/recurring-schedules",
-    "applications": "cookbook/index",
-    "environments": "reference/manifest/environments",
-    "services": "reference/services",
-    "audit": "howto/see-the-past",
-    "users": "reference/permissions",
-    "roles": "reference/permissions",
-    "serviceAccounts": "howto/automation-tokens",
-    "webhooks": "howto/webhooks",
-    "usage": "reference/settings#quotas",
+
+
+class Guide(NamedTuple):
+    """A page of the documentation, below `/docs/`, and the words of a link to it."""
+
+    page: str
+    label: str
+
+
+# The pages of the documentation that the console leads to, by topic. Only this table has their addresses.
+GUIDES = {
+    "start": Guide("index", "Documentation"),
+    "tour": Guide("get-started/tour", "Tour of the console"),
+    "tutorial": Guide("get-started/tutorial", "Tutorial"),
+    "troubleshooting": Guide("troubleshooting", "Troubleshooting"),
+    "approvals": Guide("cookbook/ask-for-approval", "Ask for approval"),
+    "recipes": Guide("cookbook/index", "Recipes"),
+    "manifest": Guide("reference/manifest/index", "Manifest reference"),
+    "workflows": Guide("reference/manifest/workflows", "Workflows"),
+    "components": Guide("reference/manifest/components", "Components"),
+    "signals": Guide("reference/manifest/bindings", "Bindings and signals"),
+    "parameters": Guide("reference/manifest/pins-and-types", "Parameters and types"),
+    "environments": Guide("reference/manifest/environments", "Environments"),
+    "revisions": Guide("reference/glossary", "What is a revision?"),
+    "services": Guide("reference/services", "Types of services"),
+    "vault": Guide("reference/services#credentials-service-builtincobalt_secure_store", "Credentials service"),
+    "catalog": Guide("reference/services#shared-instances-catalog-builtinshared_instances_catalog", "Shared instances"),
+    "permissions": Guide("reference/permissions", "Permissions"),
+    "quotas": Guide("reference/settings#quotas", "Quotas"),
+    "lifetimes": Guide("howto/lifetimes", "How lifetimes work"),
+    "sleep": Guide("howto/sleep", "How sleep works"),
+    "limits": Guide("howto/limit-jobs", "How limits work"),
+    "change-safely": Guide("howto/change-safely", "Change safely"),
+    "monitor": Guide("howto/monitor", "Monitor jobs and instances"),
+    "history": Guide("howto/see-the-past", "See the past"),
+    "schedules": Guide("howto/recurring-schedules", "Recurring schedules"),
+    "git": Guide("howto/git", "Follow a repository"),
+    "webhooks": Guide("howto/webhooks", "Use webhooks"),
+    "secrets": Guide("howto/secrets", "Use secrets"),
+    "tokens": Guide("howto/automation-tokens", "Tokens for programs"),
+    "second-factors": Guide("howto/second-factors", "Second factors"),
+    "move": Guide("howto/move-an-organization", "Move an organization"),
 }
+# What the pages of a section are about. Others are about the tour.
+TOPICS = {
+    "approvals": "approvals",
+    "runs": "troubleshooting",
+    "schedules": "schedules",
+    "applications": "recipes",
+    "environments": "environments",
+    "services": "services",
+    "audit": "history",
+    "users": "permissions",
+    "roles": "permissions",
+    "serviceAccounts": "tokens",
+    "webhooks": "webhooks",
+    "usage": "quotas",
+}
+# What a page is about that differs from its section, by its template.
+_OWN_TOPICS = {
+    "access_tokens.html": "tokens",
+    "account.html": "second-factors",
+    "second_factor.html": "second-factors",
+    "applications.html": "tutorial",
+    "bulk.html": "change-safely",
+    "bulk_new.html": "change-safely",
+    "bulk_runs.html": "change-safely",
+    "change_set.html": "change-safely",
+    "change_sets.html": "change-safely",
+    "configuration.html": "parameters",
+    "generation.html": "change-safely",
+    "git_source.html": "git",
+    "git_source_form.html": "git",
+    "git_sources.html": "git",
+    "instance_components.html": "components",
+    "instance_end.html": "lifetimes",
+    "instance_run.html": "workflows",
+    "instance_schedules.html": "schedules",
+    "instance_activity.html": "history",
+    "instance_settings.html": "lifetimes",
+    "instance_signals.html": "signals",
+    "launch.html": "parameters",
+    "manifest.html": "manifest",
+    "organizations.html": "move",
+    "revision.html": "revisions",
+    "revisions.html": "revisions",
+    "rollout.html": "change-safely",
+    "rollout_new.html": "change-safely",
+    "rollouts.html": "change-safely",
+    "secrets.html": "secrets",
+    "start.html": "tutorial",
+    "versions.html": "change-safely",
+}
+
+
+def guide_to(template: str, section: str) -> Guide:
+    """Return the page of the documentation about a page of the console."""
+    return GUIDES[_OWN_TOPICS.get(template) or TOPICS.get(section, "tour")]
+
+
 # What the dialog of shortcuts lists: a title, with descriptions and keys. frontend/source/keys.js obeys them.
 SHORTCUTS = (
     (
