@@ -67,6 +67,7 @@ async def test_a_launch_that_starts_while_its_instance_is_locked_holds_nothing_t
                     requested_status=InstanceStatus.REQUESTED,
                     plan_version=PLAN_VERSION,
                     state_version=STATE_VERSION,
+                    records=0,
                 )
 
         async with api.database.transaction() as connection:

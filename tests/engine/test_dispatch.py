@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from launchbay.clock import SystemClock
 from launchbay.engine import dispatch as engine_dispatch
-from launchbay.engine.dispatch import Dispatcher
+from launchbay.engine.dispatch import Dispatcher, _Starts
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Connection, Database, DatabaseError, OutcomeUnknown, conninfo
 from launchbay.store.dispatch import ClaimedJob, Heartbeat
@@ -958,6 +958,42 @@ async def _blocks_of_a_claim(database: Database, organizations: list[str], count
     return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
 
 
+# Starts
+
+
+async def test_a_job_does_not_wait_until_all_jobs_of_another_organization_have_started(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.engine.dispatch.STARTING", 1)
+    monkeypatch.setattr("launchbay.engine.dispatch.STARTING_S", 60.0)
+    runs = Permits(database)
+    async with working(database, runs, concurrency=PLACES) as (dispatcher, _):
+        await put(database, "noisy", 8)
+        await until(database, f"SELECT ({HELD.format('noisy')}) = 8")
+        assert await runs.started.get() == "noisy0"
+        await put(database, "late", 2)
+        await until(database, f"SELECT ({HELD.format('late')}) > 0")
+        names = [await runs.next() for _ in range(4)]
+        assert "late0" in names[:2], names
+        while runs.ended < 9:
+            await runs.next()
+        runs._permits.release()
+        await empty(database)
+        assert dispatcher._starting._free == 1, "no start is lost"
+
+
+async def test_a_start_that_is_given_to_a_job_that_leaves_goes_to_the_next(database: Database) -> None:
+    starts = _Starts(1)
+    await starts.acquire("acme")
+    first, second = (asyncio.create_task(starts.acquire("acme")) for _ in range(2))
+    await asyncio.sleep(0)
+    starts.release()
+    first.cancel()
+    await second
+    starts.release()
+    await starts.acquire("late")
+
+
 # Acceptance keeps the pace of starts
 
 
@@ -976,11 +1012,11 @@ class Permits:
         self.ended += 1
         return await end_job(self._database, job)
 
-    async def next(self) -> None:
-        """Let a job end, and wait until another one has started."""
+    async def next(self) -> str:
+        """Let a job end, and return which one has started then."""
         self._permits.release()
         async with asyncio.timeout(5.0):
-            await self.started.get()
+            return await self.started.get()
 
 
 @contextlib.asynccontextmanager

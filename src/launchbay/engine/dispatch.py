@@ -134,6 +134,64 @@ class _Places:
             del self.by_organization[organization_id]
 
 
+class _Turns:
+    """Those who wait, by whom they belong to; each of these has its turn, however many others have waiting."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    async def wait(self, whose: str, timeout_s: float | None = None) -> None:
+        """Wait for a turn, at most for so long. A turn that comes together with a cancellation goes to the next."""
+        turn = asyncio.get_running_loop().create_future()
+        turns = self._waiting.setdefault(whose, deque())
+        turns.append(turn)
+        try:
+            await asyncio.wait({turn}, timeout=timeout_s)
+        except asyncio.CancelledError:
+            if turn.done():
+                self.give()
+            raise
+        finally:
+            if not turn.done():
+                turns.remove(turn)
+                if not turns:
+                    del self._waiting[whose]
+            turn.cancel()
+
+    def give(self) -> bool:
+        """Give a turn, and return whether anybody waited for it."""
+        if not self._waiting:
+            return False
+        whose, turns = self._waiting.popitem(last=False)
+        turns.popleft().set_result(None)
+        if turns:
+            self._waiting[whose] = turns  # behind the others
+        return True
+
+
+class _Starts:
+    """Lets few jobs start at a time, and organizations take turns: many jobs of one hold up nobody else's next one."""
+
+    def __init__(self, at_once: int) -> None:
+        self._free = at_once
+        self._turns = _Turns()
+
+    async def acquire(self, organization_id: str) -> None:
+        """Wait until a job of the organization may start."""
+        if self._free > 0:
+            self._free -= 1
+        else:
+            await self._turns.wait(organization_id)
+
+    def release(self) -> None:
+        """Let another job start."""
+        if not self._turns.give():
+            self._free += 1
+
+
 class _Pace:
     """Makes acceptance keep the pace of job starts while jobs wait for this process.
 
@@ -146,36 +204,25 @@ class _Pace:
         self._empty_s = float("-inf")  # when `ready` was last seen empty
         self._starts_s: deque[float] = deque(maxlen=2)
         self._started = 0
-        self._turns: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()  # by caller
+        self._turns = _Turns()  # by caller
 
     async def turn(self, caller: str) -> None:
         """Wait until a job starts, if jobs have waited for long."""
-        if not self._is_behind():
-            return
-        turn = asyncio.get_running_loop().create_future()
-        turns = self._turns.setdefault(caller, deque())
-        turns.append(turn)
-        try:
-            await asyncio.wait({turn}, timeout=LONGEST_TURN_S)
-        finally:
-            if not turn.done():
-                turns.remove(turn)
-                if not turns:
-                    del self._turns[caller]
-            turn.cancel()
+        if self._is_behind():
+            await self._turns.wait(caller, LONGEST_TURN_S)
 
     def started(self) -> None:
         """Give a turn, because a job has started."""
         self._starts_s.append(_now_s())
         self._started += 1
         if self._started % DRAINING:
-            self._give_turn()
+            self._turns.give()
 
     def ready_is_empty(self) -> None:
         """Let all requests continue."""
         self._empty_s = _now_s()
-        while self._turns:
-            self._give_turn()
+        while self._turns.give():
+            pass
 
     def _is_behind(self) -> bool:
         """Return whether jobs wait although others start.
@@ -184,14 +231,6 @@ class _Pace:
         """
         now_s = _now_s()
         return now_s - self._empty_s > BURST_S and len(self._starts_s) > 1 and now_s - self._starts_s[0] < RECENT_S
-
-    def _give_turn(self) -> None:
-        if not self._turns:
-            return
-        caller, turns = self._turns.popitem(last=False)
-        turns.popleft().set_result(None)
-        if turns:
-            self._turns[caller] = turns  # behind the others
 
 
 class Dispatcher:
@@ -221,7 +260,7 @@ class Dispatcher:
         self._grace_s = grace_s
         self._places = _Places(concurrency)
         self._held: dict[str, _Held] = {}
-        self._starting = asyncio.Semaphore(STARTING)
+        self._starting = _Starts(STARTING)
         self._pace = _Pace()
         self._worker_id: int | None = None  # while this process takes jobs
         self._run_job: RunJob | None = None
@@ -690,7 +729,7 @@ class Dispatcher:
     async def _run_gated(self, held: _Held) -> bool:
         assert self._run_job is not None, "jobs start only while the engine works"
         with held.slot.interruptible():
-            await self._starting.acquire()
+            await self._starting.acquire(held.claimed.organization_id)
         self._pace.started()
         opening = asyncio.get_running_loop().call_later(STARTING_S, self._starting.release)
         current_slot.set(held.slot)

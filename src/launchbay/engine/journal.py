@@ -48,6 +48,8 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CUT = " … (cut)"
 LAZY_S = 0.25  # how long log lines, percentages and notes wait to be written together
 OUTCOME_S = 0.005  # how long outcomes wait for the start of the next step, to share its write
+# So many turns of the event loop follow for the steps that the outcome lets begin: in a busy process, the loop is late.
+OUTCOME_TURNS = 10
 FRESH_S = 1.0  # an effect starts only this soon after a fenced write was sent; less than a lease
 BATCH_ROWS = 1_000  # steps and log lines of one statement: the event loop does nothing else while it encodes them
 CLOSE_S = 0.4  # less than the queue gives cancelled handlers
@@ -265,7 +267,7 @@ class PostgresJournal:
         self._finish(path, row, StepStatus.SUCCEEDED)
         row.outputs = msgspec.json.encode(self.secrets.sealed(outputs)).decode()
         self._put(path, row)
-        self._write_within(OUTCOME_S)
+        self._write_within(OUTCOME_S, OUTCOME_TURNS)
 
     def skip(self, path: str, name: str) -> None:
         row = self._row(path, name)
@@ -276,7 +278,7 @@ class PostgresJournal:
         self._finish(path, row, StepStatus.SUCCEEDED, "skipped")
         row.outputs = "{}"
         self._put(path, row)
-        self._write_within(OUTCOME_S)
+        self._write_within(OUTCOME_S, OUTCOME_TURNS)
 
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         """Record the failure of an attempt that will be repeated after a pause."""
@@ -301,7 +303,7 @@ class PostgresJournal:
         row.is_record = True
         row.error = self.redact(error, limits.ERROR_CHARS)
         self._put(path, row)
-        self._write_within(OUTCOME_S)
+        self._write_within(OUTCOME_S, OUTCOME_TURNS)
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
         """Show the status of a step without an effect; a final status stays."""
@@ -473,13 +475,20 @@ class PostgresJournal:
         batch.steps[path] = row
         return batch
 
-    def _write_within(self, seconds: float) -> None:
+    def _write_within(self, seconds: float, turns: int = 0) -> None:
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is None or self._write_at_s > at:
             self._stop_timer()
             # Not the handle's `when`: uvloop returns one without it if the time has come meanwhile.
-            self._timer, self._write_at_s = loop.call_at(at, self._write_now), at
+            self._timer, self._write_at_s = loop.call_at(at, self._write_after, turns), at
+
+    def _write_after(self, turns: int) -> None:
+        """Write after so many further turns of the event loop."""
+        if turns:
+            self._timer = asyncio.get_running_loop().call_soon(self._write_after, turns - 1)
+        else:
+            self._write_now()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

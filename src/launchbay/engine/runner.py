@@ -138,9 +138,10 @@ class Runner:
         metrics.job_claimed(claim.fence, claim.waited_s)
         secrets = Secrets(TextSeal(self._secret_key, claim.organization_id), partial(_redactor, claim))
         records: Mapping[str, StepRecord] = {}
-        cancellation: str | None = None
+        cancellation = claim.cancellation
         if claim.fence > 1 or claim.cancel_requested:
-            records, cancellation = await retry_while_unavailable(partial(self._load_history, job_id, secrets))
+            first = None if claim.records is None else msgspec.json.decode(claim.records, type=list[RecordRow])
+            records = await retry_while_unavailable(partial(self._load_history, job_id, secrets, first))
         if claim.waited_s >= ASKED_AGAIN_S and not records and cancellation is None:
             cancellation = await retry_while_unavailable(partial(self._lost_right, job_id, claim))
         lost, handed_over = asyncio.Event(), asyncio.Event()
@@ -201,6 +202,7 @@ class Runner:
                 started_status=started,
                 plan_version=PLAN_VERSION,
                 state_version=STATE_VERSION,
+                records=limits.RECORDS_PAGE,
             )
 
     async def _refuse_newer_version(self, job_id: str) -> None:
@@ -213,18 +215,22 @@ class Runner:
                 f"Job {job_id} needs a newer version of Launchbay.", "Upgrade this worker.", code="NewerPlan"
             )
 
-    async def _load_history(self, job_id: str, secrets: Secrets) -> tuple[Mapping[str, StepRecord], str | None]:
-        """Return the records of earlier claims, and the reason for a cancellation, if any."""
+    async def _load_history(
+        self, job_id: str, secrets: Secrets, first: list[RecordRow] | None = None
+    ) -> Mapping[str, StepRecord]:
+        """Return the records of earlier claims. `first` is the first page of them, if it is known."""
         records: dict[str, StepRecord] = {}
-        page: list[RecordRow] | None = None
-        while page is None or len(page) == limits.RECORDS_PAGE:
-            async with self._database.connection() as connection:
-                after = page[-1].path if page else ""
-                page = await jobs.list_records(connection, job_id=job_id, after=after, count=limits.RECORDS_PAGE)
+        page = await self._records_after("", job_id) if first is None else first
+        while True:
             # Other jobs and requests get their turn between pages.
             records.update((row.path, _record(row, secrets)) for row in page)
+            if len(page) < limits.RECORDS_PAGE:
+                return records
+            page = await self._records_after(page[-1].path, job_id)
+
+    async def _records_after(self, path: str, job_id: str) -> list[RecordRow]:
         async with self._database.connection() as connection:
-            return records, await jobs.get_cancellation(connection, job_id=job_id)
+            return await jobs.list_records(connection, job_id=job_id, after=path, count=limits.RECORDS_PAGE)
 
     async def _lost_right(self, job_id: str, claim: ClaimRow) -> str | None:
         """Return why who asked for a job may not do that anymore, or None."""
@@ -377,9 +383,7 @@ class Runner:
             async with asyncio.timeout(timeout_s):
                 if job.plan.recalls is not None:
                     await self._until_free(job.plan.recalls)
-                    records, _ = await retry_while_unavailable(
-                        partial(self._load_history, job.plan.recalls, job.secrets)
-                    )
+                    records = await retry_while_unavailable(partial(self._load_history, job.plan.recalls, job.secrets))
                     cancel_child = partial(self._cancel_child, DELETED)
                     await replay_superseded(self._database, job, records, cancel_child)
                 await run_plan(job)

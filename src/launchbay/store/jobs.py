@@ -34,6 +34,8 @@ class ClaimRow(NamedTuple):
     cancel_requested: bool
     number: int  # 1, 2, 3 … in its instance
     ran_s: float  # since its first start: 0 for that one
+    cancellation: str | None  # why the job is to end, if it is
+    records: str | None  # the first page of earlier claims' records; null if none are known, or not yet
 
 
 class VersionsRow(NamedTuple):
@@ -178,7 +180,6 @@ get_control = _sql.row("get_control", ControlRow)
 lock_instance = _sql.row("lock_instance", LockedInstance)
 cancel = _sql.value("cancel", bool)
 cancel_child = _sql.change("cancel_child")
-get_cancellation = _sql.value("get_cancellation", str)
 get_plan = _sql.value("get_plan", str)
 list_descendants = _sql.rows("list_descendants", DescendantRow)
 take_over = _sql.value("take_over", int)

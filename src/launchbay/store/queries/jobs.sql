@@ -64,6 +64,8 @@ SELECT pg_notify('launchbay_dispatch', %(job_id)s)::text IS NOT NULL FROM freed;
 -- The start of a run. Without a fence, it raises the fence: from now on only this claim may write. With one, the job was
 -- claimed before. No row: the job has ended, was claimed again, or is for a newer program. Where the instance's status changes
 -- too, it is locked first (`end` says why). The commit doesn't wait for the disk: that of the first journal entry does.
+-- With a fence, the first records of earlier claims come along, as `list_records` has them: nobody writes any since it was raised.
+-- A statement that raises it may wait for a write, and doesn't see that one.
 WITH held AS (
     SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id
     WHERE jobs.id = %(job_id)s AND instances.status = %(requested_status)s
@@ -76,7 +78,7 @@ WITH held AS (
       AND (SELECT state_version FROM instances WHERE instances.id = jobs.instance_id) <= %(state_version)s
     RETURNING id, instance_id, fence, plan, steps, parent_job_id, cancel_requested,
               extract(epoch FROM started_at - created_at)::float8 AS waited_s, number,
-              extract(epoch FROM now() - started_at)::float8 AS ran_s
+              extract(epoch FROM now() - started_at)::float8 AS ran_s, error_message
 ), started AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
     WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
@@ -86,7 +88,13 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
        instances.return_values, instances.fed_signals, instances.before,
        (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links,
-       claimed.waited_s, claimed.cancel_requested, claimed.number, claimed.ran_s
+       claimed.waited_s, claimed.cancel_requested, claimed.number, claimed.ran_s,
+       CASE WHEN claimed.cancel_requested THEN claimed.error_message END AS cancellation,
+       CASE WHEN %(fence)s::integer > 1 THEN (
+           SELECT coalesce(json_agg(json_build_array(path, status, percent, attempt, coalesce(started_at, now()), outputs, error_message)
+                                    ORDER BY path), '[]')
+           FROM (SELECT * FROM steps WHERE job_id = claimed.id ORDER BY path LIMIT %(records)s::integer) AS first
+       )::text END AS records
 FROM claimed JOIN instances ON instances.id = claimed.instance_id
 WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
 
@@ -263,10 +271,6 @@ WITH RECURSIVE below AS (
     SELECT child.id, child.name, child.state, child.status FROM below JOIN instances child ON child.parent_id = below.id
 )
 SELECT id, name, state FROM below WHERE status <> 'Destroyed';
-
--- name: get_cancellation
--- Why the job is to end, if it is.
-SELECT error_message FROM jobs WHERE id = %(job_id)s AND cancel_requested;
 
 -- name: take_over
 -- Gives a new job the recorded successes of an earlier one, without skipped steps: their conditions may be true now. A call that failed in a later attempt is taken over as under way, so that
