@@ -135,7 +135,7 @@ class _Places:
 
 
 class _Turns:
-    """Those who wait, by whom they belong to; each of these has its turn, however many others have waiting."""
+    """Waits that end in turns: each owner has its turn, however many waits others have."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
@@ -143,10 +143,13 @@ class _Turns:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    async def wait(self, whose: str, timeout_s: float | None = None) -> None:
-        """Wait for a turn, at most for so long. A turn that comes together with a cancellation goes to the next."""
+    async def wait(self, owner: str, timeout_s: float | None = None) -> None:
+        """Wait for a turn, or until the time is over.
+
+        A turn that comes together with a cancellation goes to the next.
+        """
         turn = asyncio.get_running_loop().create_future()
-        turns = self._waiting.setdefault(whose, deque())
+        turns = self._waiting.setdefault(owner, deque())
         turns.append(turn)
         try:
             await asyncio.wait({turn}, timeout=timeout_s)
@@ -158,22 +161,25 @@ class _Turns:
             if not turn.done():
                 turns.remove(turn)
                 if not turns:
-                    del self._waiting[whose]
+                    del self._waiting[owner]
             turn.cancel()
 
     def give(self) -> bool:
         """Give a turn, and return whether anybody waited for it."""
         if not self._waiting:
             return False
-        whose, turns = self._waiting.popitem(last=False)
+        owner, turns = self._waiting.popitem(last=False)
         turns.popleft().set_result(None)
         if turns:
-            self._waiting[whose] = turns  # behind the others
+            self._waiting[owner] = turns  # behind the others
         return True
 
 
 class _Starts:
-    """Lets few jobs start at a time, and organizations take turns: many jobs of one hold up nobody else's next one."""
+    """Lets few jobs start at a time, organization by organization.
+
+    So many jobs of one don't hold up the next job of another.
+    """
 
     def __init__(self, at_once: int) -> None:
         self._free = at_once
