@@ -49,6 +49,28 @@ async def test_the_overview_names_what_is_broken_with_its_reason_and_its_run(
     assert document["errorMessage"].rpartition("failed: ")[2] in page.text
 
 
+async def test_a_run_in_progress_shows_its_step_and_how_much_of_its_usual_time_is_over(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await _environment(api)
+    step = "read: {action: wait, parameters: {delay: '{$.pace} ms'}}"
+    copy = f"copy:\n  parameters: [{{pace: {{default: 20}}}}]\n  steps: [{{{step}}}]\n"
+    application = await api.application(f"launch: {{steps: []}}\n{copy}")
+    instance = await api.launch(application, environmentId=environment)
+    await api.settled(instance)
+    await api.run(instance, "copy")
+    accepted(await api.post(f"instances/{instance}/copy", {"pace": 60_000}))
+    home = f"/console/organizations/{api.organization}?environment={environment}"
+    async with asyncio.timeout(20):
+        while "· read" not in (page := await get(visitor, home)).text:
+            await asyncio.sleep(0.05)
+    running = page.answer.text.partition('id="h-now"')[2].partition("</section>")[0]
+    assert re.search(
+        r'aria-label="Usually takes 0\.\d s"><rect class="busy" x="0%" width="(98|[1-9]\d?(\.\d+)?)%"', running
+    )
+    assert re.search(r'data-since="\d+">[\d.]+ s<', running)
+
+
 async def test_a_day_more_moves_the_expiry_from_where_it_was(api: Api, visitor: httpx.AsyncClient) -> None:
     environment = await _environment(api)
     application = await api.application("launch: {steps: []}\n")

@@ -7,6 +7,8 @@ import httpx
 import pytest
 
 from launchbay.clock import to_ms
+from launchbay.console.pages.schedules import Day, Entry
+from launchbay.store.schedules import FleetScheduleRow
 from tests.support.pages import ORIGIN, get
 from tests.support.service import Api, accepted, fresh_name, person, refused
 
@@ -52,6 +54,17 @@ async def test_the_schedules_of_all_instances_are_one_list_by_their_time(api: Ap
     assert accepted(await someone.at(api).get(path)) == []
     outsider, _, _ = await api.outsider()
     refused(await outsider.get(path), 403)
+
+
+def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> None:
+    noon = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+    entries = [Entry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3)]
+    row = FleetScheduleRow("1", "copy", noon, "", None, None, "2", "1", "quay", "3", "4")
+    hours = (1, 1, 2, 4, 4)
+    entries += [Entry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", schedule=row) for hour in hours]
+    day = Day(noon.date(), True, True, sorted(entries, key=lambda each: each.at))
+    assert [(group[0].what, len(group)) for group in day.shown] == [("expires", 2), ("copy", 2), ("copy", 1)]
+    assert day.hidden == 2
 
 
 async def test_the_calendar_and_the_list_show_runs_and_expiries_and_cancel_and_resume_them(

@@ -27,6 +27,7 @@ _TICK_MS = tuple(
     for each in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400)
 )
 _SHORTEST_AXIS_MS = 200
+_NOTICED_MS = 100  # shorter differences of durations are chance
 
 
 class Segment(NamedTuple):
@@ -434,7 +435,7 @@ class StepPair:
         if self.one is None or self.other is None or self.one.kind != self.other.kind or self.outputs:
             return True
         difference, whole = self.difference_ms, self.one.duration_ms or 0
-        return difference is not None and abs(difference) > max(100, whole // 10)
+        return difference is not None and abs(difference) > max(_NOTICED_MS, whole // 10)
 
     @property
     def words(self) -> str:
@@ -442,7 +443,7 @@ class StepPair:
         if self.one is None or self.other is None:
             return "only in the second run" if self.one is None else "only in the first run"
         parts: list[str] = []
-        if self.difference_ms is not None and abs(self.difference_ms) >= 1:
+        if self.difference_ms is not None and abs(self.difference_ms) >= _NOTICED_MS:
             parts.append(("+" if self.difference_ms > 0 else "−") + format_duration(self.difference_ms))
         if self.one.kind != self.other.kind:
             parts.append(self.other.words.lower())
@@ -468,7 +469,7 @@ def compare(one: RunView, other: RunView) -> list[StepPair]:
             one=pair.one,
             other=pair.other,
             outputs=pair.outputs,
-            share=100 * abs(pair.difference_ms or 0) // greatest,
+            share=100 * abs(pair.difference_ms or 0) // greatest if pair.differs else 0,
         )
         for pair in pairs
     ]

@@ -18,6 +18,9 @@ from launchbay.limits import (
     COUNTED_RUNNING_JOBS,
     SAVED_VIEWS,
     SEARCH_WORDS,
+    USUAL_INSTANCES,
+    USUAL_JOBS,
+    USUAL_RUNS,
     VIEW_NAME_CHARS,
     VIEW_QUERY_CHARS,
 )
@@ -26,6 +29,7 @@ from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
 from launchbay.quotas import Quota
 from launchbay.store import fleet as store
+from launchbay.store import jobs as job_store
 from launchbay.store import schedules
 from launchbay.store.database import Database
 from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow, TimeRow, WorkRow
@@ -288,6 +292,25 @@ async def list_jobs(
     total = found[0].total
     rows = [_redacted_job(row) for row in found if row.id is not None]
     return JobPage(*_page_end(rows, count, sort), total)
+
+
+async def list_usual_durations_ms(ctx: Context, rows: Sequence[FleetJobRow]) -> dict[str, int]:
+    """Return how long the workflows of listed jobs usually take, by job, without those that never succeeded."""
+    found: dict[str, int] = {}
+    async with ctx.read() as work:
+        for row in rows:
+            usual_ms = await job_store.get_usual_duration_ms(
+                work.connection,
+                instance_id=row.instance_id,
+                application_id=row.application_id,
+                workflow=row.name,
+                instances=USUAL_INSTANCES,
+                runs=USUAL_RUNS,
+                jobs=USUAL_JOBS,
+            )
+            if row.id is not None and usual_ms:
+                found[row.id] = usual_ms
+    return found
 
 
 def _page_end(rows: list[R], count: int, sort: str) -> tuple[list[R], Cursor | None]:

@@ -113,6 +113,7 @@ async def show(request: PageRequest) -> Response:
         waiting=[approval_item(row) for row in waiting],
         waiting_jobs={row.job_id for row in waiting},
         running=running,
+        usual_ms=await fleet.list_usual_durations_ms(ctx, running.rows),
         ended=[row for row in latest.rows if row.status != JobStatus.EXECUTING][:_SHOWN],
         by_environment=_by_environment(groups, environments, latest.rows, chosen),
         expiring=expiring,

@@ -107,7 +107,7 @@ async def show(
     shown = request.query("do")
     return await request.page(
         "run.html",
-        section="instances",
+        section="runs",
         organization_id=found.record.organization_id,
         problem=problem,
         tab=tab if tab in _TABS else "log",
@@ -610,7 +610,7 @@ async def show_comparison(request: PageRequest) -> Response:
     results = different_values(one.results(), other.results())
     return await request.page(
         "run_compare.html",
-        section="instances",
+        section="runs",
         organization_id=record.organization_id,
         record=record,
         runs=[first, second],

@@ -62,7 +62,7 @@ def _slot_kind(slot: TimeRow) -> Glyph:
         return Glyph.FAIL
     if slot.running:
         return Glyph.BUSY
-    return Glyph.OK if slot.total else Glyph.STOPPED
+    return Glyph.OK if slot.total else Glyph.QUEUED
 
 
 @routes.get("/console/instances/{id}/runs")

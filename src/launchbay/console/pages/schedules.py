@@ -54,8 +54,22 @@ class Day(NamedTuple):
     entries: Sequence[Entry]
 
     @property
-    def shown(self) -> Sequence[Entry]:
-        return self.entries[:_NAMED]
+    def groups(self) -> list[Sequence[Entry]]:
+        """Its expiries, and the runs of each minute, in the order of time."""
+        found: dict[str, list[Entry]] = {}
+        for each in self.entries:
+            minute = f"{each.at:%H:%M} {each.kind == 'cancelled'}"
+            found.setdefault(_EXPIRES if each.kind == "expiries" else minute, []).append(each)
+        return list(found.values())
+
+    @property
+    def shown(self) -> list[Sequence[Entry]]:
+        return self.groups[:_NAMED]
+
+    @property
+    def hidden(self) -> int:
+        """How many of its entries the calendar has no room for."""
+        return sum(map(len, self.groups[_NAMED:]))
 
 
 @routes.get("/console/organizations/{id}/schedules")
