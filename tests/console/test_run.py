@@ -125,6 +125,8 @@ async def test_a_run_waits_for_an_approval_and_is_cancelled(
     page = await get(visitor, path)
     assert "Needs approval" in page.text
     assert "Go on?" in page.text
+    ends = "What ends it: The approval of any user who may approve, or its expiry."
+    assert re.search(rf"Since \d\d:\d\d:\d\d, until \d+ \w+ \d\d:\d\d\. {ends}", words(page))
     assert 'class="hatch"' in page.answer.text
     assert "Cancel run" in (await get(visitor, f"{path}?do=cancel")).text
     answer = await post(visitor, f"{path}/cancel")
