@@ -74,6 +74,11 @@ def test_words_of_a_bulk_run_begin_ids_from_8_characters_on(cli: Shell, tmp_path
     bulk = ("bulk", "create", "destroy", "--application", "words", "--dry-run")
     assert cli.good("ps", "--search", made[:7], "--application", "words", "-q").split() == [made]
     assert cli.document(*bulk, "--search", made[:7])["instances"] == []
+    labeled = cli.document("bulk", "create", "label", "--instance", made, "--set-label", "a=b", "--wait")["id"]
+    assert cli.document("bulk", "show", labeled[:-1])["id"] == labeled
+    assert cli.document("bulk", "wait", labeled[:-1])["id"] == labeled
+    assert "Unknown bulk run 'ffff'" in cli.bad(3, "bulk", "show", "ffff")
+    assert "Unknown roll-out 'ffff'" in cli.bad(3, "rollout", "wait", "ffff")
     for words in (made[:8], "mistak", f"UNMIST {made}"):
         assert [each["instanceId"] for each in cli.document(*bulk, "--search", words)["instances"]] == [made]
 

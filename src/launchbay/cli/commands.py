@@ -142,7 +142,10 @@ _OF_JOB = {"instance_id": "[INSTANCE]", "job_id": "JOB"}  # of these, the last o
 
 
 def _named_job(connection: Connection, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the instance and the job, if a job is named as the instance. Raises UsageError without either."""
+    """Return the instance and the job, if a job is named as the instance.
+
+    Raises UsageError without either.
+    """
     if "job_id" in given:
         if given["instance_id"] is None:
             raise click.UsageError("Missing argument 'JOB'.")
@@ -249,7 +252,7 @@ def _print_warnings(document: Mapping[str, Any]) -> None:
 
 
 def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    """Make a call that begins a job on an instance; with `wait`, follow the job."""
+    """Make a call that begins a job; with `wait`, follow the job."""
     document, job = _started(connection, call)
     _print_warnings(document or {})
     if document and "destroyAt" in document:
@@ -314,7 +317,7 @@ def _create_rollout(connection: Connection, call: Call[Any], _: Mapping[str, Any
 
 
 def _require_choice(call: Call[Any], filters: str, *, is_needed: bool = True) -> None:
-    """Raise UsageError unless the options choose instances in one way, or need not choose any."""
+    """Raise UsageError unless the options choose instances in one way."""
     named, fitting = (call.body.get(name) is not None for name in ("ids", "select"))
     if named and fitting:
         raise click.UsageError(f"Give either --instance or {filters}, not both.")
@@ -336,10 +339,9 @@ def follow_bulk(connection: Connection, bulk: str, timeout_s: float | None) -> N
     show(msgspec.to_builtins(found), connection.output)
     failed = found.counts.failed + found.counts.refused + found.counts.cancelled
     if failed:
-        raise CommandFailed(
-            f"{failed} instances failed, were refused or got no turn. Run `launchbay bulk instances {bulk}`.",
-            ExitCode.FAILED,
-        )
+        who = "1 instance failed, was" if failed == 1 else f"{failed} instances failed, were"
+        told = f"{who} refused or got no turn. Run `launchbay bulk instances {bulk}`."
+        raise CommandFailed(told, ExitCode.FAILED)
 
 
 POLL_S = 0.5
@@ -407,7 +409,7 @@ def _delete(connection: Connection, call: Call[Any], options: Mapping[str, Any])
 
 
 def _started(connection: Connection, call: Call[Any]) -> tuple[Any, str]:
-    """Return the response of a call as plain data, and the ID of its job."""
+    """Return the response of a call as plain data, and its job."""
     client = connection.client
     return client.perform(client.core.started(call if call.returns is type(None) else call.with_returns(Any)))
 

@@ -475,6 +475,10 @@ def _named(noun: str, given: str | None, connection: Connection, _: Mapping[str,
     return given and str(getattr(connection.names, noun)(given))
 
 
+def _listed_object(kind: str, given: str | None, connection: Connection, _: Mapping[str, Any]) -> str | None:
+    return given and connection.names.listed(kind, given)
+
+
 def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]) -> str | None:
     """Return the path of an object, such as `/applications/shop`, with ids instead of names."""
     if given is None:
@@ -489,6 +493,11 @@ def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]
 
 _READERS: Mapping[str, Read] = {
     "approval_id": partial(_named, "approval"),
+    "bulk_id": partial(_listed_object, "bulk run"),
+    "change_set_id": partial(_listed_object, "change set"),
+    "git_source_id": partial(_listed_object, "git source"),
+    "recurring_schedule_id": partial(_listed_object, "recurring schedule"),
+    "rollout_id": partial(_listed_object, "roll-out"),
     "force": partial(_formed, lambda given: 1 if given else None),
     "job": _job,
     "job_id": _job,

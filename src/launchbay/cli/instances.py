@@ -203,11 +203,14 @@ wait_for_one_job = RemoteCommand(
 )
 
 
-def _wait_until_ended(what: str, timeout: float | None, given: dict[str, Any], read: Callable[[Client], Any]) -> None:
+def _wait_until_ended(
+    kind: str, text: str, timeout: float | None, given: dict[str, Any], read: Callable[[Client, str], Any]
+) -> None:
     """Show it once it has ended. Roll-outs that wait for somebody have ended too."""
     connection = connected(given)
+    number, what = connection.names.listed(kind, text), f"The {kind}"
     until_s = None if timeout is None else time.monotonic() + timeout
-    while (found := msgspec.to_builtins(read(connection.client)))["finishedAt"] is None:
+    while (found := msgspec.to_builtins(read(connection.client, number)))["finishedAt"] is None:
         if found["status"] in {"Stopped", "Waiting"}:
             break
         if until_s is not None and time.monotonic() >= until_s:
@@ -220,11 +223,11 @@ def _wait_until_ended(what: str, timeout: float | None, given: dict[str, Any], r
 
 
 def _wait_for_rollout(rollout: str, timeout: float | None, **given: Any) -> None:
-    _wait_until_ended("The roll-out", timeout, given, lambda client: client.read_rollout(rollout))
+    _wait_until_ended("roll-out", rollout, timeout, given, lambda client, number: client.read_rollout(number))
 
 
 def _wait_for_change_set(change_set: str, timeout: float | None, **given: Any) -> None:
-    _wait_until_ended("The change set", timeout, given, lambda client: client.read_change_set(change_set))
+    _wait_until_ended("change set", change_set, timeout, given, lambda client, number: client.read_change_set(number))
 
 
 wait_for_rollout = RemoteCommand(
@@ -246,7 +249,8 @@ wait_for_change_set = RemoteCommand(
 
 
 def _wait_for_bulk(bulk: str, timeout: float | None, **given: Any) -> None:
-    follow_bulk(connected(given), bulk, timeout)
+    connection = connected(given)
+    follow_bulk(connection, connection.names.listed("bulk run", bulk), timeout)
 
 
 wait_for_bulk = RemoteCommand(

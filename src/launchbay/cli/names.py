@@ -1,4 +1,4 @@
-"""Names instead of IDs: what a user types is looked up, unless it is an ID.
+"""Names instead of IDs: what is not an ID is looked up.
 
 A name wins over the beginning of an ID, so a new instance called `cafe` never changes what a longer beginning means.
 """
@@ -22,6 +22,13 @@ from launchbay.limits import PAGE_ROWS_MAX
 T = TypeVar("T")
 LAST = "last"
 PREFIX_CHARS = 4  # of an ID, at least: fewer are more likely to be a mistyped name
+LISTED: Mapping[str, str] = {  # objects of an organization, and the operation that lists the newest first
+    "bulk run": "list_bulks",
+    "change set": "list_change_sets",
+    "git source": "list_git_sources",
+    "recurring schedule": "list_recurring_schedules",
+    "roll-out": "list_rollouts",
+}
 _NUMBER = re.compile(r"#?([0-9]{1,3})|#([0-9]+)")  # without #, more digits begin an ID
 _PREFIX = re.compile(rf"[0-9a-f]{{{PREFIX_CHARS},23}}")
 _SUGGESTED = 500  # newest instances that an unknown name is compared with
@@ -119,6 +126,13 @@ class Names:
         if not any(number.startswith(text) for _, number in pairs):
             pairs = [("", each.id) for each in islice(listing(self.organization(), status="decided"), _SUGGESTED)]
         return _chosen("approval", text, pairs)
+
+    def listed(self, kind: str, text: str) -> str:
+        """Return the ID of an object of LISTED, by name or beginning."""
+        if is_id(text):
+            return text
+        found = islice(getattr(self._client, LISTED[kind]).each(self.organization()), _SUGGESTED)
+        return _chosen(kind, text, [(getattr(each, "name", ""), each.id) for each in found])
 
     def revision(self, text: str, *, application_id: str | None = None) -> str:
         """Return the ID of a revision, by `APPLICATION/REVISION` or by its name."""
@@ -272,7 +286,7 @@ def _about_job(found: FleetJob) -> str:
 
 
 def _several(kind: str, text: str, found: Sequence[tuple[str, str]]) -> Ambiguous:
-    """Return the error for several objects, given as pairs of an ID and what it is."""
+    """Return the error for several objects, by ID and what each is."""
     return Ambiguous("\n".join([f"More than one {kind} is named '{text}'. Use the ID of one:", *_lines(found)]))
 
 

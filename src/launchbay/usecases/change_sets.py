@@ -354,7 +354,7 @@ class DirectoryView:
 
 
 def waiting_for(view: ChangeSetView) -> str | None:
-    """Return what a change set waits for, since when, and what ends it; None for nothing."""
+    """Return what a change set waits for, since when, and what ends that."""
     found = view.change_set
     since = iso_time(max((found.created_at, *(answer.at for answer in view.answers))))
     expiry = f"it expires at {iso_time(found.expires_at)}"

@@ -297,7 +297,7 @@ def counts_of(rollout: Rollout) -> Counter[str]:
 
 
 def waiting_for(found: Rollout) -> str | None:
-    """Return what a roll-out waits for, since when, and what ends it; None for nothing."""
+    """Return what a roll-out waits for, since when, and what ends that."""
     if found.status == STOPPED:
         return f"Stopped in wave {found.wave} of {len(found.waves)}, until somebody continues it or takes it back."
     done_at = found.wave_done_at

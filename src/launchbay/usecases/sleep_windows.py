@@ -55,7 +55,7 @@ class Sleep:
     message: str | None
 
     def waiting_for(self) -> str | None:
-        """Return since when the instance sleeps, by whose rules, and what wakes it; None if it is awake."""
+        """Return since when the instance sleeps, why, and what wakes it."""
         if not self.is_asleep or self.since is None:
             return None
         whose = "a rule that is removed" if self.of is None else f"the rules of its {self.of}"

@@ -10,7 +10,8 @@ from launchbay.limits import USUAL_JOBS
 from launchbay.machines.dry_run import DryRun
 from launchbay.store import jobs as store_jobs
 from tests.support.applications import EASY, SPEAKER, environment, offered
-from tests.support.service import Api, accepted
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, running_api
 from tests.support.services import POOLED, service
 
 BRIEF = """
@@ -144,6 +145,19 @@ async def test_machines_that_start_are_waited_for_by_role(api: Api, monkeypatch:
     assert wait["endsWhen"] == "The machines answer, or their provider gives up."
     go.set()
     assert (await api.settled(instance))["status"] == "Running"
+
+
+async def test_a_long_rest_says_when_it_is_over(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, park_after_s=0.1) as api:
+        instance = await api.running(BRIEF.replace("0.6", "1 hour"))
+        job = (await api.post(f"instances/{instance}/work", {})).headers["launchbay-job"]
+        wait = await wait_of(api, job, "time")
+        assert wait["text"] == "Step 'rest' of 'workflow' waits for its time."
+        assert (wait["endsWhen"], wait["until"] - wait["since"] > 3_500_000) == ("The time is over.", True)
+        accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+        await api.settled(instance)
+    databases.drop(url)
 
 
 @pytest.mark.slow
