@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from launchbay.documentation import MOVED, with_headings
+from launchbay import documentation
+from launchbay.documentation import MOVED, with_headings, without_keywords
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "site"
@@ -55,7 +56,14 @@ def with_links(page: Path, place: Path, pages: dict[Path, Path]) -> str:
             return f"[{label}]({up}{path.relative_to(ROOT / 'docs').as_posix()})"
         return label
 
-    return _LINK.sub(link, with_headings(place.with_suffix("").as_posix(), page.read_text("utf-8")))
+    _, text = without_keywords(page.read_text("utf-8"))
+    return _LINK.sub(link, with_headings(place.with_suffix("").as_posix(), text))
+
+
+def described(place: Path, text: str) -> str:
+    """Return a page of the site with what search engines show of it."""
+    page = documentation.pages().get(place.with_suffix("").as_posix())
+    return f"---\ndescription: {json.dumps(page.description)}\n---\n\n{text}" if page and page.description else text
 
 
 def decisions() -> str:
@@ -77,10 +85,10 @@ def configuration() -> str:
 def write_source() -> None:
     """Write the pages and pictures as the site generator takes them."""
     shutil.rmtree(BUILD, ignore_errors=True)
-    pages = placed()
-    for path, place in pages.items():
+    files = placed()
+    for path, place in files.items():
         (SOURCE / place).parent.mkdir(parents=True, exist_ok=True)
-        (SOURCE / place).write_text(with_links(path, place, pages), "utf-8")
+        (SOURCE / place).write_text(described(place, with_links(path, place, files)), "utf-8")
     for path in sorted(path for path in (ROOT / "docs").rglob("*") if path.suffix in _TAKEN_AS_THEY_ARE):
         place = SOURCE / path.relative_to(ROOT / "docs")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -89,10 +97,14 @@ def write_source() -> None:
     (BUILD / "zensical.toml").write_text(configuration(), "utf-8")
 
 
-def drop_from_search(index: Path) -> None:
-    """Take pages off the search that record how Launchbay was made, and would hide what readers look for."""
+def change_search(index: Path) -> None:
+    """Take pages off the search that record how Launchbay was made, and add the keywords of the others."""
     document = json.loads(index.read_text("utf-8"))
     document["items"] = [item for item in document["items"] if not item["location"].startswith(_NOT_SEARCHED)]
+    for item in document["items"]:
+        page = documentation.pages().get(item["location"].removesuffix(".html"))
+        if page is not None and page.keywords:
+            item["text"] = f"{item['text']} {page.keywords}"
     index.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), "utf-8")
 
 
@@ -112,7 +124,7 @@ def main() -> None:
     zensical = Path(sys.executable).parent / "zensical"
     command = [str(zensical), "build", "--strict", "--clean", "--config-file", str(BUILD / "zensical.toml")]
     subprocess.run(command, check=True, cwd=BUILD)  # noqa: S603 - the generator from the lock file
-    drop_from_search(BUILD / "html" / "search.json")
+    change_search(BUILD / "html" / "search.json")
     write_redirects(BUILD / "html")
 
 

@@ -15,6 +15,7 @@ _IN_A_CHECKOUT = _PACKAGE.parents[1] / "docs"
 _MENU = "zensical.toml"  # of the site, in docsite/ of a checkout
 # They record how Launchbay was made, and would hide what people look for.
 _NOT_SEARCHED = ("contribute/",)
+_FRONT = re.compile(r"\A---\n(.*?)^---\n+", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"^(?:```|~~~)")
 _HEADING = re.compile(r"^(#{1,6}) (.*)$")
 _NAMES_ALONE = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
@@ -75,6 +76,7 @@ _KINDS = {
 _DEEPEST = 6
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
+_AS_KEYWORD = 8  # of a page, for its first section
 _OF_PAGES = {
     "troubleshooting": 12,
     "get-started/faq": 3,
@@ -96,12 +98,22 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as the site shows it. `path` has no suffix, such as `howto/upgrade`."""
+    """A page as the site shows it.
+
+    `path` has no suffix, such as `howto/upgrade`; `keywords` are other words for what the page is about.
+    """
 
     path: str
     title: str
     text: str
     sections: tuple[Section, ...]
+    keywords: str = ""
+
+    @property
+    def description(self) -> str:
+        """Return the first sentence under the title."""
+        first = plain(self.sections[0].text.partition("\n\n")[0]) if self.sections else ""
+        return first.partition(". ")[0].removesuffix(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +194,18 @@ def pages() -> Mapping[str, Page]:
 
 
 def _page(path: str, text: str) -> Page:
+    keywords, text = without_keywords(text)
     text = with_headings(path, text)
     sections = tuple(_sections(text))
-    return Page(path, sections[0].heading if sections else path, text, sections)
+    return Page(path, sections[0].heading if sections else path, text, sections, keywords)
+
+
+def without_keywords(text: str) -> tuple[str, str]:
+    """Return the keywords at the head of a file, and the page below them."""
+    found = _FRONT.match(text)
+    if found is None:
+        return "", text
+    return found[1].partition("keywords:")[2].strip(), text[found.end() :]
 
 
 def slug(heading: str) -> str:
@@ -325,10 +346,10 @@ def search(words: str, most: int = 20) -> list[Hit]:
     if not wanted:
         return []
     scored = []
-    for page, title, number, heading, text in _searched():
+    for page, title, number, heading, text, keywords in _searched():
         total = 0
         for word in wanted:
-            points = _points(word, title, heading, text)
+            points = _points(word, title, heading, text) + (_AS_KEYWORD if word in keywords else 0)
             if not points:
                 break
             total += points
@@ -345,10 +366,20 @@ def _boost(path: str) -> int:
 
 
 @cache
-def _searched() -> tuple[tuple[str, str, int, str, str], ...]:
-    """Return path, title, number, heading and text of each section, in lower case."""
+def _searched() -> tuple[tuple[str, str, int, str, str, str], ...]:
+    """Return path, title, number, heading, text and keywords of each section, in lower case.
+
+    The keywords of a page are those of its first section.
+    """
     return tuple(
-        (page.path, page.title.lower(), number, section.heading.lower(), section.text.lower())
+        (
+            page.path,
+            page.title.lower(),
+            number,
+            section.heading.lower(),
+            section.text.lower(),
+            "" if number else page.keywords.lower(),
+        )
         for page in pages().values()
         if not page.path.startswith(_NOT_SEARCHED)
         for number, section in enumerate(page.sections)

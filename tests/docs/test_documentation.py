@@ -99,6 +99,28 @@ def test_a_search_for_a_symptom_begins_with_a_section_that_is_about_it(words: st
     assert words in first.section.text.lower() or words in first.section.heading.lower()
 
 
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("ttl", "howto/lifetimes"),
+        ("sso", "howto/sign-in-with-openid"),
+        ("2fa", "howto/second-factors"),
+        ("mutex", "howto/limit-jobs"),
+        ("canary", "howto/change-safely"),
+        ("gitops", "howto/git"),
+        ("interpolation", "reference/manifest/expressions"),
+        ("rbac", "reference/permissions"),
+    ],
+)
+def test_a_search_finds_a_page_by_another_word_for_it(words: str, page: str) -> None:
+    assert page in [hit.page.path for hit in search(words)][:2]
+
+
+def test_a_page_is_described_by_its_first_sentence() -> None:
+    assert pages()["howto/back-up"].description == "Back up the database to a file while servers run"
+    assert [path for path, page in pages().items() if page.title and "---" in page.text.splitlines()[:1]] == []
+
+
 def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> None:
     found = search("rotate key")
     assert found

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from generators.pages import MARK
+from launchbay.documentation import pages, without_keywords
 from tests.support.documentation import DOCS
 
 # The beginning of a page's path → lines that such a page may have. The first one decides.
@@ -44,7 +45,7 @@ def written() -> Iterator[tuple[str, str]]:
         path = page.relative_to(DOCS).with_suffix("").as_posix()
         text = page.read_text("utf-8")
         if MARK not in text and not path.startswith(("decisions/", "evidence/")):
-            yield path, text
+            yield path, without_keywords(text)[1]
 
 
 WRITTEN = dict(written())
@@ -65,6 +66,11 @@ def test_a_page_ends_with_two_or_three_next_steps(path: str) -> None:
     found = _NEXT.search(WRITTEN[path])
     assert found, "end the page with the section Next steps, a list of links"
     assert 2 <= found[1].count("\n- ") + 1 <= 3
+
+
+@pytest.mark.parametrize("path", [path for path in WRITTEN if path.startswith(("howto/", "reference/manifest/"))])
+def test_a_page_has_other_words_that_people_search_for(path: str) -> None:
+    assert pages()[path].keywords, "put `keywords:` between two lines --- at the head of the file"
 
 
 def test_a_symptom_is_explained_in_a_few_lines() -> None:

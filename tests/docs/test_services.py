@@ -22,7 +22,7 @@ def sections(text: str, marks: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-TYPES = sections(PAGE, "##")
+TYPES = sections(PAGE.partition("\n## Next steps")[0], "##")
 
 
 def test_the_page_has_every_type() -> None:

@@ -177,6 +177,7 @@ _PASSIVE = re.compile(
     r"(?:\w{2,}ed|made|told|taken|given|kept|held|run|seen|shown|sent|written|read|left|lost|found|known|done|set|put"
     r"|built|chosen|drawn|brought|said|begun|broken|cut|hidden|paid|thrown|torn|worn|bound|meant|sealed|met)\b"
 )
+_KEYWORDS = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
 _VAGUE = re.compile(r"(What|Who|How|Then|Further|Where|Two|Everything|Files|Sizes|Replace it|Watch it|Look at|Begin)\b")
 _PAGES = ("*.md", "docs/**/*.md", "examples/*/README.md")
 _MARKUP = re.compile(r"{%.*?%}|{{.*?}}|{#.*?#}|<[^>]*>", re.DOTALL)
@@ -192,7 +193,7 @@ def _pages(root: Path) -> Iterator[Passage]:
     """Yield the hand-written parts of the pages of documentation."""
     for path in sorted(found for pattern in _PAGES for found in root.glob(pattern)):
         if not {"decisions", "evidence"}.intersection(path.relative_to(root).parts):
-            text = path.read_text("utf-8").partition(MARK)[0]
+            text = _KEYWORDS.sub("", path.read_text("utf-8").partition(MARK)[0])
             yield Passage(Kind.DOCS, str(path.relative_to(root)), 0, _without_code(text))
 
 
