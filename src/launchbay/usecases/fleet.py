@@ -295,7 +295,7 @@ async def list_jobs(
 
 
 async def list_usual_durations_ms(ctx: Context, rows: Sequence[FleetJobRow]) -> dict[str, int]:
-    """Return how long the workflows of listed jobs usually take, by job, without those that never succeeded."""
+    """Return the usual durations of listed jobs, by job, of those that have one."""
     found: dict[str, int] = {}
     async with ctx.read() as work:
         for row in rows:
