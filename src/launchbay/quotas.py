@@ -12,18 +12,21 @@ turns and count, so none exceeds it. Jobs begin and end all the time: they are c
 
 import asyncio
 import math
+import secrets
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 import structlog
 
 from launchbay import limits
 from launchbay.clock import Clock
 from launchbay.errors import BadRequest, TooManyRequests, Unavailable
+from launchbay.ids import is_id
 from launchbay.settings import Settings
 from launchbay.shared_counts import SharedCounts
 from launchbay.store import quotas as store
@@ -332,12 +335,22 @@ class Turns:
     """Lets the requests of organizations begin in turn. The order within an organization stays.
 
     `alone` requests may be under way of an organization that is alone: in `among`, by default in these turns. With
-    `rests_alone`, one that floods has one under way and rests even then.
+    `rests_alone`, one that floods has one under way and rests even then. With `on_machine`, those count too that send
+    requests to other servers of this machine.
     """
 
-    def __init__(self, alone: int = ALONE, among: "Turns | None" = None, *, rests_alone: bool = False) -> None:
+    def __init__(
+        self,
+        alone: int = ALONE,
+        among: "Turns | None" = None,
+        *,
+        rests_alone: bool = False,
+        on_machine: bool = False,
+    ) -> None:
         self._alone = alone
         self._rests_alone = rests_alone
+        self._on_machine = on_machine
+        self.elsewhere: Collection[str] = ()  # organizations that send requests to other servers of this machine
         self._among = among or self
         self._callers: dict[str, _Caller] = {}
         self._pruned_at_s = 0.0
@@ -406,6 +419,8 @@ class Turns:
         """Return how many other organizations send requests."""
         self.active()  # forgets others
         active = self._among.active()
+        if self._on_machine and self._among.elsewhere:
+            active = {*active, *self._among.elsewhere}
         return len(active) - (caller.who in active)
 
     def active(self) -> Collection[str]:
@@ -425,3 +440,59 @@ class Turns:
         caller = self._callers.setdefault(who, _Caller(who))
         caller.seen_at_s = asyncio.get_running_loop().time()
         return caller
+
+
+# Servers of one machine compete for its processors: requests that start jobs take turns on all of them (decision 0117).
+
+TELL_S = 1.0
+_HEARD_S = 2.5  # what was told counts for so long
+_LOOKS = 5  # in TELL_S: an organization with a few requests per second is seen
+_STILL = 5  # times TELL_S after the last request, a server still tells and hears
+_MOST_TOLD = 16
+_BOOT = Path("/proc/sys/kernel/random/boot_id")  # the same in all containers of a machine
+
+
+def this_machine() -> str:
+    """Return what tells this machine from others, or "" if nothing does."""
+    try:
+        return _BOOT.read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+class OtherServers:
+    """Tells other servers of this machine and database who sends requests here.
+
+    It hears the same of them. A server that is idle for some seconds neither tells nor asks.
+    """
+
+    def __init__(self, database: Database, turns: Turns, machine: str) -> None:
+        self._database = database
+        self.turns = turns
+        self._machine = machine
+        self._server = secrets.token_hex(8)
+
+    async def keep_current(self) -> None:
+        """Exchange every TELL_S until cancelled, at once when requests begin to come."""
+        idle = _STILL + 1
+        while self._machine:
+            seen = set[str]()
+            for _ in range(_LOOKS):
+                await asyncio.sleep(TELL_S / _LOOKS)
+                seen |= {*self.turns.active()}
+                if seen and idle > _STILL:
+                    break
+            idle = 0 if seen else idle + 1
+            try:
+                if idle <= _STILL:
+                    await self.exchange(sorted(filter(is_id, seen))[:_MOST_TOLD])
+            except (Unavailable, DatabaseError) as error:
+                self.turns.elsewhere = ()
+                log.info("other_servers.not_heard", error=str(error))
+
+    async def exchange(self, here: list[str]) -> None:
+        """Tell which organizations send requests here, and hear which do elsewhere. Raises Unavailable."""
+        async with self._database.connection() as connection:
+            self.turns.elsewhere = await store.exchange_activity(
+                connection, server=self._server, machine=self._machine, organizations=here, heard_s=_HEARD_S
+            )

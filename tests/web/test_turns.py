@@ -5,7 +5,10 @@ from collections import Counter
 
 import pytest
 
-from launchbay.quotas import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, Turns
+from launchbay.ids import new_id
+from launchbay.quotas import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, OtherServers, Turns
+from launchbay.store.database import Database
+from tests.support.databases import Databases
 
 
 async def crowd(turns: Turns, who: str, count: int, done: Counter[str], work_s: float = 0.002) -> None:
@@ -138,3 +141,47 @@ async def test_after_a_request_that_started_a_job_a_flood_rests_longer() -> None
     usual_s, longer_s = await flood(1.0), await flood(4.0)
     work.cancel()
     assert longer_s > 1.5 * usual_s
+
+
+async def test_a_flood_gives_way_to_an_organization_at_another_server_of_the_machine() -> None:
+    here = Turns()
+    jobs, done = Turns(among=here, on_machine=True), Counter[str]()
+    flood = asyncio.create_task(crowd(jobs, "flood", 20, done))
+    await asyncio.sleep(0.3)
+    alone, here.elsewhere = done.total(), ["work"]
+    await asyncio.sleep(0.3)
+    done.clear()
+    await asyncio.sleep(0.3)
+    flood.cancel()
+    await asyncio.wait({flood})
+    assert 0 < done.total() < alone / 3
+    here.elsewhere = ["flood"]  # the same organization at both servers is alone
+    ends = [await asyncio.wait_for(jobs.begin("flood"), TURN_S) for _ in range(TOGETHER + 1)]
+    for end in ends:
+        end()
+
+
+async def test_servers_of_one_machine_tell_each_other_who_sends_requests(databases: Databases) -> None:
+    url = databases.create()
+    async with Database(url, connections=1) as database:
+        first, second, away = (OtherServers(database, Turns(), machine) for machine in ("here", "here", "away"))
+        mine, theirs = new_id(), new_id()
+        await first.exchange([mine])
+        await second.exchange([theirs])
+        await away.exchange([new_id()])
+        await first.exchange([mine])
+        assert (heard(first), heard(second), heard(away)) == ({theirs}, {mine}, set())
+        async with database.connection() as connection:
+            await connection.execute("UPDATE server_activity SET told_at = now() - interval '3 seconds'")
+        await second.exchange([theirs])
+        assert heard(second) == set()
+        async with database.connection() as connection:
+            await connection.execute("UPDATE server_activity SET told_at = now() - interval '2 minutes'")
+        await second.exchange([theirs])
+        async with database.connection() as connection:
+            kept = await (await connection.execute("SELECT count(*) FROM server_activity")).fetchone()
+        assert kept == (1,)
+
+
+def heard(server: OtherServers) -> set[str]:
+    return {*server.turns.elsewhere}

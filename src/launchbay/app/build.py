@@ -49,7 +49,7 @@ from launchbay.planning import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
-from launchbay.quotas import MEASURE_S, SAVE_S, Quotas, StoredBytes, default_quotas
+from launchbay.quotas import MEASURE_S, SAVE_S, OtherServers, Quotas, StoredBytes, default_quotas, this_machine
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import RuntimeDeps
 from launchbay.service_types.builtin import CloudAccount
@@ -269,6 +269,9 @@ async def lifespan(
         stack.push_async_callback(app.feed.close)
         reading = asyncio.create_task(app.quotas.keep_current(database), name="quotas")
         stack.push_async_callback(_ended, reading)
+        others = OtherServers(database, app.quotas.turns, this_machine())
+        hearing = asyncio.create_task(others.keep_current(), name="other servers")
+        stack.push_async_callback(_ended, hearing)
         stack.push_async_callback(app.sender.close)
         yield app
 
