@@ -48,9 +48,8 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
         f" must keep {in_order[0]['least_rate']:.0%} of its rates, and its p99 must stay below"
         f" {in_order[0]['most_p99']:g} times the quiet one.",
         "The machine has two cores, which other work used too: single turns differ by a factor of two and more, so that"
-        " earlier runs, of one turn each, said little. Each"
-        " server process lets organizations take turns for itself, so with two the flood has all of the one that the"
-        " neighbor doesn't use, and both processes share the two cores.",
+        " earlier runs, of one turn each, said little. Servers of one machine let organizations take turns with"
+        " launches together (decision 0117), and with other requests each for itself.",
         "`LAUNCHBAY_EVIDENCE=docs/evidence/data/floods pytest -m load tests/abuse` measures again.",
         *parts,
     )

@@ -491,7 +491,7 @@ class OtherServers:
                 log.info("other_servers.not_heard", error=str(error))
 
     async def exchange(self, here: list[str]) -> None:
-        """Tell which organizations send requests here, and hear which do elsewhere. Raises Unavailable."""
+        """Write down who sends requests here, and read who does elsewhere. Raises Unavailable."""
         async with self._database.connection() as connection:
             self.turns.elsewhere = await store.exchange_activity(
                 connection, server=self._server, machine=self._machine, organizations=here, heard_s=_HEARD_S

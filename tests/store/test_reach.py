@@ -42,7 +42,13 @@ CELL_WIDE: dict[str, set[str]] = {
     },
     SERVERS: {
         *("dispatch.register", "dispatch.beat", "dispatch.list_workers", "dispatch.claim", "dispatch.list_held"),
-        *("dispatch.announce", "dispatch.unregister", "dispatch.rescue", "dispatch.wake_due"),
+        *(
+            "dispatch.announce",
+            "dispatch.unregister",
+            "dispatch.rescue",
+            "dispatch.wake_due",
+            "quotas.exchange_activity",
+        ),
         *("instances.announce_new", "instances.list_making", "events.tell_streams"),
     },
     UPKEEP: {
