@@ -49,7 +49,7 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
         f" {in_order[0]['most_p99']:g} times the quiet one.",
         "The machine has two cores, which other work used too: single turns differ by a factor of two and more, so that"
         " earlier runs, of one turn each, said little. Servers of one machine let organizations take turns with"
-        " launches together (decision 0117), and with other requests each for itself.",
+        " launches together (decision 0118), and with other requests each for itself.",
         "`LAUNCHBAY_EVIDENCE=docs/evidence/data/floods pytest -m load tests/abuse` measures again.",
         *parts,
     )

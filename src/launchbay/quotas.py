@@ -442,7 +442,7 @@ class Turns:
         return caller
 
 
-# Servers of one machine compete for its processors: requests that start jobs take turns on all of them (decision 0117).
+# Servers of one machine compete for its processors: requests that start jobs take turns on all of them (decision 0118).
 
 TELL_S = 1.0
 _HEARD_S = 2.5  # what was told counts for so long

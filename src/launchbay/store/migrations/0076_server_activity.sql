@@ -1,4 +1,4 @@
--- The organizations that send requests to each server, told once a second while there are any (decision 0117).
+-- The organizations that send requests to each server, told once a second while there are any (decision 0118).
 CREATE UNLOGGED TABLE server_activity (
     server        text PRIMARY KEY,
     machine       text NOT NULL,
