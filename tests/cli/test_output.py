@@ -196,3 +196,19 @@ def test_a_narrow_table_keeps_ids_whole(cli: Shell) -> None:
     number = cli.good("application", "create", "an application with a long name that cannot fit").strip()
     assert number in drawn(cli, "application", "list", columns=60)
     assert "admin@launchbay.local" in drawn(cli, "user", "list", columns=80)
+
+
+def test_the_next_times_of_a_schedule_are_times(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "hourly", "launch:\n  steps: []\n")
+    asked = ("--cron", "30 6 * * MON-FRI", "--zone", "Europe/Berlin", "--application", "hourly")
+    cli.good("recurring-schedule", "create", "Morning", *asked)
+    day = r"20\d\d-\d\d-\d\d"
+    table = cli.good("recurring-schedule", "show", "Morning")
+    assert re.search(rf"^nextAt +({day} \d\d:\d\d:\d\d(, |$)){{5}}", table, re.MULTILINE)
+    shown = json.loads(cli.good("recurring-schedule", "show", "Morning", "-o", "json"))["nextAt"]
+    assert len(shown) == 5
+    assert all(re.fullmatch(rf"{day}T0[45]:30:00\.000Z", each) for each in shown)
+    listed = cli.good("recurring-schedule", "list")
+    assert re.search(r"\d\d:\d\d", listed)
+    assert "[1" not in listed
+    cli.good("recurring-schedule", "delete", "Morning", "--yes")

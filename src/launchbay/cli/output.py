@@ -79,16 +79,26 @@ def is_time(name: str, value: Any) -> bool:
     return isinstance(value, int) and value > _LEAST_MS and _TIME_NAME.search(name) is not None
 
 
+def are_times(name: str, value: Any) -> bool:
+    """Return whether a field holds a list of times, such as the next ones of a schedule."""
+    return isinstance(value, list) and bool(value) and all(is_time(name, each) for each in value)
+
+
 def with_iso_times(value: Any) -> Any:
     """Return a document with its times as ISO 8601, except in maps whose names users choose."""
     if isinstance(value, list):
         return [with_iso_times(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: iso_time(each) if is_time(name, each) else each if name in _FREE else with_iso_times(each)
-        for name, each in value.items()
-    }
+    return {name: _with_iso_times(name, each) for name, each in value.items()}
+
+
+def _with_iso_times(name: str, value: Any) -> Any:
+    if is_time(name, value):
+        return iso_time(value)
+    if are_times(name, value):
+        return [iso_time(each) for each in value]
+    return value if name in _FREE else with_iso_times(value)
 
 
 def iso_time(ms: int) -> str:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from launchbay.cli.output import is_time, printable
+from launchbay.cli.output import are_times, is_time, printable
 
 _CELL_CHARS = 60
 _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}
@@ -152,8 +152,9 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) 
         return Text("–", style="dim")
     if isinstance(value, bool):
         return Text("yes" if value else "no")
-    if is_time(name, value):
-        return Text(format_time(value, in_list=in_list))
+    if is_time(name, value) or are_times(name, value):
+        times = value if isinstance(value, list) else [value]
+        return Text(", ".join(format_time(each, in_list=in_list) for each in (times[:1] if in_list else times)))
     if isinstance(value, str):
         return Text(printable(value), style=COLOURS.get(value, ""))
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
