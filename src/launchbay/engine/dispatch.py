@@ -135,7 +135,7 @@ class _Places:
 
 
 class _Turns:
-    """Waits that end in turns: each owner has its turn, however many waits others have."""
+    """Waits that end in turns of their owners, however many each has."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()

@@ -218,7 +218,7 @@ class Runner:
     async def _load_history(
         self, job_id: str, secrets: Secrets, first: list[RecordRow] | None = None
     ) -> Mapping[str, StepRecord]:
-        """Return the records of earlier claims. `first` is the first page of them, if it is known."""
+        """Return the records of earlier claims; `first` is their first page, if known."""
         records: dict[str, StepRecord] = {}
         page = await self._records_after("", job_id) if first is None else first
         while True:
