@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from launchbay.concurrency import current_tenant
 from launchbay.errors import CannotStart, Unavailable
 from launchbay.store.connection import Statement
 from launchbay.store.database import (
@@ -189,6 +190,24 @@ async def test_a_statement_that_takes_too_long_is_unavailability(database: Datab
 
     with pytest.raises(Unavailable):
         await sleep()
+
+
+async def test_tenants_take_turns_at_a_connection_that_many_wait_for(database_url: str) -> None:
+    served: list[str] = []
+
+    async def work(whose: str) -> None:
+        current_tenant.set(whose)
+        async with small.connection():
+            served.append(whose)
+
+    async with Database(database_url, connections=1) as small:
+        async with small.connection():
+            waiting = [asyncio.create_task(work(whose)) for whose in ("noisy",) * 5 + ("late", "")]
+            while small.pool.waiting < len(waiting):
+                await asyncio.sleep(0)
+            waiting[1].cancel()
+        await asyncio.wait(waiting)
+    assert served == ["noisy", "late", "", "noisy", "noisy", "noisy"]
 
 
 async def test_who_waits_too_long_for_a_connection_gets_unavailability(database_url: str) -> None:

@@ -13,7 +13,7 @@ Decision 0092 says why there is no queue library, decision 0096 how a parked job
 
 import asyncio
 import contextvars
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from typing import Protocol
 import structlog
 
 from launchbay.clock import Clock
-from launchbay.concurrency import gather_bounded
+from launchbay.concurrency import TurnQueue, current_tenant, gather_bounded
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import LaunchbayError, Unavailable
 from launchbay.runtime.slot import Slot, current_slot
@@ -138,10 +138,7 @@ class _Turns:
     """Waits that end in turns of their owners, however many each has."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        self._waiting: TurnQueue[asyncio.Future[None]] = TurnQueue()
 
     async def wait(self, owner: str, timeout_s: float | None = None) -> None:
         """Wait for a turn, or until the time is over.
@@ -149,8 +146,7 @@ class _Turns:
         A turn that comes together with a cancellation goes to the next.
         """
         turn = asyncio.get_running_loop().create_future()
-        turns = self._waiting.setdefault(owner, deque())
-        turns.append(turn)
+        self._waiting.put(owner, turn)
         try:
             await asyncio.wait({turn}, timeout=timeout_s)
         except asyncio.CancelledError:
@@ -159,19 +155,14 @@ class _Turns:
             raise
         finally:
             if not turn.done():
-                turns.remove(turn)
-                if not turns:
-                    del self._waiting[owner]
-            turn.cancel()
+                self._waiting.discard(owner, turn)
+                turn.cancel()
 
     def give(self) -> bool:
         """Give a turn, and return whether anybody waited for it."""
         if not self._waiting:
             return False
-        owner, turns = self._waiting.popitem(last=False)
-        turns.popleft().set_result(None)
-        if turns:
-            self._waiting[owner] = turns  # behind the others
+        self._waiting.take().set_result(None)
         return True
 
 
@@ -739,6 +730,7 @@ class Dispatcher:
         self._pace.started()
         opening = asyncio.get_running_loop().call_later(STARTING_S, self._starting.release)
         current_slot.set(held.slot)
+        current_tenant.set(held.claimed.organization_id)
         try:
             return await self._run_job(held.claimed)
         finally:

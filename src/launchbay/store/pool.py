@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Sequence
 
 import psycopg
 import structlog
 
+from launchbay.concurrency import TurnQueue, current_tenant
 from launchbay.errors import Unavailable
 from launchbay.store.connection import BoundedConnection, Statement
 
@@ -28,6 +28,8 @@ class _Pooled(BoundedConnection):
 class Pool:
     """Lends the connection that was returned last.
 
+    Callers that wait for one get it in turns of their tenants.
+
     Open and close it in the event loop that uses it.
 
     While the database is known to be away, callers wait a short time only, and one connection is tried at a time.
@@ -39,7 +41,7 @@ class Pool:
         self._wait_s = wait_s
         self._prepares = prepares
         self._idle: list[_Pooled] = []
-        self._waiting: deque[asyncio.Future[_Pooled]] = deque()
+        self._waiting: TurnQueue[asyncio.Future[_Pooled]] = TurnQueue()
         self._lent = 0
         self._open: set[_Pooled] = set()  # also those on the way from one caller to the next, neither idle nor lent
         self._generation = 0
@@ -80,7 +82,7 @@ class Pool:
         if tasks:
             await asyncio.wait(tasks)
         while self._waiting:
-            if not (waiter := self._waiting.popleft()).done():
+            if not (waiter := self._waiting.take()).done():
                 waiter.set_exception(_closed())
         await self._close(self._take_idle())
 
@@ -138,7 +140,7 @@ class Pool:
 
     def _offer(self, connection: _Pooled) -> None:
         while self._waiting:
-            waiter = self._waiting.popleft()
+            waiter = self._waiting.take()
             if not waiter.done():
                 waiter.set_result(connection)
                 return
@@ -150,7 +152,8 @@ class Pool:
         if len(self._waiting) >= self.most * 50:
             raise _overloaded()
         waiter: asyncio.Future[_Pooled] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
+        owner = current_tenant.get()
+        self._waiting.put(owner, waiter)
         self._connect()
         try:
             async with asyncio.timeout(_WAIT_WHILE_AWAY_S if self._is_away else self._wait_s):
@@ -162,8 +165,7 @@ class Pool:
                 raise _overloaded() from error
             raise
         finally:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
+            self._waiting.discard(owner, waiter)
 
     def _connect(self) -> None:
         """Begin to make the connections that are missing."""

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits, address_block
+from launchbay.concurrency import current_tenant
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id
 from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, REST, REST_AFTER_JOB, Turns
@@ -257,6 +258,7 @@ class Dispatcher:
         if organization_id is not None:
             self._services.app.quotas.count_request(organization_id)
         scope["state"]["tenant"] = organization_id or caller.user_id
+        current_tenant.set(scope["state"]["tenant"])
 
     async def _begin_turn(self, tenant: str, endpoint: Endpoint) -> Callable[[], None]:
         if endpoint.computes:
