@@ -154,7 +154,7 @@ def failed(verb: str, code: int, out: str, error: str) -> None:
     document = json.loads(out)
     if verb == "bulk":
         assert document["counts"]["failed"] == 1
-        assert "1 instances failed" in error
+        assert "1 instance failed" in error
         return
     assert document["jobStatus"] == "Failed"
     assert BAD in document["error"]

@@ -1,5 +1,6 @@
 """`launchbay ps` and `launchbay bulk`: many instances at once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,7 @@ def test_words_of_a_bulk_run_begin_ids_from_8_characters_on(cli: Shell, tmp_path
     labeled = cli.document("bulk", "create", "label", "--instance", made, "--set-label", "a=b", "--wait")["id"]
     assert cli.document("bulk", "show", labeled[:-1])["id"] == labeled
     assert cli.document("bulk", "wait", labeled[:-1])["id"] == labeled
+    assert re.search(rf"{labeled} +label +– +Finished +1 +0 ", cli.good("bulk", "list"))
     assert "Unknown bulk run 'ffff'" in cli.bad(3, "bulk", "show", "ffff")
     assert "Unknown roll-out 'ffff'" in cli.bad(3, "rollout", "wait", "ffff")
     for words in (made[:8], "mistak", f"UNMIST {made}"):

@@ -587,6 +587,15 @@ EXTENSIONS: Mapping[str, Extension] = {
     "list_audit_entries": Extension(_audit),
     "list_approvals": Extension(columns=_APPROVAL_COLUMNS),
     "list_instance_approvals": Extension(columns=_APPROVAL_COLUMNS),
+    "list_bulks": Extension(
+        columns=("id", "act", "workflow", "status", "counts.succeeded", "counts.failed", "createdAt", "finishedAt")
+    ),
+    "list_change_sets": Extension(
+        columns=("id", "act", "status", "instances", "ownerEmail", "createdAt", "expiresAt", "comment")
+    ),
+    "list_rollouts": Extension(
+        columns=("id", "application", "version", "status", "wave", "createdAt", "finishedAt", "waitingFor")
+    ),
     "list_jobs": Extension(columns=JOB_COLUMNS),
     "replace_properties": Extension(note=_PROPERTIES),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),
