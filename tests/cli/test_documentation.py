@@ -63,6 +63,7 @@ def test_with_a_server_both_commands_name_its_pages(tmp_path: Path) -> None:
     assert user.good("docs") == "https://bay.example.org/docs/index\n"
     assert user.good("docs", "howto/upgrade") == "https://bay.example.org/docs/howto/upgrade\n"
     assert user.good("docs", "upgrade") == "https://bay.example.org/docs/howto/upgrade\n"
+    assert user.good("docs", "howto/watch") == "https://bay.example.org/docs/howto/monitor\n"  # as it was called
     assert user.good("docs", "QueueFull") == "https://bay.example.org/docs/reference/errors#queuefull\n"
     assert "Page: https://bay.example.org/docs/reference/errors#queuefull" in user.good("explain", "QueueFull")
 

@@ -12,7 +12,7 @@ from launchbay.client import Client
 from launchbay.directory.contents import read_directory
 from tests.support.documentation import DOCS, blocks
 
-DIRECTORY = DOCS / "howto" / "apply-a-directory.md"
+DIRECTORY = DOCS / "reference" / "directory.md"
 OLDER = DOCS / "howto" / "migrate-from-older-clients.md"
 WITH_COMMANDS = [
     *sorted((DOCS / "howto").glob("*.md")),

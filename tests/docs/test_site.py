@@ -15,6 +15,7 @@ import pytest
 
 from docsite.build import BUILD, ROOT, configuration, placed
 
+ADDRESSES = Path(__file__).with_name("addresses.txt")  # of pages before they moved
 LISTED_ELSEWHERE = ("decisions/", "evidence/", "reference/api/", "reference/cli/")
 
 
@@ -77,6 +78,8 @@ def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
     assert [page.name for page in pages if any(host in page.read_text("utf-8") for host in foreign)] == []
     moved = (BUILD / "html" / "guarantees.html").read_text("utf-8")
     assert 'url=explain/guarantees.html"' in moved
+    once = {line.partition("#")[0] for line in ADDRESSES.read_text("utf-8").splitlines()}
+    assert [page for page in sorted(once) if not (BUILD / "html" / f"{page}.html").exists()] == []
     index = json.loads((BUILD / "html" / "search.json").read_text("utf-8"))["items"]
     locations = [item["location"] for item in index]
     assert not [place for place in locations if place.startswith(("decisions/", "evidence/", "contribute/"))]

@@ -112,6 +112,7 @@ def _page(words: str) -> tuple[str, str] | None:
     if not words:
         return _START, ""
     path = words.strip("/").removeprefix("docs/").removesuffix(".md")
+    path = documentation.MOVED.get(path, path)
     pages = documentation.pages()
     if path in pages:
         return path, ""
