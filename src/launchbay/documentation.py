@@ -85,6 +85,7 @@ _OF_PAGES = {
     "reference/console-pages": -6,
 }
 _EXCERPT_CHARS = 160
+_MOST_WORDS = 10  # each is looked for in every section
 
 
 class Section(NamedTuple):
@@ -342,7 +343,7 @@ def explained(words: str) -> list[Entry]:
 
 def search(words: str, most: int = 20) -> list[Hit]:
     """Return the sections with all words, best first."""
-    wanted = words.lower().split()[:10]
+    wanted = list(dict.fromkeys(words.lower().split()))[:_MOST_WORDS]
     if not wanted:
         return []
     scored = []

@@ -161,10 +161,15 @@ async def test_a_cancelled_job_is_no_failed_one_in_the_metrics(databases: Databa
 
 def test_beyond_the_limit_of_names_all_are_other() -> None:
     names = metrics._Names(["*"])
-    shown = [names.label(f"app {number}") for number in range(METRIC_NAMES + 5)]
-    assert shown[:METRIC_NAMES] == [f"app {number}" for number in range(METRIC_NAMES)]
-    assert set(shown[METRIC_NAMES:]) == {"other"}
-    assert names.label("app 0") == "app 0"
+    most = 4 * METRIC_NAMES // 5 + 1
+    shown = [names.label(f"app {number}", "one organization") for number in range(METRIC_NAMES + 5)]
+    assert shown[:most] == [f"app {number}" for number in range(most)]
+    assert set(shown[most:]) == {"other"}
+    # Which leaves names for others.
+    assert names.label("app of another", "another organization") == "app of another"
+    more = [names.label(f"app {organization}", f"organization {organization}") for organization in "abcdefghijklmnop"]
+    assert more[-5:] == ["other"] * 5
+    assert names.label("app 0", "one organization") == "app 0"
 
 
 async def test_without_a_token_nobody_reads_the_metrics(databases: Databases) -> None:

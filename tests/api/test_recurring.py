@@ -206,3 +206,16 @@ async def test_other_organizations_see_nothing_of_it(api: Api) -> None:
         await outsider.get(f"organizations/{api.organization}/recurring-schedules"),
     ):
         assert answer.status_code == 403
+
+
+async def test_a_refusal_names_nothing_that_the_caller_may_not_read(api: Api) -> None:
+    instance = await api.running(APP)
+    schedule = (await made(api, instanceId=instance, workflow="manage.rest"))["id"]
+    member = await api.member("Read: [/environments/*]")
+    for answer in (
+        await member.get(f"recurring-schedules/{schedule}"),
+        await member.post(f"recurring-schedules/{schedule}/pause", {}),
+        await member.delete(f"recurring-schedules/{schedule}"),
+    ):
+        assert "what the schedule runs" in refused(answer, 403, "NotAllowed")
+        assert instance not in answer.text

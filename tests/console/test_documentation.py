@@ -1,5 +1,6 @@
 """The documentation at `/docs/…`: every page, its links, its search, and the links of errors to it."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from html import unescape
@@ -9,7 +10,7 @@ import pytest
 
 from launchbay import documentation
 from launchbay.console.pages.documentation import _kept, rendered
-from launchbay.documentation import pages
+from launchbay.documentation import pages, search
 from tests.support.pages import browser
 from tests.support.service import Api
 
@@ -125,3 +126,16 @@ async def test_no_cookie_makes_the_server_keep_more_pages(guest: httpx.AsyncClie
         answer = await guest.get("/docs/howto/secrets", headers={"Cookie": f"launchbay_theme=made-up-{number}"})
         assert "made-up" not in answer.text
     assert len([path for path, _ in _kept if path == "howto/secrets"]) <= 3
+
+
+async def test_searches_of_one_address_take_turns(guest: httpx.AsyncClient, api: Api) -> None:
+    turns = api.parts.quotas.turns
+    answers = asyncio.gather(*(guest.get("/docs/search", params={"q": "a b c d e f g h i j"}) for _ in range(8)))
+    async with asyncio.timeout(20):
+        while not any(each.startswith("search ") for each in turns.active()):
+            await asyncio.sleep(0)
+        assert {each.status_code for each in await answers} == {200}
+
+
+def test_a_word_that_is_repeated_is_looked_for_once() -> None:
+    assert search("launch " * 1000) == search("launch")

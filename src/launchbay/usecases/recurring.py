@@ -19,7 +19,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import to_ms
-from launchbay.errors import BadRequest, LaunchbayError, Unavailable
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
@@ -296,9 +296,8 @@ async def read_recurring_schedule(ctx: Context, schedule_id: str) -> RecurringVi
 
 async def _find(work: Work, schedule_id: str) -> RecurringSchedule:
     found = await work.lookup.recurring_schedule(schedule_id)
-    resource = _resource(found)
-    if resource is not None:
-        work.lookup.require(found.organization_id, Permission.READ, resource)
+    if not _is_visible(work, found):  # the sentence of the gate would name what it runs
+        raise NotAllowed("You need the permission Read for what the schedule runs or launches.")
     return found
 
 

@@ -14,12 +14,14 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from launchbay import documentation
+from launchbay.auth.throttle import address_block
 from launchbay.console.assets import icon
 from launchbay.console.rendering import HEADERS, render
 from launchbay.console.request import PageRequest, PageRoute
 from launchbay.console.shell import Appearance, read_appearance
 from launchbay.documentation import Listed, Page, Part
 from launchbay.errors import NotFound
+from launchbay.quotas import REST_AFTER_JOB
 
 PATH = "/docs"
 _START = "index"
@@ -171,7 +173,11 @@ def _keep(page: Page, theme: str) -> _Kept:
 async def find(request: PageRequest) -> Response:
     """Search the pages for words."""
     words = request.query("q") or ""
-    hits = await asyncio.to_thread(documentation.search, words)
+    end_turn = await request.app.quotas.turns.begin(f"search {address_block(request.address)}", rest=REST_AFTER_JOB)
+    try:
+        hits = await asyncio.to_thread(documentation.search, words)
+    finally:
+        end_turn()
     return await request.page("documentation.html", **_values("Search", words=words, hits=hits))
 
 
