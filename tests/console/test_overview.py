@@ -109,3 +109,17 @@ async def test_the_navigation_counts_the_approvals_that_wait_for_the_user(api: A
     pages = [overview, await get(visitor, f"{home}/environments"), await get(visitor, f"{home}/bulk/{bulk}")]
     for page in pages:
         assert re.search(r"Approvals</span> <span class=\"count wait\">1<", page.answer.text)
+
+
+async def test_the_applications_show_how_their_instances_are(api: Api, visitor: httpx.AsyncClient) -> None:
+    environment = await _environment(api)
+    broken, unused = await api.application(FAILING_LATE), await api.application("launch: {steps: []}\n")
+    await api.settled(await api.launch(broken, environmentId=environment))
+    page = await get(visitor, f"/console/organizations/{api.organization}/applications")
+    rows = {
+        each: page.answer.text.partition(f'/console/applications/{each}"')[2].partition("</tr>")[0]
+        for each in (broken, unused)
+    }
+    assert f'application={broken}">1<' in rows[broken]
+    assert "1 failed" in rows[broken]
+    assert "No instances" in rows[unused]

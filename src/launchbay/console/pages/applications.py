@@ -8,6 +8,7 @@ from starlette.responses import Response
 from launchbay.auth.permissions import Permission
 from launchbay.console.graph import component_lines
 from launchbay.console.pages.components import ShownGraph, manifest_graph, read_graph_query
+from launchbay.console.pages.overview import health_of_groups
 from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, PreconditionFailed
@@ -15,7 +16,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.store.applications import Application
 from launchbay.usecases import applications
 from launchbay.usecases.browsing import read_compiled
-from launchbay.usecases.fleet import InstanceFilter, count_by_version, list_instances
+from launchbay.usecases.fleet import InstanceFilter, count_by_version, list_instances, read_groups
 from launchbay.usecases.generations import FailurePolicy, read_failure_policy, set_failure_policy
 from launchbay.usecases.git_sources import list_git_sources
 from launchbay.usecases.revisions import list_revisions
@@ -30,12 +31,15 @@ routes = Routes()
 @routes.get("/console/organizations/{id}/applications")
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
+    groups = await read_groups(request.ctx, organization_id)
+    rows = await applications.list_applications(request.ctx, organization_id)
     return await request.page(
         "applications.html",
         section="applications",
         organization_id=organization_id,
         problem=problem,
-        rows=await applications.list_applications(request.ctx, organization_id),
+        rows=rows,
+        health={row.id: health_of_groups(group for group in groups if group.application_id == row.id) for row in rows},
         name=request.form.text("name"),
     )
 
