@@ -9,7 +9,7 @@ import pytest
 from launchbay.console.pages.documentation import rendered
 from launchbay.documentation import MOVED, pages
 
-# Every page, and every heading of the reference, before the pages moved to where they are. New ones needn't be here.
+# Every page and every heading, before the pages moved to where they are. New ones needn't be here.
 ADDRESSES = Path(__file__).with_name("addresses.txt").read_text("utf-8").splitlines()
 
 
