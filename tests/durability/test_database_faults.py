@@ -12,15 +12,17 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from launchbay.postgres import cluster
-from tests.support.campaigns import Campaign, keep
+from tests.support.campaigns import Campaign, keep, under_load
 from tests.support.load import WatchfulLoad
 from tests.support.network import cutting_proxy
+from tests.support.pooler import pooler, set_for_sessions
 from tests.support.servers import Process, cut_power_of_postgres, healthy, join_postgres, remove_postgres
 from tests.support.verdict import percentile
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 STOPS = int(os.environ.get("LAUNCHBAY_DATABASE_STOPS", "50"))
 CUTS = int(os.environ.get("LAUNCHBAY_DATABASE_CUTS", "200"))
+POOLER_FAULTS = int(os.environ.get("LAUNCHBAY_POOLER_FAULTS", "9"))
 HEALTHY_AGAIN_S = 5.0
 
 
@@ -110,3 +112,46 @@ async def test_answers_that_get_lost_on_the_way_are_neither_lost_work_nor_double
     assert campaign.broken == [], campaign.figures
     assert load.improper == []
     assert load.history.launched
+
+
+@pytest.mark.parametrize(("mode", "sessions"), [("transaction", 6), ("session", 30)])
+async def test_a_pooler_that_dies_or_hangs_and_workers_killed_behind_it_cost_no_job(
+    tmp_path: Path, seed: int, mode: str, sessions: int
+) -> None:
+    campaign = Campaign(tmp_path, seed)
+    postgres = await asyncio.to_thread(join_postgres, tmp_path)
+    await asyncio.to_thread(set_for_sessions, postgres.url)
+    settings = {"LAUNCHBAY_DATABASE_DIRECT_URL": postgres.url}
+    try:
+        with pooler(postgres.url, mode, sessions=sessions) as between:
+            shared = ["--data-dir", str(tmp_path), "--database-url", between.url]
+            server = Process(["serve", *shared, "--port", "0"], tmp_path, settings=settings)
+            worker = Process(["worker", *shared], tmp_path, settings=settings)
+            load = WatchfulLoad(lambda: server.port, seed)
+            async with under_load(campaign, postgres.url, [server, worker], load):
+                for number in range(POOLER_FAULTS):
+                    await asyncio.sleep(campaign.chance.uniform(1.0, 4.0))
+                    match number % 3:
+                        case 0:
+                            await campaign.kill(worker)
+                            await campaign.start(worker)
+                        case 1:
+                            between.stop()
+                            await asyncio.sleep(campaign.chance.uniform(0.0, 3.0))
+                            await asyncio.to_thread(between.start)
+                        case _:
+                            between.freeze()
+                            await asyncio.sleep(campaign.chance.uniform(1.0, 8.0))
+                            between.thaw()
+                async with asyncio.timeout(60):
+                    while not await healthy(server.port):
+                        await asyncio.sleep(0.1)
+                lives = server.lives()
+    finally:
+        await asyncio.to_thread(postgres.stop)
+        remove_postgres(tmp_path)
+    keep(f"pooler in {mode} mode killed and frozen", campaign)
+    assert campaign.broken == [], campaign.figures
+    assert load.improper == []
+    assert lives, "nobody needed a restart"
+    assert campaign.recoveries.times_s or campaign.repeated == 0

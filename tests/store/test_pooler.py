@@ -14,16 +14,10 @@ from launchbay.store.database import Database
 from launchbay.store.schema import upgrade
 from tests.support.databases import Databases
 from tests.support.manifests import waits_in_a_row
-from tests.support.pooler import Pooler, pooler
+from tests.support.pooler import Pooler, pooler, set_for_sessions
 from tests.support.service import accepted, running_api
 
 SESSIONS = 4
-NEEDED = {
-    "statement_timeout": "30s",
-    "idle_in_transaction_session_timeout": "60s",
-    "timezone": "UTC",
-    "synchronous_commit": "on",
-}
 STATE = """
 SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting('statement_timeout'),
     (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()),
@@ -35,16 +29,9 @@ SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting(
 def url(databases: Databases) -> Iterator[str]:
     """A database with the settings that a pooler needs."""
     made = databases.create()
-    set_all(made, NEEDED)
+    set_for_sessions(made)
     yield made
     databases.drop(made)
-
-
-def set_all(url: str, settings: dict[str, str]) -> None:
-    name = conninfo_to_dict(url)["dbname"]
-    with psycopg.connect(url, autocommit=True) as connection:
-        for setting, value in settings.items():
-            connection.execute(f"ALTER DATABASE \"{name}\" SET {setting} = '{value}'".encode())
 
 
 async def states(url: str, sessions: int) -> list[tuple[Any, ...]]:
@@ -123,7 +110,7 @@ async def test_sessions_without_the_settings_are_refused_with_the_statements_tha
 ) -> None:
     url = databases.create()
     name = conninfo_to_dict(url)["dbname"]
-    set_all(url, {"timezone": "Europe/Berlin", "synchronous_commit": "off", "statement_timeout": "10s"})
+    set_for_sessions(url, {"timezone": "Europe/Berlin", "synchronous_commit": "off", "statement_timeout": "10s"})
     with pooler(url, "transaction") as through:
         with pytest.raises(CannotStart) as refused:
             await Database(through.url, direct_url=url).open()

@@ -8,16 +8,35 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 PATH = f"{os.environ['PATH']}:/usr/sbin"
 WITHIN_S = 30.0
+# What Launchbay asks of sessions, which a pooler can't pass on.
+NEEDED = MappingProxyType(
+    {
+        "statement_timeout": "30s",
+        "idle_in_transaction_session_timeout": "60s",
+        "timezone": "UTC",
+        "synchronous_commit": "on",
+    }
+)
+
+
+def set_for_sessions(url: str, settings: Mapping[str, str] = NEEDED) -> None:
+    """Set the defaults of a database's new sessions."""
+    name = conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting, value in settings.items():
+            connection.execute(f"ALTER DATABASE \"{name}\" SET {setting} = '{value}'".encode())
 
 
 @dataclass
