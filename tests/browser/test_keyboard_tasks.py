@@ -243,3 +243,83 @@ def test_a_secret_is_revealed_with_a_reason_and_masked_after_leaving(keys: Page,
     keys.wait_for_url(re.compile(f"{site.organization}$"))
     keys.goto(f"/console/instances/{instance}/secrets")
     expect(keys.get_by_text("hidden-2291")).to_have_count(0)
+
+
+def test_a_sleep_window_is_set_and_its_next_turns_are_read(keys: Page, site: Site) -> None:
+    shop = site.application(SHOP, fresh_name("Sleepy shop").replace(" ", "-"))
+    keys.goto(f"/console/applications/{shop}/settings")
+    tab_to(keys, keys.get_by_label("Sleeps at"))
+    keys.keyboard.type("20:30")
+    tab_to(keys, keys.get_by_label("Wakes at"))
+    keys.keyboard.type("06:15")
+    press(keys, keys.get_by_label("Fri", exact=True), "Space")
+    expect(keys.locator("#sleep-turns")).to_contain_text("20:30:00 UTC")
+    press(keys, keys.get_by_role("button", name="Save sleep windows"))
+    expect(keys.get_by_role("status").first).to_contain_text("Sleep windows saved")
+    [window] = site.ask("GET", f"applications/{shop}/sleep")["windows"]
+    assert (window["sleepAt"], window["wakeAt"], window["days"]) == ("20:30", "06:15", ["FRI"])
+
+
+def test_a_limit_is_set(keys: Page, site: Site) -> None:
+    shop = site.application(SHOP, fresh_name("Limited shop").replace(" ", "-"))
+    keys.goto(f"/console/applications/{shop}/settings")
+    tab_to(keys, keys.get_by_label("Runs at a time of limit 1"))
+    keys.keyboard.type("3")
+    keys.keyboard.press("Enter")
+    expect(keys.get_by_role("status").first).to_contain_text("Limits saved")
+    assert [each["limit"] for each in site.ask("GET", f"applications/{shop}/concurrency")["limits"]] == [3]
+
+
+def test_a_change_set_is_read_and_applied(keys: Page, site: Site, instance: str) -> None:
+    root = f"organizations/{site.organization}"
+    change = {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": {"input.visitors": 700}}}
+    made = site.ask("POST", f"{root}/change-sets", change)["id"]
+    keys.goto(home(site))
+    go(keys, "a")
+    keys.wait_for_url(re.compile("/approvals$"))
+    press(keys, keys.get_by_role("link", name=re.compile("^Change sets")))
+    keys.wait_for_url(re.compile("/changes$"))
+    press(keys, keys.locator(f"a[href$='/changes/{made}']"))
+    expect(keys.get_by_role("main")).to_contain_text("700")
+    press(keys, keys.get_by_role("main").get_by_role("button", name=re.compile("^Apply")))
+    expect(keys.get_by_role("main")).to_contain_text("Applied by", timeout=60_000)
+    assert site.settled(instance)["parameters"]["input.visitors"] == 700
+
+
+def test_a_revision_is_made_of_a_version(keys: Page, site: Site, shop: str) -> None:
+    name = fresh_name("spring").replace(" ", "-")
+    keys.goto(f"/console/applications/{shop}/revisions")
+    press(keys, keys.get_by_role("main").get_by_role("link", name="New revision").first)
+    keys.wait_for_url(re.compile("/revisions/new"))
+    tab_to(keys, keys.get_by_label(re.compile("^Name")).first)
+    keys.keyboard.type(name)
+    press(keys, keys.get_by_role("button", name="Save revision"))
+    keys.wait_for_url(re.compile(r"/(revisions/\w{24}|revisions)$"))
+    assert name in {each["name"] for each in site.ask("GET", f"applications/{shop}/revisions")}
+
+
+def test_a_git_source_is_made(keys: Page, site: Site) -> None:
+    root, name = f"organizations/{site.organization}", fresh_name("source").replace(" ", "-")
+    robot = fresh_name("robot")
+    account = site.ask("POST", f"{root}/serviceAccounts", {"name": robot, "roles": ["Administrator"]})["id"]
+    keys.goto(f"{home(site)}/git-sources/new")
+    tab_to(keys, keys.locator("main [name=name]"))
+    keys.keyboard.type(name)
+    tab_to(keys, keys.locator("[name=url]"))
+    keys.keyboard.type("https://git.example.org/harbor.git")
+    tab_to(keys, keys.locator("select[name=account]"))
+    keys.keyboard.type(robot)
+    press(keys, keys.get_by_role("button", name="Create source"))
+    keys.wait_for_url(re.compile(r"/git-sources/\w{24}$"))
+    expect(keys.get_by_role("heading", level=1)).to_contain_text(name)
+    assert site.ask("GET", f"git-sources/{keys.url.rpartition('/')[2]}")["accountId"] == account
+
+
+def test_signals_are_filtered(keys: Page, site: Site, instance: str) -> None:
+    keys.goto(f"/console/instances/{instance}")
+    press(keys, keys.get_by_role("link", name="Signals"))
+    keys.wait_for_url(re.compile("/signals"))
+    keys.keyboard.press("/")
+    keys.keyboard.type("nothing-like-this")
+    keys.keyboard.press("Enter")
+    expect(keys.get_by_role("main")).to_contain_text("No signal matches")

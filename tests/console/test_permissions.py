@@ -57,6 +57,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/instances/{id}/offers": {"environment": "{environment}"},
     "/console/instances/{id}/userData": {"userData": "{}"},
     "/console/instances/{id}/lifetime": {"lifetime": "-1"},
+    "/console/instances/{id}/awake": {"hours": "2"},
     "/console/instances/{id}/configuration": {"do": "preview"},
     "/console/instances/{id}/end": {"do": "destroy"},
     "/console/organizations/{id}/views": {"name": "{fresh}", "do": "save", "q": "status:failed"},
@@ -114,7 +115,6 @@ _NO_OCCASION = {
     "/console/services/{id}/secrets",
     "/console/instances/{id}/secrets",
     "/console/instances/{id}/undo-destroy",
-    "/console/instances/{id}/awake",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
     "/console/applications/{id}/manifest/impact",  # the editor asks it
@@ -154,6 +154,9 @@ async def _world(api: Api) -> dict[str, str]:
         while not (approvals := accepted(await api.get(f"instances/{asking}/approvals"))):
             await asyncio.sleep(0.05)
     schedule = accepted(await api.post(f"instances/{running}/fall/schedule", {"interval": 9_000_000}))
+    # The manifest has no commands that stop and start: nothing sleeps, whatever the hour.
+    night = {"windows": [{"sleepAt": "20:00", "wakeAt": "07:00"}]}
+    accepted(await api.put(f"applications/{application}/sleep", night))
     role = accepted(await api.post(f"{within}/roles", {"name": fresh_name("role"), "permissions": "[]"}))
     revision = accepted(await api.post(f"applications/{application}/revisions", {"name": "r", "version": 1}))
     vault = {"name": fresh_name("vault"), "typeId": "builtin:cobalt_secure_store", "parameters": {}}

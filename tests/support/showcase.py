@@ -628,6 +628,13 @@ def made(site: Site) -> World:
     rollout = site.ask("POST", f"{within}/rollouts", rolled)["id"]
     often = {"name": NAME, "cron": "0 3 * * *", "instanceId": instance, "workflow": "actions.greet"}
     recurring = site.ask("POST", f"{within}/recurring-schedules", {**often, "parameters": {"name": EVIL}})["id"]
+    # Names that the console shows on settings and beside instances.
+    window = {"sleepAt": "0 20 29 2 *", "wakeAt": "0 7 1 3 *"}
+    sleep = {"windows": [window], "stop": NAME, "start": f"{NAME[:200]} start"}
+    locked = {"limits": [{"key": "lock:database", "limit": 3}, {"key": "label:team", "limit": 3}]}
+    for kind, owner in (("applications", application), ("environments", environment)):
+        site.ask("PUT", f"{kind}/{owner}/sleep", sleep)
+        site.ask("PUT", f"{kind}/{owner}/concurrency", locked)
     root = f"/console/{within}"
     tested = site.ask("POST", f"webhooks/{hook['id']}/test")["delivery"]
     paths = {
