@@ -110,6 +110,8 @@ def test_a_search_for_a_symptom_begins_with_a_section_that_is_about_it(words: st
         ("gitops", "howto/git"),
         ("interpolation", "reference/manifest/expressions"),
         ("rbac", "reference/permissions"),
+        ("invite colleague", "howto/let-people-in"),
+        ("working days", "howto/recurring-schedules"),
     ],
 )
 def test_a_search_finds_a_page_by_another_word_for_it(words: str, page: str) -> None:

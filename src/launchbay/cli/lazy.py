@@ -97,7 +97,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "service-account": "howto/automation-tokens",
     "service": "reference/services",
     "token": "howto/automation-tokens",
-    "user": "reference/permissions",
+    "user": "howto/let-people-in",
     "webhook": "howto/webhooks",
     "zone": "reference/services",
 }
