@@ -227,10 +227,11 @@ def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
         runs = [(path, plan.workflow) for path in order]
     # Members of Scalers show their steps in the job's detail: their number isn't known yet.
     return [
-        [step_path(workflow_path(path, name), step.name), step.name, "Requested", 0]
+        [step_path(workflow, step.name), step.name, "Requested", 0]
         for path, name in runs
         if (component := component_at(manifest, path)) is not None and not (component.scaler and path == component.path)
         if name in component.workflows
+        for workflow in (workflow_path(path, name),)
         for step in (*component.workflows[name].steps, *component.workflows[name].finally_)
     ]
 

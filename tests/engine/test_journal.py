@@ -225,7 +225,7 @@ async def test_a_step_that_is_computed_again_is_shown_as_before(bay: Bay) -> Non
     again.fail("p/b", "b", "in the end", 1)
     await again.close()
     assert await bay.steps(job) == {"p/a": ("Succeeded", 100), "p/b": ("Failed", 70)}
-    assert again.summary(
+    assert await again.summary(
         [["p/a", "a", "Requested", 0], ["p/b", "b", "Requested", 0], ["p/c", "c", "Requested", 0]]
     ) == ('[["p/a","a","Succeeded",100],["p/b","b","Failed",70],["p/c","c","Requested",0]]')
 

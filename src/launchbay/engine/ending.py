@@ -211,6 +211,7 @@ class JobCompletion:
             self.plan.kind == "launch" and succeeded and self.plan.prior_status != InstanceStatus.REQUESTED
         )
         needs_transaction = may_follow_up or removed != [] or resumes_schedules
+        steps = await self.journal.summary(msgspec.json.decode(self.claim.steps))
         async with self.database.transaction() if needs_transaction else self.database.connection() as connection:
             if removed != []:
                 # The statement that ends the job writes the schedules of a reconfigured manifest again.
@@ -223,7 +224,7 @@ class JobCompletion:
                 fence=self.claim.fence,
                 parent_job_id=self.claim.parent_job_id,
                 job_status=JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
-                steps=self.journal.summary(msgspec.json.decode(self.claim.steps)),
+                steps=steps,
                 error_message=outcome.error,
                 clears_error=succeeded and self.plan.kind in {"launch", "reconfigure"},
                 status=status,

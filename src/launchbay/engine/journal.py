@@ -51,7 +51,7 @@ OUTCOME_S = 0.005  # how long outcomes wait for the start of the next step, to s
 # So many turns of the event loop follow for the steps that the outcome lets begin: in a busy process, the loop is late.
 OUTCOME_TURNS = 10
 FRESH_S = 1.0  # an effect starts only this soon after a fenced write was sent; less than a lease
-BATCH_ROWS = 1_000  # steps and log lines of one statement: the event loop does nothing else while it encodes them
+BATCH_ROWS = 300  # steps and log lines of one statement; the steps that wait for it continue together
 CLOSE_S = 0.4  # less than the queue gives cancelled handlers
 DATABASE_RETRY = Backoff(0.1, 2.0)
 _STARTS_WRITTEN = 3  # attempts at a fresh write if the database is slow
@@ -376,8 +376,10 @@ class PostgresJournal:
                 row.error = "The step was interrupted."
                 self._put(path, row)
 
-    def summary(self, planned: list[list[Any]]) -> str:
+    async def summary(self, planned: list[list[Any]]) -> str:
         """Encode the planned steps `[path, name, status, percent]` with their present statuses.
+
+        Other jobs and requests get their turn in between.
 
         Steps of the job's own workflows that weren't planned follow: a reconfiguration finds out what to run.
         """
@@ -386,6 +388,8 @@ class PostgresJournal:
         unplanned = [path for path in dict.fromkeys((*self._records, *self._steps)) if path not in known]
         found = [[path, step_name(path), "", 0] for path in unplanned if is_own_step(path)]
         for path, name, status, percent in [*planned, *found]:
+            if len(now) % BATCH_ROWS == BATCH_ROWS - 1:
+                await asyncio.sleep(0)
             row = self._steps.get(path)
             record = self._records.get(path)
             if row is not None:

@@ -34,7 +34,7 @@ from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.step import LATE_S, StepFailed, required_seconds, run_recorded, run_step
 
 _UNFINISHED = 99  # percent, of what still runs
-_AT_ONCE = 2_000  # steps that are looked at before others have their turn
+_AT_ONCE = 500  # steps that are looked at before others have their turn
 
 
 class Phases:
