@@ -1,5 +1,6 @@
 """The pages of services by their type: what they hold, who uses them, secrets masked, and changes shown first."""
 
+import re
 from typing import Any
 
 import httpx
@@ -46,6 +47,11 @@ async def test_a_vault_masks_its_secrets_and_shows_one_for_a_reason_that_the_log
     told = await get(visitor, here)
     assert "revealed mail" in told.text
     assert "The relay asks for it" in told.text
+    name = accepted(await api.get(f"services/{vault}"))["name"]
+    accepted(await api.put(f"services/{vault}", {"name": f"{name} of the quay"}))
+    [changed] = re.findall(r"<li>(?:(?!</li>).)*changed it.*?</li>", (await get(visitor, here)).answer.text, re.DOTALL)
+    assert "<b>Administrator</b>" in changed
+    assert f"name: {name} → {name} of the quay" in changed
 
 
 async def test_a_secret_of_a_vault_is_revealed_through_the_api_and_to_nobody_without_the_permission(api: Api) -> None:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from launchbay.console.fields import FIX_FIELDS, PARAMETER, Field, field_text, fill_fields, values, with_errors
 from launchbay.console.pages.versions import groups_of
+from launchbay.console.rendering import change_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.model.instance import InstanceStatus
@@ -22,7 +23,7 @@ from launchbay.usecases.browsing import read_audit_page
 from launchbay.usecases.environments import list_contents
 from launchbay.usecases.fleet import InstanceFilter, list_instances
 from launchbay.usecases.impact import Impact, impact_of_service
-from launchbay.usecases.organizations import forget_host_key, list_host_keys
+from launchbay.usecases.organizations import forget_host_key, list_changes, list_host_keys
 
 _ARGUMENT = "argument:"
 _SECRET_ARGUMENTS = frozenset({"value", "privateKey"})  # of commands that store them
@@ -31,6 +32,7 @@ _SECRET_ARGUMENTS = frozenset({"value", "privateKey"})  # of commands that store
 routes = Routes()
 _USERS = 50
 _LOG_ROWS = 6
+_CHANGES = 4  # fields of one entry
 _VAULT, _CLOUD, _POOL = "builtin:cobalt_secure_store", "builtin:cloud_account", "builtin:static_resource_pool"
 _CATALOG = "builtin:shared_instances_catalog"
 # Types whose page has a part of its own: what they hold.
@@ -137,8 +139,9 @@ async def show(
     organization_id = view.record.organization_id
     permissions = await request.permissions(organization_id)
     log: list[AuditRow] = []
+    people: Mapping[str, str] = {}
     if permissions.view_audit():
-        log, _ = await read_audit_page(
+        log, people = await read_audit_page(
             request.ctx, organization_id, before=None, by=None, about=view.record.id, count=_LOG_ROWS
         )
     instances = await services.list_users(request.ctx, view.record.id, _USERS + 1)
@@ -160,7 +163,7 @@ async def show(
         key_pairs=[(row, fingerprint(row.public_key or "")) for row in kept.key_pairs],
         part=_PARTS.get(view.record.type_id, ""),
         running=await _shareable(request, organization_id) if view.record.type_id == _CATALOG else [],
-        log=[(row, *_noted(row)) for row in log],
+        log=[(row, people.get(row.actor_id, row.actor_email), *_noted(row, people)) for row in log],
         impact=impact,
         impact_groups=[] if impact is None else groups_of(impact),
         name=request.form.text("name", view.name),
@@ -237,16 +240,17 @@ async def delete(request: PageRequest) -> Response:
     return request.redirect(target, f"Service {view.name} deleted.")
 
 
-def _noted(row: AuditRow) -> tuple[str, str]:
-    """Return an entry of the audit log in words, and the reason in it."""
+def _noted(row: AuditRow, names: Mapping[str, str]) -> tuple[str, str]:
+    """Return an entry of the audit log in words, and its reason or what it changed."""
     after: Mapping[str, Any] = msgspec.json.decode(row.after or "{}", type=dict[str, Any])
     if row.operation == "reveal_service_secret":
         return f"revealed {after.get('name')}", str(after.get("reason", ""))
     if row.operation == "run_service_command":
         return f"ran {after.get('command')}", ""
-    return {"create_service": "created it", "update_service": "changed it"}.get(
-        row.operation, row.operation.replace("_", " ")
-    ), ""
+    if row.operation == "update_service":
+        changes = list_changes(row.before, row.after)
+        return "changed it", "; ".join(change_words(each, names) for each in changes[:_CHANGES])
+    return {"create_service": "created it"}.get(row.operation, row.operation.replace("_", " ")), ""
 
 
 async def _shareable(request: PageRequest, organization_id: str) -> Sequence[FleetRow]:
