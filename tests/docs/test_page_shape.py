@@ -31,6 +31,22 @@ LONGER = {
     "howto/write-a-component-type": 136,  # most of a package
     "howto/write-an-action": 133,  # most of a package
 }
+# Guides that begin with their first step, or say at each step what it needs. A new guide can't be among them.
+WITHOUT_BEFORE = {
+    "howto/agents",
+    "howto/alerts",
+    "howto/change-safely",
+    "howto/ci",
+    "howto/conditions-and-loops",
+    "howto/git",
+    "howto/harden",
+    "howto/lifetimes",
+    "howto/secrets",
+    "howto/terraform",
+    "howto/webhooks",
+    "howto/write-a-component-type",
+    "howto/write-an-action",
+}
 ENTRY_LINES = 8  # of a symptom in the page on troubleshooting
 # The page whose every line is a next step, and a record that tests read section by section.
 WITHOUT_NEXT_STEPS = {"index", "contribute/conformance"}
@@ -69,6 +85,13 @@ def test_a_page_ends_with_two_or_three_next_steps(path: str) -> None:
 @pytest.mark.parametrize("path", [path for path in WRITTEN if path.startswith(("howto/", "reference/manifest/"))])
 def test_a_page_has_other_words_that_people_search_for(path: str) -> None:
     assert pages()[path].keywords, "put `keywords:` between two lines --- at the head of the file"
+
+
+def test_a_guide_says_first_what_it_needs() -> None:
+    guides = {path for path in WRITTEN if path.startswith("howto/")}
+    assert {path for path in guides if "\n## Before you begin\n" not in WRITTEN[path]} - {
+        "howto/use-curl"
+    } == WITHOUT_BEFORE
 
 
 def test_a_symptom_is_explained_in_a_few_lines() -> None:
