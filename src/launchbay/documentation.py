@@ -74,6 +74,9 @@ _KINDS = {
     "reference/cli/": "command",
 }
 _DEEPEST = 6
+_LINKING = frozenset(
+    {"a", "an", "and", "do", "for", "how", "i", "in", "is", "it", "my", "of", "on", "the", "to", "with"}
+)
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
 _AS_KEYWORD = 8  # of a page, for its first section
@@ -342,8 +345,12 @@ def explained(words: str) -> list[Entry]:
 
 
 def search(words: str, most: int = 20) -> list[Hit]:
-    """Return the sections with all words, best first."""
-    wanted = list(dict.fromkeys(words.lower().split()))[:_MOST_WORDS]
+    """Return the sections with all words, best first.
+
+    Words such as *a* and *of* count only if there is no other.
+    """
+    typed = list(dict.fromkeys(words.lower().split()))[:_MOST_WORDS]
+    wanted = [word for word in typed if word not in _LINKING] or typed
     if not wanted:
         return []
     scored = []

@@ -112,6 +112,9 @@ def test_a_search_for_a_symptom_begins_with_a_section_that_is_about_it(words: st
         ("rbac", "reference/permissions"),
         ("invite colleague", "howto/let-people-in"),
         ("working days", "howto/recurring-schedules"),
+        ("database before web", "cookbook/two-tiers"),
+        ("how to move an instance to a new version", "cookbook/index"),
+        ("approve before destroy", "cookbook/ask-for-approval"),
     ],
 )
 def test_a_search_finds_a_page_by_another_word_for_it(words: str, page: str) -> None:
@@ -130,6 +133,7 @@ def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> No
     assert {hit.page.path for hit in search("module", 100)} & {"contribute/modules", "contribute/conformance"} == set()
     assert search("ROTATE Key") == found
     assert search("rotate zzxqy key") == []
+    assert search("how to rotate the key") == found
     assert search("") == []
     assert search("zzxqy") == []
 
