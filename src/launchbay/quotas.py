@@ -315,6 +315,7 @@ class StoredBytes:
 
 TURN_S = 0.25  # a request that takes longer mostly waits, and lets the next one begin
 CHUNK_TURN_S = 10.0  # a chunk of a list waits for nothing but the database
+COMPUTE_TURN_S = 120.0  # a request that computes holds a connection and a thread until its end
 ALONE = 16  # requests under way of an organization that is alone
 CHUNKS_ALONE = 2  # chunks of lists: more don't get through one interpreter any faster
 REST = 1.0  # of an organization that floods, as a multiple of what its request took

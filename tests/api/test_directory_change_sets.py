@@ -253,3 +253,24 @@ async def test_each_change_of_a_directory_has_its_entry_in_the_activity_log(api:
     # The trial has left none.
     assert [each["operation"] for each in entries] == ["apply_change_set", "create_role", "create_change_set"]
     assert entries[0]["after"] == {"status": "Succeeded", "changes": 1, "differences": []}
+
+
+async def test_plans_of_one_organization_hold_two_connections_at_most(api: Api) -> None:
+    directories = [{f"roles/{fresh_name('many')}.yaml": "- Read: [/*]\n" for _ in range(30)} for _ in range(5)]
+    plans = asyncio.gather(*(kept(api, files) for files in directories))
+    most = 0
+    async with api.database.connection() as connection:
+        while not plans.done():
+            row = await (await connection.execute(_PLANNING)).fetchone()
+            assert row is not None
+            most = max(most, row[0])
+            await asyncio.sleep(0.005)
+    assert {each["status"] for each in await plans} == {"Ready"}
+    assert 1 <= most <= 2
+
+
+# Sessions that hold a transaction in which roles were written.
+_PLANNING = """
+SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE datname = current_database() AND relation = 'roles'::regclass AND mode = 'RowExclusiveLock'
+"""

@@ -19,7 +19,7 @@ from launchbay.auth.throttle import RateLimits, address_block
 from launchbay.concurrency import current_tenant
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id
-from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, REST, REST_AFTER_JOB, Turns
+from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, COMPUTE_TURN_S, REST, REST_AFTER_JOB, Turns
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.web import conditions, responses
@@ -262,7 +262,7 @@ class Dispatcher:
 
     async def _begin_turn(self, tenant: str, endpoint: Endpoint) -> Callable[[], None]:
         if endpoint.computes:
-            return await self._chunk_turns.begin(tenant, CHUNK_TURN_S)
+            return await self._chunk_turns.begin(tenant, COMPUTE_TURN_S)
         if not endpoint.starts_job:
             return await self._turns.begin(tenant, rest=REST)
         if not self._turns.elsewhere:

@@ -203,6 +203,7 @@ _NEEDED = "EditInstance; CreateInstance for a launch; what its changes need for 
     body=JsonBody(example=_EXAMPLE, bytes_max=ORGANIZATION_ARCHIVE_BYTES),
     returns=_SHOWN,
     idempotency_key=True,
+    computes=True,  # thousands of files of a directory are tried in one transaction
 )
 async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetDocument:
     """Keep what a change of instances or a directory would do."""
