@@ -99,6 +99,16 @@ def test_a_busy_instance_gets_6(cli: Shell, tmp_path: Path) -> None:
     cli.good("instance", "delete", instance, "--force", "--yes")
 
 
+@pytest.mark.slow  # a job is asked what it waits for after two seconds
+def test_who_waits_is_told_what_the_job_waits_for(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "asks", 'launch: { steps: [ { ask: { action: approval, parameters: { text: "Go on?" } } } ] }')
+    instance = cli.good("launch", "asks").strip()
+    told = cli.bad(ExitCode.TIMED_OUT, "wait", instance, "--timeout", "4s")
+    assert [line for line in told.splitlines() if line.endswith("Go on?")] == [
+        "Waiting for approval by any user who may approve: Go on?"
+    ]
+
+
 def test_a_job_that_has_ended_is_not_waited_for(cli: Shell, tmp_path: Path) -> None:
     made(cli, tmp_path, "ended", "launch:\n  steps: []\n")
     instance = cli.good("launch", "ended", "--wait", "-o", "json")

@@ -24,6 +24,7 @@ from launchbay.model.job import owner_of
 
 _LAST_EVENTS_S = 1.0
 _ASK_S = 10  # how long one request waits for the end of a job: less than the time limit of a read
+_FIRST_ASK_S = 2  # so that what the job waits for is soon shown
 _ENDS = {"Running", "Failed", "Destroyed"}
 _STEP_ENDS = {"Succeeded", "Failed"}
 
@@ -73,18 +74,22 @@ def progress_for_terminal() -> Progress:
 def wait_for_job(
     client: Client, instance: str, job: str, timeout_s: float | None, progress: Progress, *, after: int | None
 ) -> JobDetail:
-    """Wait until a job has succeeded, showing its steps, and return it.
+    """Wait until a job has succeeded, showing its steps and what it waits for, and return it.
 
     `after` is the number of the last event to skip: 0 shows all, None shows those from now on. Raises CommandFailed if
     the job failed, WaitTimedOut, and what calls raise: NotFound if its instance was deleted.
     """
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    ask_s = _FIRST_ASK_S
     with _watch(client, instance, progress, after) as watcher:
         while True:
             left_s = _ASK_S if deadline_s is None else deadline_s - time.monotonic()
-            found = client.read_job(instance, job, wait=int(min(max(left_s, 0), _ASK_S)))
+            found = client.read_job(instance, job, wait=int(min(max(left_s, 0), ask_s)))
             if found.status != "Executing":
                 break
+            ask_s = _ASK_S
+            for waited in found.waiting_for:
+                watcher.show_wait(waited.text)
             if left_s <= 0:
                 raise WaitTimedOut(f"Job '{found.name}' is still running after {timeout_s:g} s.", found.status)
             if left_s < 1:  # the server waits for whole seconds
@@ -156,6 +161,11 @@ class _Watcher(threading.Thread):
     def silence(self) -> None:
         with self._lock:
             self._is_silent = True
+
+    def show_wait(self, text: str) -> None:
+        """Show what the job waits for."""
+        with self._lock:
+            self._progress.status(text)
 
     def _show(self, event: Event) -> None:
         data: dict[str, Any] = event.data
