@@ -229,8 +229,10 @@ class Quotas:
     def _exceeded(self, organization_id: str, quota: Quota, used: int) -> BadRequest:
         metrics.quota_refusals.labels(quota.value).inc()
         what, remedy = _MEANING[quota]
+        allowed = self.allowed(organization_id, quota)
+        has = used if used < allowed else f"at least {used}"  # it counts up to the quota
         return BadRequest(
-            f"Your organization may have {self.allowed(organization_id, quota)} {what}, and has {used}.",
+            f"Your organization may have {allowed} {what}, and has {has}.",
             f"{remedy}, or ask the operator of this server to raise the quota {quota}.",
             code="QuotaExceeded",
         )

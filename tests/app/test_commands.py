@@ -304,6 +304,7 @@ def test_a_busy_port_is_reported_before_anything_is_created(tmp_path: Path) -> N
         status, printed, error = launchbay_process("serve", "--port", port, "--data-dir", str(tmp_path / "data"))
     assert (status, printed) == (1, "")
     assert f"Can't listen on 127.0.0.1:{port}" in error
+    assert "Stop the program that uses it (ss -ltnp), or select another port with --port" in error
     assert not (tmp_path / "data").exists()
 
 

@@ -235,6 +235,7 @@ async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Ho
     with pytest.raises(ActionFailed, match=r"The host key of .* has changed: it shows SHA256:.*, and SHA256:") as error:
         await ssh.wait_until_reachable(asked("pin"), on(host), within_s=60)
     assert not error.value.retryable
+    assert f"launchbay organization forget-host-key {host.static_ip}" in str(error.value)
     shown = str(error.value).partition("it shows ")[2].partition(",")[0]
     accepting = asked("pin", policies={"machines.host-keys": f"other:22=SHA256:x,{host.static_ip}={shown}"})
     await ssh.wait_until_reachable(accepting, on(host))

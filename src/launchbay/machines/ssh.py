@@ -164,7 +164,7 @@ def _changed(name: str, pinned: str, presented: str) -> ActionFailed:
         f"The host key of {name} has changed: it shows {fingerprint(presented)}, and {fingerprint(pinned)} is pinned."
         " Nothing was sent, because the host may be an impostor.",
         "If you reinstalled the host, compare the new fingerprint on its console. Then forget the pinned key"
-        f" (DELETE /api/1/organizations/…/hostKeys/{name}), or set the policy {PINNED_POLICY} of the environment to"
+        f" (launchbay organization forget-host-key {name}), or set the policy {PINNED_POLICY} of the environment to"
         f" {name}={fingerprint(presented)} and reconfigure the instance.",
         retryable=False,
     )

@@ -1,6 +1,7 @@
 """Serves the application with uvicorn, in the event loop that the engine uses too."""
 
 import asyncio
+import errno
 import math
 import socket
 from collections.abc import Callable
@@ -145,4 +146,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> CannotStart:
-    return CannotStart(f"Can't listen on {host}:{port}: {error}. Change LAUNCHBAY_HOST or LAUNCHBAY_PORT.")
+    remedy = "Change LAUNCHBAY_HOST or LAUNCHBAY_PORT."
+    if error.errno == errno.EADDRINUSE:
+        remedy = "Stop the program that uses it (ss -ltnp), or select another port with --port or LAUNCHBAY_PORT."
+    return CannotStart(f"Can't listen on {host}:{port}: {error}. {remedy}")
