@@ -91,6 +91,25 @@ def test_a_database_that_a_newer_version_upgraded_is_refused_and_left_alone(data
     assert _ask(database_url, "SELECT version_num FROM alembic_version") == "9999"
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_an_empty_database_of_another_encoding_is_refused_and_left_alone(
+    empty_database_url: str, encoding: str
+) -> None:
+    name = f"encoding_{encoding.lower()}_{new_id()[-8:]}"
+    _do(
+        empty_database_url,
+        f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LOCALE_PROVIDER libc LOCALE 'C'",
+    )
+    url = psycopg.conninfo.make_conninfo(empty_database_url, dbname=name)
+    try:
+        for look in (schema.upgrade, schema.inspect):
+            with pytest.raises(CannotStart, match=f"has the encoding {encoding}. Launchbay needs UTF8"):
+                asyncio.run(look(url))
+        assert _ask(url, "SELECT count(*) FROM pg_class WHERE relname = 'alembic_version'") == 0
+    finally:
+        _do(empty_database_url, f"DROP DATABASE {name}")
+
+
 def test_a_migration_that_fails_leaves_the_database_as_it_was(empty_database_url: str) -> None:
     _do(empty_database_url, "CREATE TABLE manifests (mine int)")
     with pytest.raises(CannotStart, match=r"Can't upgrade .*manifests"):

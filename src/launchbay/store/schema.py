@@ -269,6 +269,13 @@ async def _missing(connection: AsyncConnection[Any], where: str, target: str) ->
     # Counted before the schema is read, so none of them is newer than that.
     servers = await _value(connection, _SERVERS)
     found, version = await _recorded(connection)
+    # As bytes, because psycopg doesn't decode texts of a database with SQL_ASCII, which nothing can work with.
+    encoding = (await _value(connection, "SELECT current_setting('server_encoding')::bytea")).decode()
+    if encoding != "UTF8" and (found is None or encoding == "SQL_ASCII"):
+        raise CannotStart(
+            f"The {where} has the encoding {encoding}. Launchbay needs UTF8.",
+            "Create the database again with: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+        )
     if found is not None:
         check_known(found, f"The {where}", version)
     missing = [revision for revision in revisions() if (found or "") < revision <= target]
