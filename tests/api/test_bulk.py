@@ -164,6 +164,7 @@ async def test_a_paused_run_whose_last_job_ends_is_finished(own: Api) -> None:
     refused(await own.post(f"bulk/{begun['id']}/continue"), 409, "BulkEnded")
 
 
+@pytest.mark.slow
 async def test_it_stops_after_so_many_failures(own: Api) -> None:
     application, _ = await family(own, FRAGILE, 5)
     begun = await begin(

@@ -77,6 +77,7 @@ async def several(api: Api, manifest: str, count: int, **body: Any) -> list[str]
     return instances
 
 
+@pytest.mark.slow
 async def test_a_job_waits_for_a_place_and_says_so_until_another_one_ends(api: Api) -> None:
     first, second, third = await several(api, holding("1"), 3)
     held = await begun(api, first)

@@ -432,6 +432,7 @@ async def test_events_go_on_after_the_listening_connection_was_cut(api: Api, por
         assert await listeners(api) not in ([], [listener])
 
 
+@pytest.mark.slow
 async def test_streams_end_when_the_server_stops(databases: Databases) -> None:
     url = databases.create()  # a service of its own, because it is stopped
     async with running_api(url) as api:

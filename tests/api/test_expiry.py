@@ -55,6 +55,7 @@ async def test_an_instance_that_never_expired_can_be_given_an_end(api: Api) -> N
     await api.until(instance, "Destroyed")
 
 
+@pytest.mark.slow
 async def test_an_expiry_that_waits_for_a_job_can_still_be_moved(api: Api) -> None:
     instance = await api.running(PAUSING, destroyInterval=HOUR_MS)
     accepted(await api.post(f"instances/{instance}/pause", {"seconds": "1"}))

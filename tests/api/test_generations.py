@@ -45,6 +45,7 @@ async def test_the_same_configuration_again_is_no_other_generation(api: Api) -> 
     assert [each["number"] for each in await kept(api, instance)] == [1]
 
 
+@pytest.mark.slow
 async def test_a_rollback_leads_back_to_the_last_good_configuration(api: Api) -> None:
     instance = await api.running(picky())
     await configured(api, instance, parameters={"input.size": 0})
@@ -64,6 +65,7 @@ async def test_a_rollback_leads_back_to_the_last_good_configuration(api: Api) ->
     assert (newest["number"], newest["cause"]) == (3, {"kind": "rollback", "id": "1"})
 
 
+@pytest.mark.slow
 async def test_a_rollback_brings_the_version_back_too(api: Api) -> None:
     application = await api.application(picky())
     instance = await api.launch(application, parameters={"input.size": 0})

@@ -41,6 +41,7 @@ def grown(before: dict[tuple[str, ...], float], after: dict[tuple[str, ...], flo
     return after.get(key, 0.0) - before.get(key, 0.0)
 
 
+@pytest.mark.slow
 async def test_requests_are_counted_by_operation_and_status(api: Api) -> None:
     before = await seen(api)
     for _ in range(3):
@@ -112,6 +113,7 @@ async def test_ended_jobs_are_counted_by_the_names_that_the_settings_list(databa
 LABELED = "launchbay_labeled_job_seconds_count"  # by label, outcome, value
 
 
+@pytest.mark.slow
 async def test_ended_jobs_are_counted_by_the_labels_that_the_settings_list(databases: Databases) -> None:
     async with running_api(databases.create(), metrics_labels="team, tier=web, tier=d*") as api:
         before = await seen(api)

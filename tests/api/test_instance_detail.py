@@ -49,6 +49,7 @@ async def test_steps_have_exactly_the_fields_of_the_reference(api: Api, instance
     ]
 
 
+@pytest.mark.slow
 async def test_the_running_job_is_shown_only_while_it_runs(api: Api, instance: str) -> None:
     assert "workflow" not in await api.document(instance)
     accepted(await api.post(f"instances/{instance}/pause", {"seconds": "1.5"}))

@@ -275,6 +275,7 @@ application:
 """
 
 
+@pytest.mark.slow
 async def test_no_machine_of_a_submodule_is_left_when_the_destroy_is_broken_off(bay: tuple[Api, Lab]) -> None:
     api, lab = bay
     bottom, middle = fresh_name("bottom"), fresh_name("middle")

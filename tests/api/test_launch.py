@@ -206,6 +206,7 @@ async def test_an_instance_is_destroyed_when_its_interval_has_passed_and_not_ear
     assert document["destroyAt"] is None
 
 
+@pytest.mark.slow
 async def test_an_expiry_behind_a_job_waits_for_its_end(api: Api) -> None:
     instance = await api.launch(await api.application(WORKFLOWS), destroyInterval=700, parameters={"label": "x"})
     await api.settled(instance)
@@ -327,6 +328,7 @@ async def test_beyond_the_bound_new_work_is_refused_and_destroying_is_not(databa
         accepted(await api.post(f"instances/{instance}/destroy", {}))
 
 
+@pytest.mark.slow
 async def test_another_organization_is_not_kept_out(databases: Databases) -> None:
     async with running_api(databases.create(), engine=False, queue_limit=2) as api:
         await filled(api, await api.application(MANIFEST))

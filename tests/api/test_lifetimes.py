@@ -113,6 +113,7 @@ async def test_webhooks_are_warned_once_before_the_end(databases: Databases) -> 
         assert (late, 1) in await warnings(api)
 
 
+@pytest.mark.slow
 async def test_owners_are_told_by_email_where_the_rules_say_so(databases: Databases) -> None:
     async with running_api(databases.create(), engine=False) as api, postbox() as box:
         told, untold = await api.application(MANIFEST), await api.application(MANIFEST)

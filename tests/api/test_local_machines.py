@@ -92,6 +92,7 @@ launch:
 """
 
 
+@pytest.mark.slow
 async def test_log_lines_name_the_stream_of_the_command_that_wrote_them(databases: Databases, tmp_path: Path) -> None:
     url = databases.create()
     async with running_api(url, machines="local", local_environments="*", data_dir=tmp_path / "data") as api:

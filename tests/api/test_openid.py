@@ -109,6 +109,7 @@ async def test_the_cookie_is_for_this_server_alone_and_tells_nothing(api: Api) -
         assert sent["nonce"] not in cookie
 
 
+@pytest.mark.slow
 async def test_an_account_stays_with_its_identity_when_addresses_change(api: Api, provider: Provider) -> None:
     first = await member(api, provider, "bea")
     await sign_in(api, "bea")
@@ -121,6 +122,7 @@ async def test_an_account_stays_with_its_identity_when_addresses_change(api: Api
     assert "somebody else" in page.text
 
 
+@pytest.mark.slow
 async def test_an_address_that_the_provider_has_not_verified_opens_nothing(api: Api, provider: Provider) -> None:
     added = await person(api, "Guest")
     for number, claims in enumerate(UNVERIFIED):

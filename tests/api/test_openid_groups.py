@@ -37,6 +37,7 @@ async def arrive(api: Api, provider: Provider, who: Person, subject: str, **clai
     return roles
 
 
+@pytest.mark.slow
 async def test_roles_come_and_go_with_groups_and_those_given_by_hand_stay(api: Api, provider: Provider) -> None:
     await map_groups(api, builders=["Builder", "Guest"], testers=["Tester"])
     who = await person(api, "Guest")

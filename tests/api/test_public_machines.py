@@ -3,6 +3,8 @@
 Submodules that nobody has published are played by stand-ins with the pins that the manifest asks for.
 """
 
+import pytest
+
 from launchbay.manifest.compiler import compile_manifest
 from tests.support.applications import (
     DATABASE,
@@ -314,6 +316,7 @@ application:
 """
 
 
+@pytest.mark.slow
 async def test_public_components_make_a_site_as_submodules_of_another_application(dry: Api) -> None:
     text = SITE
     for word, stem in (("TOMCAT", TOMCAT), ("HAPROXY", HAPROXY), ("MYSQL", MYSQL)):

@@ -147,6 +147,7 @@ async def test_access_tokens_of_an_organization_are_bounded_and_a_revoked_one_ma
         accepted(await api.post(path, {"name": "another"}))
 
 
+@pytest.mark.slow
 async def test_with_many_jobs_that_only_wait_no_new_ones_are_accepted(databases: Databases) -> None:
     async with bounded(databases, quota_waiting_jobs=2, park_after_s=0.1, engine=True) as api:
         application = await api.application(PAUSING)
@@ -195,6 +196,7 @@ async def test_requests_that_compute_for_long_are_few_at_a_time(api: Api, monkey
     assert max(most) == CHUNKS_ALONE
 
 
+@pytest.mark.slow
 async def test_the_operator_sets_a_quota_of_one_organization(databases: Databases) -> None:
     async with bounded(databases, quota_applications=1) as api:
         await api.application()
@@ -268,6 +270,7 @@ async def test_an_organization_whose_logs_are_full_writes_only_why_and_errors(da
     assert quota.admit("b", "error", "why", is_full=True) == ("error", "why")
 
 
+@pytest.mark.slow
 async def test_an_organization_whose_journal_is_full_starts_no_job_but_destroys(databases: Databases) -> None:
     async with bounded(databases, quota_journals_mib=1, engine=True) as api:
         application = await api.application(WORKFLOWS)

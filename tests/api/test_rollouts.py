@@ -160,6 +160,7 @@ async def test_a_version_reaches_all_instances_wave_after_wave(own: Api) -> None
     refused(await own.post(f"rollouts/{begun['id']}/continue"), 409, "RolloutEnded")
 
 
+@pytest.mark.slow
 async def test_a_bad_version_is_stopped_in_its_first_wave_and_taken_back(own: Api) -> None:
     application, made = await shops(own, 3, triggered="-1")
     begun = await begin(own, application, waves=[1], onFailure="takeBack")

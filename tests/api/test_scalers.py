@@ -54,6 +54,7 @@ async def sized(api: Api, instance: str, members: int) -> Any:
     return document
 
 
+@pytest.mark.slow
 async def test_each_member_of_a_scaler_has_inner_members_of_its_own(api: Api) -> None:
     instance = await api.running(RACKS)
     await sized(api, instance, 2)

@@ -32,6 +32,7 @@ async def waiting(api: Api, instance: str, wanted: str) -> Any:
     return said
 
 
+@pytest.mark.slow
 async def test_an_instance_that_waits_for_nothing_says_nothing(api: Api) -> None:
     instance = await api.running(HOLDING)
     assert "waitingFor" not in await api.document(instance)
@@ -60,6 +61,7 @@ async def test_a_step_that_polls_says_when_it_looks_again(api: Api) -> None:
     accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
 
 
+@pytest.mark.slow
 async def test_a_launch_names_the_submodule_that_it_waits_for(api: Api) -> None:
     child = await api.application(CHILD)
     instance = await api.launch(await api.application(PARENT % child))

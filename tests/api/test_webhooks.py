@@ -180,6 +180,7 @@ async def test_a_signal_tells_what_has_changed_with_secrets_covered(
     assert b"hidden" not in sent
 
 
+@pytest.mark.slow
 async def test_a_failed_delivery_is_repeated_until_it_arrives_and_is_the_same(
     api: Api, receiver: LoopbackServer, hook: str
 ) -> None:
@@ -324,6 +325,7 @@ async def test_addresses_that_the_rules_forbid_are_never_called(api: Api) -> Non
     accepted(await api.delete(f"webhooks/{webhook}"))
 
 
+@pytest.mark.slow
 async def test_what_a_dying_process_had_under_way_is_sent_again(databases: Databases) -> None:
     url = databases.create()
     async with loopback_server() as receiver:
@@ -518,6 +520,7 @@ async def test_a_step_fails_that_would_tell_webhooks_where_none_asks(api: Api, h
     assert "subscribes to the event notification" in document["errorMessage"]
 
 
+@pytest.mark.slow
 async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
     databases: Databases, receiver: LoopbackServer
 ) -> None:

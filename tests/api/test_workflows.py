@@ -434,6 +434,7 @@ async def test_a_schedule_fires_once_with_its_parameters_and_not_early(api: Api,
     assert len((await api.document(instance))["workflowHistory"]) == 2
 
 
+@pytest.mark.slow
 async def test_a_schedule_behind_a_running_job_waits_for_its_end(api: Api, instance: str) -> None:
     accepted(await api.post(f"instances/{instance}/pause", {"seconds": "1.2"}))
     await schedule(api, instance, 100, parameters={"text": "after the pause"})

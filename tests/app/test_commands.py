@@ -208,6 +208,7 @@ async def use_all(api: Api, instance: str) -> None:
     assert LEAK.used[0] == SECRET
 
 
+@pytest.mark.slow
 async def test_everything_is_sealed_with_the_new_key_while_the_server_works(api: Api) -> None:
     instance = await api.running(USER)
     await api.run(instance, "actions.use")

@@ -43,6 +43,7 @@ def test_a_process_with_another_key_does_not_start(command: str, database_url: s
     assert "Copy the key file of another server" in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_where_the_key_is_lost_a_rotation_gives_the_database_a_new_one(database_url: str, tmp_path: Path) -> None:
     look(database_url, tmp_path / "one")
     with pytest.raises(CannotStart, match="is encrypted with another secret key"):

@@ -57,6 +57,7 @@ def test_shells_can_complete(kind: str, shell: Shell) -> None:
     assert "_LAUNCHBAY_COMPLETE" in shell.good("completion", kind)
 
 
+@pytest.mark.slow
 def test_completion_offers_commands_verbs_and_options() -> None:
     def completed(*words: str) -> list[str]:
         environ = {"_LAUNCHBAY_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["launchbay", *words])}

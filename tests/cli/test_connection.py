@@ -85,6 +85,7 @@ def test_what_cannot_be_read_counts_as_nothing(memory: Memory) -> None:
     assert KeyringStore(keyring).get("default") == Secrets("lbr_x")
 
 
+@pytest.mark.slow
 def test_a_member_of_several_organizations_must_choose_one(shell: Shell, server: Bay) -> None:
     cli = Shell.of(server, shell.config)
     cli.good("organization", "create", "Another")

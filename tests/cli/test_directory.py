@@ -156,6 +156,7 @@ def test_the_how_to_has_a_directory_approved_as_it_says(
     assert organization.document("change-set", "show", change_set)["status"] == "Succeeded"
 
 
+@pytest.mark.slow
 def test_a_directory_becomes_a_change_set_that_says_the_same_and_is_applied_whole(
     organization: Shell, tmp_path: Path
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_directory_becomes_a_change_set_that_says_the_same_and_is_applied_whol
     assert (document.exit_code, "Leave --dry-run out" in document.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_changes_are_planned_shown_line_by_line_and_done(organization: Shell, tmp_path: Path) -> None:
     directory = written(tmp_path / "wanted", FILES)
     organization.good("apply", str(directory), "--yes")
@@ -213,6 +215,7 @@ def test_changes_are_planned_shown_line_by_line_and_done(organization: Shell, tm
     assert (stable["parameters"], stable["environmentId"]) == ({"input.who": "some"}, None)
 
 
+@pytest.mark.slow
 def test_labels_are_changed_removed_and_kept_if_the_directory_has_none(organization: Shell, tmp_path: Path) -> None:
     organization.good("apply", str(written(tmp_path / "wanted", FILES)), "--yes")
     silent = {name: text for name, text in FILES.items() if not name.endswith("labels.yaml")}
@@ -234,6 +237,7 @@ def test_labels_are_changed_removed_and_kept_if_the_directory_has_none(organizat
     assert signs(organization.good("apply", str(directory), "--yes")) == []
 
 
+@pytest.mark.slow
 def test_rules_are_changed_removed_and_kept_if_the_directory_has_none(organization: Shell, tmp_path: Path) -> None:
     organization.good("apply", str(written(tmp_path / "wanted", FILES)), "--yes")
     assert organization.document("application", "lifetime", "greeter")["idleMs"] == 86_400_000
@@ -271,6 +275,7 @@ def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -
     assert organization.document("environment", "show-markers", "lab"), "there was no folder of environments"
 
 
+@pytest.mark.slow
 def test_an_export_makes_the_same_organization_elsewhere(organization: Shell, tmp_path: Path) -> None:
     organization.good("apply", str(written(tmp_path / "wanted", FILES)), "--yes")
     inner = next(each["id"] for each in organization.document("application", "list"))
@@ -383,6 +388,7 @@ def test_texts_that_look_like_something_else_stay_texts(text: str) -> None:
     assert plain(read(yaml_text({"value": text}).encode())) == {"value": text}
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1))
 def test_any_name_is_a_file_name_and_back(name: str) -> None:
     try:

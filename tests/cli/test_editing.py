@@ -64,6 +64,7 @@ def test_a_text_that_stays_as_it_is_changes_nothing(cli: Shell, tmp_path: Path, 
     assert "Nothing has changed." in cli.run("edit", "markers", environment).stderr
 
 
+@pytest.mark.slow
 def test_a_change_of_somebody_else_is_shown_and_the_text_is_kept(cli: Shell, tmp_path: Path, environment: str) -> None:
     mine = "path.write_text(path.read_text().replace('one', 'mine'))\n"
     editor(cli, tmp_path, interfering(cli, environment, "theirs") + mine)
@@ -78,6 +79,7 @@ def test_a_change_of_somebody_else_is_shown_and_the_text_is_kept(cli: Shell, tmp
     kept.unlink()
 
 
+@pytest.mark.slow
 def test_after_a_conflict_it_is_edited_again_or_overwritten(cli: Shell, tmp_path: Path, environment: str) -> None:
     program = (
         "path.write_text(path.read_text().replace('one', 'mine') if runs == 1 else 'markers:\\n- name: both\\n')\n"

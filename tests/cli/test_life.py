@@ -87,6 +87,7 @@ def test_a_log_is_followed_until_the_instance_is_destroyed(cli: Shell, tmp_path:
     assert "'logging' has no effect here" in cli.good("logs", instance, "--follow")
 
 
+@pytest.mark.slow
 def test_a_limit_is_the_number_of_all_lines(cli: Shell, tmp_path: Path) -> None:
     uploaded(cli, tmp_path, "limited", ASKED)
     instance = cli.good("launch", "limited").strip()

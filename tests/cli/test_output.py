@@ -137,6 +137,7 @@ def test_a_missing_parameter_names_the_preview_of_this_command(
     assert ("preview" in told) == bool(preview)
 
 
+@pytest.mark.slow
 def test_an_interrupted_wait_gets_130_and_leaves_the_instance_alone(cli: Shell, tmp_path: Path) -> None:
     made(cli, tmp_path, "interrupted", LONG)
     environ = {
@@ -191,6 +192,7 @@ def drawn(cli: Shell, *words: str, columns: int) -> str:
     return plain(text)
 
 
+@pytest.mark.slow
 def test_a_launch_draws_a_bar_for_each_step(cli: Shell, tmp_path: Path) -> None:
     file = tmp_path / "manifest.yaml"
     file.write_text(SLOW, "utf-8")

@@ -228,6 +228,7 @@ def test_a_job_can_be_awaited_by_its_id_alone(cli: Shell, ferry: str) -> None:
     assert cli.document("job", "find", document["job"])["instanceId"] == instance
 
 
+@pytest.mark.slow
 def test_the_log_takes_jobs_and_steps_as_other_commands_do(cli: Shell, ferry: str) -> None:
     cli.bad(1, "launch", ferry, "--name", ferry, "-p", f"input.at-launch={BAD}", "--wait")
     job = cli.document("job", "show", ferry, "last")["id"]

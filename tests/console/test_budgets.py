@@ -64,6 +64,7 @@ async def test_a_list_of_100_instances_stays_within_its_bytes_and_elements(
     assert one[1] + (ROWS - 1) * (two[1] - one[1]) <= PAGE_BYTES
 
 
+@pytest.mark.slow
 async def test_every_page_stays_within_its_bytes_and_elements(api: Api, visitor: httpx.AsyncClient) -> None:
     instance = await api.launch(await api.application("launch: {steps: []}\n"))
     application = accepted(await api.get(f"instances/{instance}"))["applicationId"]

@@ -150,6 +150,7 @@ async def test_nothing_can_be_selected_by_who_may_only_read(api: Api) -> None:
         assert "data-bulk" not in page.answer.text
 
 
+@pytest.mark.slow
 async def test_messages_of_failed_jobs_hide_the_secrets_of_the_instance(api: Api) -> None:
     secret = "quay-side-pass-phrase"
     manifest = """\

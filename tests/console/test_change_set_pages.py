@@ -65,6 +65,7 @@ async def _asked(client: httpx.AsyncClient, home: str) -> set[str]:
     return set(re.findall(r'href="([^"]+)">[^<]*</a> <span class="chip">for you<', listed.answer.text))
 
 
+@pytest.mark.slow
 async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

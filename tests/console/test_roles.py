@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.pages import browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
@@ -20,6 +21,7 @@ async def mapped(api: Api) -> dict[str, list[str]]:
     return {row["group"]: row["roles"] for row in rows}
 
 
+@pytest.mark.slow
 async def test_groups_of_the_identity_provider_are_mapped_one_by_one(api: Api, visitor: httpx.AsyncClient) -> None:
     page = f"/console/organizations/{api.organization}/roles"
     assert (await save(visitor, api, "developers", "Guest")).headers["location"] == page

@@ -77,6 +77,7 @@ async def failed(api: Api, instance: str, **parameters: Any) -> str:
     return await newest(api, instance)
 
 
+@pytest.mark.slow
 async def test_a_failed_run_says_where_why_and_leads_to_the_line(
     api: Api, visitor: httpx.AsyncClient, instance: str
 ) -> None:

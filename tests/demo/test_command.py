@@ -115,6 +115,7 @@ def test_an_interrupt_while_starting_leaves_nothing_running(directory: Path) -> 
     assert shell.processes_of(directory) == []
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_refused_at_once_when_it_was_asked_for(directory: Path) -> None:
     with closing(socket.create_server((HOST, 0))) as listener:
         port = listener.getsockname()[1]

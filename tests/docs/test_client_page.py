@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from launchbay.client import errors
 from tests.support.documentation import DOCS, blocks
 from tests.support.servers import Bay
@@ -11,6 +13,7 @@ PAGE = DOCS / "reference" / "client.md"
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 
 
+@pytest.mark.slow
 def test_the_examples_run_in_their_order(bay: Bay) -> None:
     assert len(EXAMPLES) > 8
     told = {"https://launchbay.example.org": bay.url, "ann@example.org": EMAIL, "a good password": PASSWORD}

@@ -98,6 +98,7 @@ async def test_what_has_to_wait_or_is_gone_leaves_no_entry(bay: Bay, engine: Eng
     assert await entries(bay) == []
 
 
+@pytest.mark.slow
 async def test_a_schedule_that_cannot_be_carried_out_any_more_is_in_the_log_with_its_failed_job(
     bay: Bay, engine: Engine
 ) -> None:

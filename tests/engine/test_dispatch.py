@@ -414,6 +414,7 @@ async def test_cancelling_work_cancels_it_and_puts_its_jobs_back(database: Datab
     assert await ask(database, "SELECT count(*) FROM workers") == (0,)
 
 
+@pytest.mark.slow
 async def test_a_job_that_ignores_cancellation_does_not_hold_up_the_stop(database: Database) -> None:
     release, began = asyncio.Event(), asyncio.Event()
 

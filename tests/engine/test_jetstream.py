@@ -106,6 +106,7 @@ async def announcements(database: Database) -> AsyncIterator[list[str]]:
         await heartbeat.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow_polls")
 async def test_a_job_that_is_accepted_elsewhere_wakes_one_worker_and_needs_no_announcement(
     database: Database, nats: NatsServer

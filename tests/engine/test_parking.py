@@ -54,6 +54,7 @@ async def decide(bay: Bay) -> None:
     await bay.change(DECISION)
 
 
+@pytest.mark.slow
 async def test_a_job_that_waits_holds_no_place_and_comes_back_when_its_time_is_over(parking: Bay) -> None:
     job = await parked(parking, chain("{action: wait, parameters: {delay: 1.5}}"))
     [(worker_id, fence, status)] = await parking.rows("SELECT worker_id, fence, status FROM jobs")
@@ -112,6 +113,7 @@ async def test_a_job_that_another_takes_the_place_of_is_not_left_in_the_table(pa
     assert (await parking.ended(job))[1] == "Gone."
 
 
+@pytest.mark.slow
 async def test_a_job_with_a_branch_that_does_something_stays(parking: Bay) -> None:
     manifest = f"""
     launch:
@@ -323,6 +325,7 @@ async def test_a_job_and_what_it_calls_rest_together(parking: Bay) -> None:
     assert await parking.one("SELECT count(*) FROM log_lines WHERE text ~ '^Waiting for approval'") == 1
 
 
+@pytest.mark.slow
 async def test_the_forced_destroy_of_a_called_instance_wakes_its_caller(parking: Bay) -> None:
     parent, child = await family(parking, chain(ASKING))
     job = await parking.launch(parent)
@@ -336,6 +339,7 @@ async def test_the_forced_destroy_of_a_called_instance_wakes_its_caller(parking:
     assert "Gone." in error
 
 
+@pytest.mark.slow
 async def test_a_job_that_waits_for_a_busy_instance_lends_its_place(bay: Bay) -> None:
     parent, child = await family(bay, "launch: {steps: [{a: {action: effect}}]}", status="Failed")
     job, before = await bay.launch(parent), await bay.launch(child)

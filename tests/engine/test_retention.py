@@ -143,6 +143,7 @@ async def counts(bay: Bay) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 async def test_log_lines_events_and_audit_entries_go_by_their_age(bay: Bay) -> None:
     instance = await bay.instance(MANIFEST, "Running")
     left = []
@@ -231,6 +232,7 @@ async def test_zero_days_keep_everything(bay: Bay) -> None:
     assert await bay.one("SELECT count(*) FROM jobs") == 2
 
 
+@pytest.mark.slow
 async def test_processes_take_turns(bay: Bay) -> None:
     await destroyed(bay, 31)
     async with bay.database.transaction() as connection:
@@ -247,6 +249,7 @@ TOKEN = (
 )
 
 
+@pytest.mark.slow
 async def test_refresh_tokens_go_a_day_after_their_end(bay: Bay) -> None:
     user_id = new_id()
     async with bay.database.transaction() as connection:

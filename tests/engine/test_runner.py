@@ -234,6 +234,7 @@ async def test_a_job_that_is_cancelled_from_inside_is_not_taken_for_ended(
         await bay.run(job)
 
 
+@pytest.mark.slow
 async def test_a_manifest_that_is_not_accepted_any_more_fails_its_job_and_keeps_the_results(bay: Bay) -> None:
     instance = await bay.instance("launch: {steps: []}", return_values='{"x": 1}')
     job = await bay.launch(instance)
@@ -329,6 +330,7 @@ async def test_the_status_of_listed_workflows_propagates(
         assert error == earlier, "the success of a command keeps the reason of the last failure"
 
 
+@pytest.mark.slow
 async def test_steps_that_begin_and_end_together_share_their_writes(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
     write, sizes = jobs.write_journal, []
 
@@ -390,6 +392,7 @@ async def test_who_is_deleted_at_the_same_moment_is_not_told_of_new_signals(bay:
     assert await bay.one("SELECT count(*) FROM schedules WHERE kind = 'signals'") == 0
 
 
+@pytest.mark.slow
 async def test_what_earlier_claims_left_is_read_in_pages(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [f"s{number}: {{action: effect, parameters: {{value: {number}}}}}" for number in range(25)]
     names = ", ".join(f"s{number}" for number in range(25))

@@ -21,6 +21,7 @@ async def fire(engine: Engine) -> None:
         pass
 
 
+@pytest.mark.slow
 async def test_what_is_due_is_fired_exactly_once_by_two_stagers(bay: Bay, engine: Engine, other_engine: Engine) -> None:
     instances = [await bay.instance(COMMANDS, "Running") for _ in range(60)]
     for instance in instances:

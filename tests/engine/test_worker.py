@@ -95,6 +95,7 @@ async def steps(bay: Bay, job: str) -> dict[str, str]:
         return {path.rpartition("/")[2]: status for path, status in await cursor.fetchall()}
 
 
+@pytest.mark.slow
 async def test_the_step_under_way_ends_where_it_began_and_the_next_one_begins_elsewhere(bay: Bay) -> None:
     job = await stopped_amid(bay, EFFECTS)
     assert await steps(bay, job) == {"first": "Succeeded"}
@@ -114,6 +115,7 @@ async def test_a_job_that_pauses_before_another_attempt_goes_at_once(bay: Bay) -
     assert await bay.one("SELECT status FROM jobs WHERE id = %s", job) == "Executing"
 
 
+@pytest.mark.slow
 async def test_a_wait_does_not_cut_the_effect_beside_it_in_two(bay: Bay) -> None:
     job = await stopped_amid(bay, BESIDE_EACH_OTHER, begun=2)
     assert await steps(bay, job) == {"rest": "Executing", "begun": "Succeeded"}

@@ -116,6 +116,7 @@ async def innermost(api: Api, instance: str) -> str:
     return instance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [1, 2, 3])
 async def test_a_child_calls_what_its_parent_provides_at_launch_and_in_commands(api: Api, levels: int) -> None:
     instance = await api.launch(await family(api, levels))

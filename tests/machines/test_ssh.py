@@ -83,6 +83,7 @@ async def test_the_same_attempt_adopts_its_command_and_the_next_one_runs_it_agai
     assert (await ssh.run(asked("twice", attempt=2), on(hosts[0]), command)).stdout == "2\n"
 
 
+@pytest.mark.slow
 async def test_a_cancelled_command_dies_with_all_its_processes(
     ssh: SshMachines, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ async def test_all_commands_of_a_job_are_ended_together_and_those_that_did_not_b
     assert (await task).exit_code == 143
 
 
+@pytest.mark.slow
 async def test_a_command_that_takes_too_long_is_ended(ssh: SshMachines, hosts: Hosts) -> None:
     mark = hosts[0].work / "slow"
     command = RemoteCommand(line=f"echo $$ > {mark}; sleep 300", timeout_s=1.0)

@@ -188,6 +188,7 @@ def test_a_newer_version_that_upgrades_while_one_waits_for_the_lock_is_respected
     assert _ask(url, "SELECT version_num FROM alembic_version") == "9999"
 
 
+@pytest.mark.slow
 def test_a_table_that_is_never_free_ends_the_upgrade_with_a_sentence(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

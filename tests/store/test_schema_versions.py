@@ -83,6 +83,7 @@ def new_url(databases: Databases) -> str:
     return databases.create()
 
 
+@pytest.mark.slow
 def test_what_older_servers_know_is_there_with_its_type(old_url: str, new_url: str) -> None:
     assert rows(old_url, COLUMNS) - rows(new_url, COLUMNS) == set()
     assert rows(old_url, FUNCTIONS) - rows(new_url, FUNCTIONS) == set()

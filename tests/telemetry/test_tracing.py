@@ -77,6 +77,7 @@ async def test_a_trace_leads_from_the_request_of_a_client_to_the_steps(
     assert attributes(step)["error.type"]
 
 
+@pytest.mark.slow
 async def test_a_request_of_a_step_continues_its_trace(databases: Databases, collector: LoopbackServer) -> None:
     called = collector.url("/called")
     manifest = f"""

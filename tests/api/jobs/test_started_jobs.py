@@ -30,6 +30,7 @@ async def ended(api: Api, job: str) -> Any:
     return accepted(await api.get(f"jobs/{job}?wait=30"))
 
 
+@pytest.mark.slow
 async def test_every_request_that_begins_a_job_names_it(api: Api) -> None:
     launched = await api.post(f"applications/{await api.application(MANIFEST)}/launch", {})
     instance = accepted(launched)["id"]

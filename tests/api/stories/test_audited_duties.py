@@ -24,6 +24,7 @@ async def by(api: Api, actor: str, instance: str) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 async def test_an_expiry_is_in_the_log(api: Api) -> None:
     instance = await api.launch(await api.application(None), destroyInterval=1_000)
     document = await api.until(instance, "Destroyed")

@@ -20,6 +20,7 @@ from tests.support.applications import (
 from tests.support.service import Api, accepted, refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_deleted", [False, True])
 async def test_a_service_that_is_gone_is_told_where_it_is_needed_and_nowhere_else(api: Api, is_deleted: bool) -> None:
     service, where = await offered(api)

@@ -8,6 +8,7 @@ from tests.support.applications import SIZED_CHILD, child_of, names, triggered, 
 from tests.support.service import Api, accepted, fresh_name
 
 
+@pytest.mark.slow
 async def test_a_changed_signal_runs_the_workflow_that_it_triggers(api: Api) -> None:
     instance = await api.running(triggered())
     await api.run(instance, "actions.say", word="second", tone="low")
