@@ -8,6 +8,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from launchbay.cli.connection import FileStore, KeyringStore, Secrets, store
+from tests.support.scripted_server import Answer, scripted
 from tests.support.servers import Bay, served
 from tests.support.service import EMAIL, PASSWORD
 from tests.support.shell import Shell
@@ -48,6 +49,16 @@ def memory() -> Iterator[Memory]:
     keyring.set_keyring(found)
     yield found
     keyring.set_keyring(before)
+
+
+@pytest.mark.slow  # a pause of two seconds, as the server asks
+def test_a_pause_before_another_attempt_is_told_with_its_reason(shell: Shell) -> None:
+    later = Answer(503, {"errors": ["The database is out of space."], "code": "Unavailable"}, {"Retry-After": "2"})
+    with scripted(later, Answer(body=[])) as script:
+        shell.environ = {"LAUNCHBAY_URL": script.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
+        told = shell.run("organization", "list")
+    assert told.exit_code == 0
+    assert "The database is out of space. Trying again in 2 s." in told.stderr
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -124,6 +125,15 @@ def test_what_may_be_repeated_is_repeated(case: Case, trouble: Answer) -> None:
         do(client(script))
     assert len(script.asked) == 3
     assert len({(asked.method, asked.target, asked.content) for asked in script.asked}) == 1
+
+
+def test_who_asks_to_be_notified_hears_of_each_pause() -> None:
+    told: list[tuple[str, float]] = []
+    notified = replace(QUICK, notify=lambda error, pause_s: told.append((type(error).__name__, pause_s)))
+    with scripted(CUT, BUSY, READ[2]) as script:
+        Client(script.url, None, retries=notified, timeout_s=10).read_organization(ID)
+    assert [name for name, _ in told] == ["ConnectionFailed", "ServerFailed"]
+    assert told[0][1] > 0 == told[1][1]
 
 
 def test_all_attempts_of_a_launch_have_one_key() -> None:

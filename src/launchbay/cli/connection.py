@@ -13,8 +13,8 @@ import msgspec
 import platformdirs
 
 from launchbay.cli.names import Names
-from launchbay.cli.output import CommandFailed, ExitCode
-from launchbay.client import Basic, Client, RefreshToken, Retries, Session, SessionToken
+from launchbay.cli.output import CommandFailed, ExitCode, printable
+from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries, Session, SessionToken
 from launchbay.client.core import Authentication
 
 DEFAULT = "default"
@@ -76,6 +76,7 @@ def chosen_name(given: str | None, configuration: Configuration) -> str:
     return given or os.environ.get("LAUNCHBAY_PROFILE") or configuration.current
 
 
+_SAID_S = 2.0  # shorter pauses between attempts pass unnoticed
 _SERVICE = "launchbay"
 
 
@@ -209,11 +210,19 @@ def connect(
     """Return a connection for these options. Raises UsageError if no server is configured."""
     target = choose_target(profile_name, organization, output, anonymous=anonymous)
     try:
-        client = Client(target.url, target.authentication, timeout_s=timeout_s, retries=retries)
+        client = Client(
+            target.url, target.authentication, timeout_s=timeout_s, retries=retries or Retries(notify=_say_pause)
+        )
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
     click.get_current_context().call_on_close(client.close)
     return Connection(client, Names(client, target.organization), validate_output(target.output), target.profile)
+
+
+def _say_pause(error: ClientError, pause_s: float) -> None:
+    """Tell why a command takes long."""
+    if pause_s >= _SAID_S:
+        click.echo(printable(f"{error} Trying again in {pause_s:.0f} s."), err=True)
 
 
 def validate_output(output: str) -> str:

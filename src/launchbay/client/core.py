@@ -358,12 +358,14 @@ class Retries:
 
     Without an answer, or with 503, only what may be repeated is: reads, PUT, DELETE, and POST with `Idempotency-Key`.
     A 429, and a connection that did not come about, are tried again in any case: the server has done nothing.
+    `notify` is called before each pause, with the error and the seconds.
     """
 
     attempts: int = 5
     first_pause_s: float = 0.2
     longest_pause_s: float = 5.0
     longest_wait_s: float = 60.0
+    notify: Callable[[ClientError, float], None] | None = None
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
@@ -473,6 +475,8 @@ class Core:
             pause_s = self._pause_s(outcome, attempt, may_be_repeated=call.may_be_repeated or was_exchange)
             if pause_s is None:
                 raise self._error(outcome)
+            if self.retries.notify is not None:
+                self.retries.notify(self._error(outcome), pause_s)
             yield Pause(pause_s)
         raise AssertionError("the attempts have an end")
 
