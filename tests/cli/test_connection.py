@@ -52,7 +52,7 @@ def memory() -> Iterator[Memory]:
 
 
 @pytest.mark.slow  # a pause of two seconds, as the server asks
-def test_a_pause_before_another_attempt_is_told_with_its_reason(shell: Shell) -> None:
+def test_a_pause_before_another_attempt_is_shown_with_its_reason(shell: Shell) -> None:
     later = Answer(503, {"errors": ["The database is out of space."], "code": "Unavailable"}, {"Retry-After": "2"})
     with scripted(later, Answer(body=[])) as script:
         shell.environ = {"LAUNCHBAY_URL": script.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}

@@ -220,7 +220,7 @@ def connect(
 
 
 def _say_pause(error: ClientError, pause_s: float) -> None:
-    """Tell why a command takes long."""
+    """Say why a command takes long."""
     if pause_s >= _SAID_S:
         click.echo(printable(f"{error} Trying again in {pause_s:.0f} s."), err=True)
 
