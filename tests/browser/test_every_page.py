@@ -21,7 +21,8 @@ _RUN_AXE_IN = RUN_AXE.replace("options =>", "([context, options]) =>").replace("
 _FOCUSED = """() => {
     const control = document.activeElement;
     if (control === document.body) return ['', ''];
-    return [control.id || control.textContent.trim().slice(0, 30), getComputedStyle(control).outlineStyle];
+    const name = control.id || control.textContent.trim().slice(0, 30) || control.getAttribute('aria-label');
+    return [name, getComputedStyle(control).outlineStyle];
 }"""
 
 
@@ -107,7 +108,7 @@ def test_no_page_is_wider_than_a_phone(page: Page, world: World) -> None:
 def test_every_control_is_reached_by_keyboard_and_shows_it(page: Page, world: World) -> None:
     opened(page, world.paths["launch"])
     seen: set[str] = set()
-    for _ in range(60):
+    for _ in range(120):
         page.keyboard.press("Tab")
         control, outline = page.evaluate(_FOCUSED)
         if not control:

@@ -147,7 +147,7 @@ def test_a_name_that_turns_the_direction_of_text_leaves_its_neighbors_in_place(p
     site.settled(instance)
     site.ask("POST", f"instances/{instance}/break", {})
     site.settled(instance)
-    page.goto("/console")
+    page.goto(f"/console/organizations/{site.organization}")
     row = page.locator("#overview .r-broken", has=page.locator(f"a.name[href$='{instance}']")).first
     own, other = row.locator("a.name").bounding_box(), row.locator(".chip").bounding_box()
     assert own is not None

@@ -51,7 +51,7 @@ def test_an_environment_is_filled(page: Page, site: Site) -> None:
 
 def test_a_service_is_made_changed_and_commanded(page: Page, site: Site) -> None:
     page.goto(f"/console/organizations/{site.organization}/services")
-    page.get_by_label("Type").select_option("builtin:static_resource_pool")
+    page.get_by_label("Type", exact=True).select_option("builtin:static_resource_pool")
     page.get_by_role("button", name="Choose").click()
     page.get_by_label("Name").fill(fresh_name("Pool"))
     resources = page.locator("[id='parameter:configuration.resources']")
