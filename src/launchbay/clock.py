@@ -42,6 +42,11 @@ def iso_time(value: datetime) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def iso_time_ms(value: datetime) -> str:
+    """Return a time as `2026-12-24T18:00:00.000Z`, as data for programs has it."""
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def from_ms(milliseconds: int) -> datetime:
     """Return the UTC time of milliseconds since the Unix epoch."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -117,16 +117,16 @@ async def test_a_stale_directory_is_refused_and_names_what_changed(api: Api) -> 
     environment = (await named(api, "environments", name))["id"]
     accepted(await api.put(f"environments/{environment}/markers", {"markers": [{"name": "red"}]}))
     told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
-    assert f"The markers of environment {name} has changed." in told
+    assert f"Since then, the markers of environment {name} changed." in told
     assert accepted(await api.get(f"environments/{environment}/markers")) == {"markers": [{"name": "red"}]}
     accepted(await api.put(f"environments/{environment}/markers", {"markers": [{"name": "green"}]}))
     told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
-    assert f"The markers of environment {name} needs no change any more." in told
+    assert f"The markers of environment {name} would no longer change." in told
     role = (await named(api, "roles", name))["id"]
     accepted(await api.put(f"environments/{environment}/markers", {"markers": [{"name": "blue"}]}))
     accepted(await api.put(f"roles/{role}", {"name": name, "permissions": ""}))
     told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
-    assert f"The role {name} has changed, and would change too." in told
+    assert f"Since then, the role {name} changed, and would change too." in told
     assert accepted(await api.get(f"change-sets/{shown['id']}"))["status"] == "Ready"
 
 
@@ -207,7 +207,7 @@ async def test_deletions_are_shown_and_are_stale_once_their_objects_change(api: 
     role = (await named(api, "roles", name))["id"]
     accepted(await api.put(f"roles/{role}", {"name": name, "permissions": "- Read: [/organizations/*]\n"}))
     told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
-    assert f"The role {name} has changed." in told
+    assert f"Since then, the role {name} changed." in told
 
 
 async def test_secrets_are_masked_and_others_see_only_what_they_may_read(api: Api) -> None:

@@ -83,7 +83,9 @@ async def test_a_schedule_of_who_lost_the_right_fails_with_the_reason(api: Api, 
     for schedule, permission in ((quick, "ScheduleInstanceWorkflow"), (destroy, "EditInstance")):
         job = await outcome(api, instance, schedule)
         assert job["status"] == "Failed"
-        assert job["errorMessage"] == f"{sentence(loss, permission)} Schedule it again as somebody who may."
+        assert (
+            job["errorMessage"] == f"{sentence(loss, permission)} Somebody with the permission must schedule it again."
+        )
         assert job["beganBy"]["id"] == schedule
     document = await api.document(instance)
     assert document["status"] == "Running"

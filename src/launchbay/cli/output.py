@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
@@ -26,6 +25,7 @@ from launchbay.client import (
     TooManyRequests,
     WaitTimedOut,
 )
+from launchbay.clock import from_ms, iso_time_ms
 from launchbay.errors import LaunchbayError
 
 
@@ -95,15 +95,10 @@ def with_iso_times(value: Any) -> Any:
 
 def _with_iso_times(name: str, value: Any) -> Any:
     if is_time(name, value):
-        return iso_time(value)
+        return iso_time_ms(from_ms(value))
     if are_times(name, value):
-        return [iso_time(each) for each in value]
+        return [iso_time_ms(from_ms(each)) for each in value]
     return value if name in _FREE else with_iso_times(value)
-
-
-def iso_time(ms: int) -> str:
-    """Return milliseconds since the Unix epoch as `2026-12-24T18:00:00.000Z`."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class ExitCode(IntEnum):

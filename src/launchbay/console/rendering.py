@@ -17,7 +17,7 @@ from launchbay import __version__
 from launchbay.auth.gate import Entry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.auth.second_factors import qr_code as svg_qr_code
-from launchbay.clock import from_ms
+from launchbay.clock import from_ms, iso_time_ms
 from launchbay.console.assets import (
     Glyph,
     address,
@@ -70,11 +70,11 @@ def format_time(value: datetime | int | None) -> Markup:
     )
 
 
-def iso_time(value: datetime | int | None) -> str | None:
-    """Return a time for programs; numbers are milliseconds."""
+def exported_time(value: datetime | int | None) -> str | None:
+    """Return a time as exports have it; numbers are milliseconds."""
     if value is None:
         return None
-    return (from_ms(value) if isinstance(value, int) else value).astimezone(UTC).isoformat(timespec="milliseconds")
+    return iso_time_ms(from_ms(value) if isinstance(value, int) else value)
 
 
 def format_duration(milliseconds: int | None) -> str:

@@ -113,7 +113,7 @@ GUIDES = {
     "sleep": Guide("howto/sleep", "How sleep works"),
     "limits": Guide("howto/limit-jobs", "How limits work"),
     "change-safely": Guide("howto/change-safely", "Change safely"),
-    "monitor": Guide("get-started/concepts#the-way-of-a-job", "The way of a job"),
+    "jobs": Guide("get-started/concepts#the-way-of-a-job", "How a job runs"),
     "bulk": Guide("howto/repair-many", "Repair many instances"),
     "history": Guide("howto/see-the-past", "See the past"),
     "schedules": Guide("howto/recurring-schedules", "Recurring schedules"),

@@ -233,7 +233,7 @@ class Runner:
             return await jobs.list_records(connection, job_id=job_id, after=path, count=limits.RECORDS_PAGE)
 
     async def _lost_right(self, job_id: str, claim: ClaimRow) -> str | None:
-        """Return why who asked for a job may not do that anymore, or None."""
+        """Return why the person who asked for a job may no longer run it, or None."""
         plan = read_plan(claim.plan)
         sufficient = _SUFFICIENT.get(plan.kind)
         if sufficient is None or plan.deletes_instance or claim.parent_job_id is not None:

@@ -3,8 +3,8 @@
 Every process may run a stager: it skips rows that another one has locked. A schedule fires once, because the
 transaction that accepts its job deletes it. It never fires early, because only the database's clock decides.
 
-What a person scheduled is decided again when it fires: who may not run it anymore gets a job that fails with the
-reason. What the manifest schedules, and the expiry, belong to the instance and need nobody's right.
+The permissions of the person who scheduled a workflow are checked again when it fires. If they no longer allow it, its
+job fails with the reason. Schedules of the manifest and expiries belong to the instance and need no permission.
 """
 
 from datetime import datetime
@@ -226,7 +226,7 @@ class Stager:
             )
 
     async def _lost_right(self, connection: Connection, schedule: DueRow) -> str | None:
-        """Return why who scheduled a workflow may not run it anymore, or None."""
+        """Return why the person who scheduled a workflow may no longer run it, or None."""
         if schedule.asked_by == "rule":
             return None
         needed = Permission.SCHEDULE_INSTANCE_WORKFLOW
@@ -234,7 +234,7 @@ class Stager:
             needed = Permission.EDIT_INSTANCE
         lookup = self._lookups.bind(connection, on_behalf(schedule.owner_id))
         lost = await lookup.lost_right(schedule.instance_id, schedule.workflow, [needed])
-        return None if lost is None else f"{lost} Schedule it again as somebody who may."
+        return None if lost is None else f"{lost} Somebody with the permission must schedule it again."
 
     async def _plan(self, connection: Connection, schedule: DueRow, target: TargetRow) -> tuple[CompiledManifest, Plan]:
         """Return the manifest and the plan. Work that is no longer possible becomes a job that fails with the reason.

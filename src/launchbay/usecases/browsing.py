@@ -1,4 +1,4 @@
-"""What the console looks at and the API has no call for: compiled manifests, families, audit entries."""
+"""Reads that only the console needs: compiled manifests, families, audit entries."""
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission

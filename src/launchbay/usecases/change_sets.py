@@ -41,6 +41,7 @@ from launchbay.usecases.directory_plans import (
     find_stale,
     make_directory,
     plan_directory,
+    stale,
 )
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
@@ -877,12 +878,7 @@ async def _plan_again(work: Work, act: ChangeAct, rows: list[ChangeSetInstance])
                 raise Conflict(f"A job is under way on {row.instance_name!r}; try again later.", code="InstanceBusy")
     found, changed = await _compare(work, act, rows)
     if changed:
-        raise Conflict(
-            "The change set isn't what it would do any more.",
-            *changed[:_SHOWN],
-            "Make a new one from the present state.",
-            code="StaleChangeSet",
-        )
+        raise stale(changed)
     return found
 
 
@@ -900,7 +896,7 @@ async def _compare(work: Work, act: ChangeAct, rows: list[ChangeSetInstance]) ->
         sentences = _changes(_read_facts(row.facts), planned.facts)
         before = read_promise(row.promise)
         if not sentences and _course(work, before) != _course(work, planned.promise):
-            sentences = ["What it would do has changed."]
+            sentences = ["Its effects changed."]
         changed += [f"{row.instance_name}: {sentence}" for sentence in sentences]
     return found, changed
 
@@ -915,9 +911,9 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
         if old is None or new is None:
             found.append(f"The {name} is {'new' if old is None else 'gone'}.")
         elif old.startswith(_FINGERPRINT):
-            found.append(f"The {name} has changed.")
+            found.append(f"Since then, the {name} changed.")
         else:
-            found.append(f"The {name} has changed from {old or 'none'} to {new or 'none'}.")
+            found.append(f"Since then, the {name} changed from {old or 'none'} to {new or 'none'}.")
     return found
 
 

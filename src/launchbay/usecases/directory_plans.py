@@ -412,14 +412,24 @@ def _stale(ctx: Context, plan: DirectoryPlan, found: _Found) -> list[str]:
     """Return a sentence for each thing that has changed since the plan was made."""
     facts = _facts(ctx, found)
     sentences = [
-        f"The {what} has changed." if what in facts else f"The {what} needs no change any more."
+        f"Since then, the {what} changed." if what in facts else f"The {what} would no longer change."
         for what, fact in plan.facts.items()
         if facts.get(what) != fact
     ]
-    sentences += [f"The {what} has changed, and would change too." for what in facts if what not in plan.facts]
+    sentences += [f"Since then, the {what} changed, and would change too." for what in facts if what not in plan.facts]
     if not sentences and _course(ctx, found) != plan.course:
-        sentences = ["What it would do has changed."]
+        sentences = ["Its effects changed."]
     return sentences
+
+
+def stale(changed: list[str]) -> Conflict:
+    """Return the refusal to apply a change set, with what has changed since it was made."""
+    return Conflict(
+        "Applying the change set would no longer do what it shows.",
+        *changed[:_SHOWN],
+        "Make a new one from the present state.",
+        code="StaleChangeSet",
+    )
 
 
 async def find_stale(
@@ -433,7 +443,7 @@ async def find_stale(
 async def make_directory(
     ctx: Context, organization_id: str, contents: Contents, plan: DirectoryPlan, *, prune: bool
 ) -> list[str]:
-    """Make the changes of a plan, and return how the result isn't as shown.
+    """Make the changes of a plan, and return how the result differs from what was shown.
 
     To be called in a transaction that loans join. Raises Conflict that names what has changed since.
     """
@@ -441,12 +451,7 @@ async def make_directory(
     def work(organization: StoredOrganization) -> list[str]:
         found = _look(organization, contents, prune)
         if changed := _stale(ctx, plan, found):
-            raise Conflict(
-                "The change set isn't what it would do any more.",
-                *changed[:_SHOWN],
-                "Make a new one from the present state.",
-                code="StaleChangeSet",
-            )
+            raise stale(changed)
         for change in found.changes:
             change.do()
         state = State(organization)

@@ -18,7 +18,7 @@ from launchbay.console.list_query import (
     term,
 )
 from launchbay.console.pages.bulk import ACTS
-from launchbay.console.rendering import iso_time
+from launchbay.console.rendering import exported_time
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, VIEW_NAME_CHARS, VIEW_QUERY_CHARS
@@ -165,9 +165,9 @@ def _exported_row(row: FleetRow, people: Mapping[str, str]) -> Sequence[Any]:
     return (
         *(row.id, row.name, row.status, row.application, row.application_id, row.version),
         *(row.environment, row.environment_id, people.get(row.owner_id, ""), row.owner_id),
-        *(msgspec.json.decode(row.labels), iso_time(row.created_at), iso_time(row.destroy_at), row.is_asleep),
+        *(msgspec.json.decode(row.labels), exported_time(row.created_at), exported_time(row.destroy_at), row.is_asleep),
         *(row.job_name, row.job_number, row.job_status, row.job_id),
-        *(iso_time(row.job_started_at_ms), iso_time(row.job_ended_at_ms), row.job_error),
+        *(exported_time(row.job_started_at_ms), exported_time(row.job_ended_at_ms), row.job_error),
     )
 
 

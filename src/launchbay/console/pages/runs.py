@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from launchbay.console.assets import Glyph, shown_status
 from launchbay.console.list_query import RUN_STATUSES, RunQuery, read_run_query, term
 from launchbay.console.pages.instance import tab_values
-from launchbay.console.rendering import HEADERS, iso_time, live_event
+from launchbay.console.rendering import HEADERS, exported_time, live_event
 from launchbay.console.request import PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.ids import is_id
@@ -144,8 +144,8 @@ async def _exported(
             yield (
                 *(row.id, row.number, row.name, row.status, row.instance, row.instance_id),
                 *(row.application, row.application_id, row.environment, row.environment_id),
-                *(row.owner, row.owner_id, row.origin_kind, iso_time(row.created_at_ms)),
-                *(iso_time(row.started_at_ms), iso_time(row.finished_at_ms), row.error),
+                *(row.owner, row.owner_id, row.origin_kind, exported_time(row.created_at_ms)),
+                *(exported_time(row.started_at_ms), exported_time(row.finished_at_ms), row.error),
             )
         if page.next_after is None:
             return

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import UTC
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
+from launchbay.clock import iso_time_ms
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.store.events import LogRow
 from launchbay.usecases import events
@@ -147,9 +147,8 @@ def _json_line(row: LogRow) -> bytes:
 
 
 def _text_line(row: LogRow) -> bytes:
-    at = row.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     where = "" if row.step is None else f" {row.step}"
-    return f"{at} {row.level.upper()}{where}: {row.text}\n".encode()
+    return f"{iso_time_ms(row.at)} {row.level.upper()}{where}: {row.text}\n".encode()
 
 
 def _last_event_id(request: Request[Any, Any], otherwise: int | None) -> int | None:
