@@ -48,8 +48,8 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
         f" must keep {in_order[0]['least_rate']:.0%} of its rates, and its p99 must stay below"
         f" {in_order[0]['most_p99']:g} times the quiet one.",
         "The machine has two cores, which other work used too: single turns differ by a factor of two and more, so that"
-        " earlier runs, of one turn each, said little. Servers of one machine let organizations take turns with"
-        " launches together (decision 0118), and with other requests each for itself.",
+        " earlier runs, of one turn each, said little. Servers of one machine let organizations take turns together"
+        " (decision 0118).",
         "`LAUNCHBAY_EVIDENCE=docs/evidence/data/floods pytest -m load tests/abuse` measures again.",
         *parts,
     )

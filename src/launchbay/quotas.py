@@ -338,22 +338,14 @@ class Turns:
     """Lets the requests of organizations begin in turn. The order within an organization stays.
 
     `alone` requests may be under way of an organization that is alone: in `among`, by default in these turns. With
-    `rests_alone`, one that floods has one under way and rests even then. With `on_machine`, those count too that send
-    requests to other servers of this machine.
+    `rests_alone`, one that floods has one under way and rests even then. Those count too that send requests to other
+    servers of this machine.
     """
 
-    def __init__(
-        self,
-        alone: int = ALONE,
-        among: "Turns | None" = None,
-        *,
-        rests_alone: bool = False,
-        on_machine: bool = False,
-    ) -> None:
+    def __init__(self, alone: int = ALONE, among: "Turns | None" = None, *, rests_alone: bool = False) -> None:
         self._alone = alone
         self._rests_alone = rests_alone
-        self._on_machine = on_machine
-        self.elsewhere: Collection[str] = ()  # organizations that send requests to other servers of this machine
+        self.elsewhere: Mapping[str, int] = {}  # organizations, and to how many other servers of this machine they send
         self._among = among or self
         self._callers: dict[str, _Caller] = {}
         self._pruned_at_s = 0.0
@@ -378,7 +370,7 @@ class Turns:
                 return
             timer.cancel()
             if self._is_flooding(caller):
-                loop.call_later(rest * (loop.time() - began_s), self._end, caller)
+                loop.call_later(self._rest(caller, rest) * (loop.time() - began_s), self._end, caller)
             else:
                 self._end(caller)
 
@@ -418,11 +410,16 @@ class Turns:
         """
         return len(caller.waiting) > TOGETHER and (self._rests_alone or self._others(caller) > 0)
 
+    def _rest(self, caller: _Caller, rest: float) -> float:
+        """Return the rest for an organization that floods: so that all servers together work for it as one would."""
+        servers = 1 + self._among.elsewhere.get(caller.who, 0)
+        return servers * (1 + rest) - 1
+
     def _others(self, caller: _Caller) -> int:
         """Return how many other organizations send requests."""
         self.active()  # forgets others
-        active = self._among.active()
-        if self._on_machine and self._among.elsewhere:
+        active: Collection[str] = self._among.active()
+        if self._among.elsewhere:
             active = {*active, *self._among.elsewhere}
         return len(active) - (caller.who in active)
 
@@ -445,7 +442,7 @@ class Turns:
         return caller
 
 
-# Servers of one machine compete for its processors: requests that start jobs take turns on all of them (decision 0118).
+# Servers of one machine compete for its processors: requests take turns on all of them (decision 0118).
 
 TELL_S = 1.0
 _HEARD_S = 2.5  # what was told counts for so long
@@ -490,12 +487,13 @@ class OtherServers:
                 if idle <= _STILL:
                     await self.exchange(sorted(filter(is_id, seen))[:_MOST_TOLD])
             except (Unavailable, DatabaseError) as error:
-                self.turns.elsewhere = ()
+                self.turns.elsewhere = {}
                 log.info("other_servers.not_heard", error=str(error))
 
     async def exchange(self, here: list[str]) -> None:
         """Write down who sends requests here, and read who does elsewhere. Raises Unavailable."""
         async with self._database.connection() as connection:
-            self.turns.elsewhere = await store.exchange_activity(
+            heard = await store.exchange_activity(
                 connection, server=self._server, machine=self._machine, organizations=here, heard_s=_HEARD_S
             )
+        self.turns.elsewhere = Counter(heard)

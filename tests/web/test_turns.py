@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 
@@ -144,21 +145,38 @@ async def test_after_a_request_that_started_a_job_a_flood_rests_longer() -> None
 
 
 async def test_a_flood_gives_way_to_an_organization_at_another_server_of_the_machine() -> None:
-    here = Turns()
-    jobs, done = Turns(among=here, on_machine=True), Counter[str]()
-    flood = asyncio.create_task(crowd(jobs, "flood", 20, done))
+    turns, done = Turns(), Counter[str]()
+    flood = asyncio.create_task(crowd(turns, "flood", 20, done))
     await asyncio.sleep(0.3)
-    alone, here.elsewhere = done.total(), ["work"]
+    alone, turns.elsewhere = done.total(), {"work": 1}
     await asyncio.sleep(0.3)
     done.clear()
     await asyncio.sleep(0.3)
     flood.cancel()
     await asyncio.wait({flood})
     assert 0 < done.total() < alone / 3
-    here.elsewhere = ["flood"]  # the same organization at both servers is alone
-    ends = [await asyncio.wait_for(jobs.begin("flood"), TURN_S) for _ in range(TOGETHER + 1)]
+    turns.elsewhere = {"flood": 1}  # the same organization at both servers is alone
+    ends = [await asyncio.wait_for(turns.begin("flood"), TURN_S) for _ in range(TOGETHER + 1)]
     for end in ends:
         end()
+
+
+async def test_a_flood_of_several_servers_gets_no_more_than_one_of_a_single_server() -> None:
+    turns, done = Turns(), Counter[str]()
+    flood = asyncio.create_task(crowd(turns, "flood", 20, done, work_s=0.01))
+
+    async def done_beside(elsewhere: Mapping[str, int]) -> int:
+        turns.elsewhere = elsewhere
+        await asyncio.sleep(0.15)
+        done.clear()
+        await asyncio.sleep(0.3)
+        return done.total()
+
+    here = await done_beside({"work": 1})
+    each_of_three = await done_beside({"work": 1, "flood": 2})
+    flood.cancel()
+    await asyncio.wait({flood})
+    assert 0 < each_of_three < here / 2
 
 
 async def test_servers_of_one_machine_tell_each_other_who_sends_requests(databases: Databases) -> None:
@@ -170,11 +188,15 @@ async def test_servers_of_one_machine_tell_each_other_who_sends_requests(databas
         await second.exchange([theirs])
         await away.exchange([new_id()])
         await first.exchange([mine])
-        assert (heard(first), heard(second), heard(away)) == ({theirs}, {mine}, set())
+        assert (heard(first), heard(second), heard(away)) == ({theirs: 1}, {mine: 1}, {})
+        third = OtherServers(database, Turns(), "here")
+        await third.exchange([theirs, mine])
+        await first.exchange([mine])
+        assert heard(first) == {theirs: 2, mine: 1}
         async with database.connection() as connection:
             await connection.execute("UPDATE server_activity SET told_at = now() - interval '3 seconds'")
         await second.exchange([theirs])
-        assert heard(second) == set()
+        assert heard(second) == {}
         async with database.connection() as connection:
             await connection.execute("UPDATE server_activity SET told_at = now() - interval '2 minutes'")
         await second.exchange([theirs])
@@ -183,5 +205,5 @@ async def test_servers_of_one_machine_tell_each_other_who_sends_requests(databas
         assert kept == (1,)
 
 
-def heard(server: OtherServers) -> set[str]:
-    return {*server.turns.elsewhere}
+def heard(server: OtherServers) -> dict[str, int]:
+    return {**server.turns.elsewhere}

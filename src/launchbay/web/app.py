@@ -157,7 +157,6 @@ class Dispatcher:
         self._services = services
         self._turns = turns
         self._chunk_turns = Turns(CHUNKS_ALONE, self._turns, rests_alone=True)
-        self._job_turns = Turns(among=self._turns, on_machine=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request; every exception becomes a response here."""
@@ -263,22 +262,7 @@ class Dispatcher:
     async def _begin_turn(self, tenant: str, endpoint: Endpoint) -> Callable[[], None]:
         if endpoint.computes:
             return await self._chunk_turns.begin(tenant, COMPUTE_TURN_S)
-        if not endpoint.starts_job:
-            return await self._turns.begin(tenant, rest=REST)
-        if not self._turns.elsewhere:
-            return await self._turns.begin(tenant, rest=REST_AFTER_JOB)
-        end_on_machine = await self._job_turns.begin(tenant, rest=REST_AFTER_JOB)
-        try:
-            end_here = await self._turns.begin(tenant, rest=REST_AFTER_JOB)
-        except BaseException:
-            end_on_machine()
-            raise
-
-        def end() -> None:
-            end_here()
-            end_on_machine()
-
-        return end
+        return await self._turns.begin(tenant, rest=REST_AFTER_JOB if endpoint.starts_job else REST)
 
     async def _hold_back(self, scope: Scope) -> None:
         """Let whoever has no valid credentials wait, before the refusal."""

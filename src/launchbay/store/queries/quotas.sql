@@ -50,7 +50,7 @@ SET log_bytes = %(log_bytes)s, journal_bytes = %(journal_bytes)s, measured_at = 
 WHERE organization_id = %(organization_id)s;
 
 -- name: exchange_activity
--- Tells who sends requests to a server, and gives who does to others of its machine. A lost row is told again a second later.
+-- Tells who sends requests to a server, and gives who does to others of its machine, once for each. A lost row is told again a second later.
 WITH told AS (
     INSERT INTO server_activity (server, machine, organizations)
     VALUES (%(server)s, %(machine)s, %(organizations)s::text[])
@@ -58,6 +58,6 @@ WITH told AS (
 ), forgotten AS (
     DELETE FROM server_activity WHERE told_at < now() - interval '1 minute' AND server <> %(server)s
 )
-SELECT DISTINCT unnest(organizations) FROM server_activity
+SELECT unnest(organizations) FROM server_activity
 WHERE machine = %(machine)s AND server <> %(server)s AND told_at > now() - %(heard_s)s * interval '1 second'
       AND set_config('synchronous_commit', 'off', true) IS NOT NULL;
