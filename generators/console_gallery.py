@@ -424,7 +424,8 @@ GALLERY = (
         "audit",
         "/console/organizations/{id}/audit",
         "Activity",
-        "Who did what and when, with what it changed, by day. Filter by person, object, kind and time.",
+        "Who did what and when, with what it changed, by day. The query has terms for the person (`by`), the object "
+        "(`on`), the kind of change (`did`) and the time (`since`, `until`).",
     ),
     Shown(
         "activity-entry",

@@ -56,16 +56,16 @@ async def test_entries_are_found_by_the_names_of_objects_and_people(api: Api, vi
     page = Page(await visitor.get(path, params={"object": f"{name} ONE"}))
     assert [f"created application {name} one" in each for each in sentences(page)].count(True) == 1
     assert not any(f"{name} two" in each for each in sentences(page))
-    several = Page(await visitor.get(path, params={"object": name, "since": "7"}))
+    several = Page(await visitor.get(path, params={"q": f"since:7d {name}"}))
     assert "Several objects match" in several.text
     assert sentences(several) == []
-    [chosen] = [link for link in several.links if f"object={application}" in link]
-    assert "since=7" in chosen
+    [chosen] = [link for link in several.links if f"on%3A{application}" in link]
+    assert "since%3A7d" in chosen
     assert sentences(await get(visitor, chosen)) == sentences(page)
-    nobody = Page(await visitor.get(path, params={"actor": f"{name} nobody"}))
+    nobody = Page(await visitor.get(path, params={"q": f'by:"{name} nobody"'}))
     assert "Nobody is called" in nobody.text
-    mine = Page(await visitor.get(path, params={"actor": "administrator", "object": f"{name} one"}))
-    assert sentences(mine) == sentences(page)
+    for mine in (f'by:administrator on:"{name} one"', f"by:me {name} one"):
+        assert sentences(Page(await visitor.get(path, params={"q": mine}))) == sentences(page)
 
 
 async def test_entries_of_change_sets_and_roll_outs_lead_to_their_pages(api: Api, visitor: httpx.AsyncClient) -> None:
@@ -102,12 +102,32 @@ async def test_the_list_is_filtered_by_what_was_done_and_since_when(api: Api, vi
     application = await api.application(MANIFEST)
     await api.settled(await api.launch(application))
     path = f"/console/organizations/{api.organization}/audit?object=/applications/{application}"
-    [launched] = sentences(await get(visitor, f"{path}&did=launch&since=1"))
+    [launched] = sentences(await get(visitor, f"{path}&q=did:launch+since:24h"))
     assert " launched " in launched
-    assert sentences(await get(visitor, f"{path}&did=access")) == []
+    assert len(sentences(await get(visitor, f"{path}&q=did:launch+did:manifest"))) == 2
+    for other in ("did:access", "until:1h", f"until:{datetime.now(UTC):%Y-%m-%d}"):
+        assert sentences(await get(visitor, f"{path}&q={other}")) == []
+    odd = await get(visitor, f"{path}&q=since:2026-02-31+did:nothing")
+    assert odd.text.count("narrows nothing") == 2
+    assert len(sentences(odd)) == len(sentences(await get(visitor, path)))
     wrong = await get(visitor, f"/console/organizations/{api.organization}/audit?object=nonsense")
     assert "No object is called nonsense" in wrong.text
     assert sentences(wrong) == []
+
+
+async def test_what_a_query_finds_is_exported(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("Beacon")
+    application = await api.application(MANIFEST, name)
+    path = f"/console/organizations/{api.organization}/audit/export"
+    rows = (await visitor.get(path, params={"q": name, "format": "json"})).json()
+    assert [each["operation"] for each in rows] == ["replace_manifest", "create_application"]
+    assert {each["object"] for each in rows} == {f"/applications/{application}"}
+    lines = (await visitor.get(path, params={"q": f"did:manifest {name}"})).text.splitlines()
+    assert lines[0].startswith("id,at,actor,")
+    assert len(lines) == 2
+    refused = Page(await visitor.get(path, params={"q": f"{name} nobody"}))
+    assert refused.status == 400
+    assert "more than one, is called" in refused.text
 
 
 async def test_disabling_a_service_account_is_a_change_of_access(api: Api, visitor: httpx.AsyncClient) -> None:
@@ -116,9 +136,9 @@ async def test_disabling_a_service_account_is_a_change_of_access(api: Api, visit
     account = accepted(await api.post(accounts, {"name": name, "roles": []}))["id"]
     accepted(await api.put(f"{accounts}/{account}", {"enabled": False}))
     path = f"/console/organizations/{api.organization}/audit?object={account}"
-    assert len(sentences(await get(visitor, f"{path}&did=access"))) == 2
+    assert len(sentences(await get(visitor, f"{path}&q=did:access"))) == 2
     accepted(await api.delete(f"{accounts}/{account}"))
-    assert len(sentences(await get(visitor, f"{path}&did=delete"))) == 1
+    assert len(sentences(await get(visitor, f"{path}&q=did:delete"))) == 1
 
 
 async def test_entries_lead_to_change_sets_and_recurring_schedules(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
 from launchbay.errors import BadRequest
@@ -16,7 +16,9 @@ _EXCLUDING = {"status", "app", "env"}  # fields of which a term such as `-status
 _NOTHING = "nothing"  # no object has it as its ID or status
 STANDARD = "-status:destroyed"  # what the list shows before anybody asks for something else
 _HOURS = re.compile(r"<(\d{1,4})([hd])")
+_WHEN = re.compile(r"<?(\d{1,4})([hd])|(\d{4}-\d{2}-\d{2})")
 _LONGER = re.compile(r">(\d{1,6})(s|m|min|h)")
+_HOURS_OF = {"h": 1, "d": 24}
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 # The words of people for statuses of the API.
 INSTANCE_STATUSES = {
@@ -84,6 +86,28 @@ class RunQuery(Query):
     def of_instance(self, instance_id: str | None) -> JobFilter:
         """Return the filter for the runs of an instance; None is any."""
         return self.wanted if instance_id is None else replace(self.wanted, instance_ids=[instance_id])
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityQuery(Query):
+    """A query of the activity.
+
+    `by` and `on` are what was written: names, addresses, IDs or paths.
+    """
+
+    by: str | None
+    on: str | None
+    kinds: Sequence[str]
+    since: datetime | None
+    until: datetime | None
+
+    def with_last(self, field: str, value: str) -> str:
+        """Return the query with this value alone for a field.
+
+        For `on`, it is also in place of the words.
+        """
+        kept = [each.text for each in self.terms if not each.text.startswith(f"{field}:")]
+        return " ".join(filter(None, (*kept, term(field, value), "" if field == "on" else self.words)))
 
 
 def term(field: str, value: str) -> str:
@@ -170,6 +194,32 @@ def read_run_query(
     )
 
 
+def read_activity_query(text: str, kinds: Sequence[str], now: datetime) -> ActivityQuery:
+    """Read a query. `kinds` are those that `did` selects.
+
+    Words are the name of an object, as `on` is. Of several terms with one field, the last one counts, except of `did`.
+    """
+    given: dict[str, list[str]] = {}
+    query = _read(text, {"by", "on", "since", "until"}, {"did": {each: [each] for each in kinds}}, given)
+    last = {field: values[-1] for field, values in given.items() if values}
+    return ActivityQuery(
+        query.terms,
+        query.words,
+        by=last.get("by"),
+        on=last.get("on") or query.search,
+        kinds=given.get("did", []),
+        since=_time(last.get("since"), now),
+        until=_time(last.get("until"), now),
+    )
+
+
+def _time(text: str | None, now: datetime) -> datetime | None:
+    """Return the time so many hours ago, or the beginning of a day."""
+    if text is None or text.isdigit():
+        return None if text is None else now - timedelta(hours=int(text))
+    return datetime.combine(date.fromisoformat(text), time(), UTC)
+
+
 def _read(
     text: str, fields: Set[str], known: Mapping[str, Mapping[str, Sequence[str]]], given: dict[str, list[str]]
 ) -> Query:
@@ -220,10 +270,23 @@ def _values(
         hours = _HOURS.fullmatch(value)
         if hours is None:
             raise BadRequest("Use a time such as <24h or <7d.")
-        return [str(int(hours[1]) * (24 if hours[2] == "d" else 1))]
+        return [str(int(hours[1]) * _HOURS_OF[hours[2]])]
+    if field in {"since", "until"}:
+        return [_read_when(value)]
     if field == "label":
         read_selector(value)
     return [value]
+
+
+def _read_when(value: str) -> str:
+    """Return a day, or hours."""
+    found = _WHEN.fullmatch(value)
+    try:
+        if found is not None:
+            return date.fromisoformat(found[3]).isoformat() if found[3] else str(int(found[1]) * _HOURS_OF[found[2]])
+    except ValueError:  # no day of the calendar
+        pass
+    raise BadRequest("Use a time such as 24h or 7d, or a day such as 2026-01-31.")
 
 
 def _ids(names: Mapping[str, str]) -> dict[str, list[str]]:

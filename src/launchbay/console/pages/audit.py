@@ -1,19 +1,28 @@
 """The activity of an organization: who did what, when, and what it changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
+from launchbay.console.list_query import ActivityQuery, read_activity_query, term
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.audit import AuditRow, FoundObject
-from launchbay.usecases.organizations import AuditFilter, Change, find_by_name, list_changes, read_audit_entries
+from launchbay.usecases.organizations import (
+    AuditChunk,
+    AuditFilter,
+    Change,
+    find_by_name,
+    list_changes,
+    read_audit_entries,
+)
+from launchbay.usecases.sign_in import authenticate_session
 
 routes = Routes()
 
@@ -150,7 +159,11 @@ _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
         ],
     ),
 }
-_PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
+_PERIODS = {"24h": "24 hours", "7d": "7 days", "30d": "30 days"}
+_COLUMNS = (
+    *("id", "at", "actor", "actorEmail", "token", "address"),
+    *("operation", "did", "objectName", "object", "before", "after"),
+)
 # Objects with a page of their own, and the segment of those whose pages are below the organization.
 _PAGES = ("instances", "applications", "environments", "services", "roles")
 _BELOW = {
@@ -175,26 +188,18 @@ class Told(NamedTuple):
 
 
 @routes.get("/console/organizations/{id}/audit")
-async def show_audit_log(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
-    """Show a page of the activity, the newest first."""
+async def show_audit_log(request: PageRequest) -> Response:
+    """Show a page of the entries that fit a query, the newest first."""
     organization_id = request.path("id")
     before = parse_number(request.query("before"), 18)
-    by, about = request.query("actor"), request.query("object")
-    did, days = request.query("did") or "", request.query("since") or ""
-    person, people = await _resolve(request, by, is_person=True)
-    target, objects = await _resolve(request, about, is_person=False)
-    wanted = AuditFilter(
-        actor=person,
-        about=target,
-        actions=_KINDS[did][1] if did in _KINDS else None,
-        since=request.now() - timedelta(days=int(days)) if days in _PERIODS else None,
-    )
-    query = {name: value for name, value in (("actor", by), ("object", about), ("did", did), ("since", days)) if value}
+    query = _read_query(request)
+    chosen = await _choose(request, query)
     rows: list[AuditRow] = []
     names: dict[str, str] = {}
-    if (by is None) == (person is None) and (about is None) == (target is None):
+    problem: LaunchbayError | None = None
+    if chosen.wanted is not None:
         try:
-            rows, names = await _read(request, wanted, before, CONSOLE_PAGE_ROWS + 1)
+            rows, names = await _read(request, chosen.wanted, before, CONSOLE_PAGE_ROWS + 1)
         except BadRequest as error:
             problem = error
     shown = rows[:CONSOLE_PAGE_ROWS]
@@ -207,15 +212,78 @@ async def show_audit_log(request: PageRequest, problem: LaunchbayError | None = 
         days=_by_day([told(organization_id, row, names) for row in shown], request.now()),
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
         is_first=before is None,
-        kinds=[(key, words) for key, (words, _) in _KINDS.items()],
-        periods=_PERIODS,
         query=query,
-        unknown=[
-            (field, query[field], [(each, {**query, field: each.id}) for each in found])
-            for field, value, found in (("actor", person, people), ("object", target, objects))
-            if field in query and value is None
+        facets=[
+            ("What", [(words, f"did:{key}") for key, (words, _) in _KINDS.items()]),
+            ("Who", [("Me", "by:me")]),
+            ("Since", [(words, f"since:{key}") for key, words in _PERIODS.items()]),
         ],
+        unknown=chosen.unknown,
     )
+
+
+class Chosen(NamedTuple):
+    """What a query selects.
+
+    `wanted` is None if a name in it doesn't say which object is meant. `unknown` then has for each such name whether
+    it is a person's, the name, and the objects with the queries that choose them.
+    """
+
+    wanted: AuditFilter | None
+    unknown: Sequence[tuple[bool, str, Sequence[tuple[FoundObject, str]]]]
+
+
+def _read_query(request: PageRequest) -> ActivityQuery:
+    """Return the query; links give a person or an object as a field."""
+    given = [(field, request.query(name)) for name, field in (("actor", "by"), ("object", "on"))]
+    text = " ".join([*(term(field, value) for field, value in given if value), request.query("q") or ""])
+    return read_activity_query(text.strip(), list(_KINDS), request.now())
+
+
+async def _choose(request: PageRequest, query: ActivityQuery) -> Chosen:
+    """Find the person and the object that a query names."""
+    by = request.actor.user_id if query.by == "me" else query.by
+    person, people = await _resolve(request, by, is_person=True)
+    about, objects = await _resolve(request, query.on, is_person=False)
+    unknown = [
+        (field == "by", text, [(each, query.with_last(field, each.id)) for each in found])
+        for field, text, value, found in (("by", by, person, people), ("on", query.on, about, objects))
+        if text is not None and value is None
+    ]
+    actions = [action for each in query.kinds for action in _KINDS[each][1]]
+    wanted = AuditFilter(actor=person, about=about, actions=actions or None, since=query.since, until=query.until)
+    return Chosen(None if unknown else wanted, unknown)
+
+
+@routes.get("/console/organizations/{id}/audit/export")
+async def export(request: PageRequest) -> Response:
+    """Send the entries that fit a query, as CSV or JSON."""
+    chosen = await _choose(request, _read_query(request))
+    if chosen.wanted is None:
+        names = ", ".join(name for _, name, _ in chosen.unknown)
+        raise BadRequest(f"No person or object, or more than one, is called {names}. Choose one in the list first.")
+    organization_id = request.path("id")
+    chunks = read_audit_entries(request.ctx, organization_id, chosen.wanted, after=None, limit=None, newest_first=True)
+    first: AuditChunk = await anext(chunks, ([], {}))  # errors are a page, not a broken file
+    return request.download("activity", _COLUMNS, _exported(request, first, chunks))
+
+
+async def _exported(
+    request: PageRequest, chunk: AuditChunk, rest: AsyncIterator[AuditChunk]
+) -> AsyncIterator[Sequence[Any]]:
+    while True:
+        rows, names = chunk
+        for row in rows:
+            entry = told(request.path("id"), row, names)
+            yield (
+                *(entry.id, row.at.isoformat(), entry.actor, row.actor_email, row.token_name, row.address),
+                *(row.operation, entry.verb, entry.name, row.object, row.before, row.after),
+            )
+        await authenticate_session(request.app, request.session, request.actor.address)  # it may have ended
+        try:
+            chunk = await anext(rest)
+        except StopAsyncIteration:
+            return
 
 
 async def _resolve(request: PageRequest, text: str | None, *, is_person: bool) -> tuple[str | None, list[FoundObject]]:
