@@ -87,5 +87,5 @@ def _permissions(document: Schema, places: Mapping[str, str]) -> Iterator[str]:
     for permission in Permission:
         words = [name for name, text in needs.items() if permission in text.replace(",", " ").replace(";", " ").split()]
         links = ", ".join(f"[{name}](api/{places[name]})" for name in words)
-        also = f", also `{spellings[permission]}`" if permission in spellings else ""
+        also = f", `{spellings[permission]}`" if permission in spellings else ""
         yield f"| `{permission}`{also} | {links or '–'} |"

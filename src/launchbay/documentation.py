@@ -23,6 +23,7 @@ _LINK = re.compile(r"!?\[((?:[^\]\[]|\[[^\]]*\])*)\]\([^)\s]+\)")
 _CELL = re.compile(r"(?<!\\)\|")
 _COMMAND = "launchbay "
 _EXIT_CODE = "Exit code "
+_ALERT = "Launchbay"
 _VARIABLE = "LAUNCHBAY_"
 # Addresses that a page had before, or that people try, without the suffix → the page that is shown instead.
 MOVED = {
@@ -60,6 +61,7 @@ _ROWS = {
     "reference/settings": "setting",
     "reference/metrics": "metric",
     "reference/exit-codes": "code",
+    "reference/permissions": "permission",
 }
 _SENTENCES = ("meaning", "what it does", "what it measures", "when")  # columns that say what an entry is
 _REMEDY = "what to do"
@@ -70,13 +72,48 @@ _KINDS = {
     "reference/settings": "setting",
     "reference/metrics": "metric",
     "reference/exit-codes": "exit code",
+    "reference/permissions": "permission",
+    "howto/alerts": "alert",
     "reference/actions/": "action",
     "reference/cli/": "command",
 }
 _DEEPEST = 6
 _LINKING = frozenset(
-    {"a", "an", "and", "do", "for", "how", "i", "in", "is", "it", "my", "of", "on", "the", "to", "with"}
+    {
+        "a",
+        "an",
+        "and",
+        "are",
+        "can",
+        "can't",
+        "cannot",
+        "did",
+        "didn't",
+        "do",
+        "does",
+        "doesn't",
+        "don't",
+        "for",
+        "how",
+        "i",
+        "in",
+        "is",
+        "isn't",
+        "it",
+        "my",
+        "no",
+        "not",
+        "of",
+        "on",
+        "the",
+        "to",
+        "why",
+        "with",
+        "won't",
+    }
 )
+_ENDINGS = ("ing", "ed", "es", "s")  # that a search leaves out: "crashes" and "crashed" find "crash"
+_SHORTEST_STEM = 4
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
 _AS_KEYWORD = 8  # of a page, for its first section
@@ -136,11 +173,15 @@ class Entry:
 
 
 class Hit(NamedTuple):
-    """A section that a search found; `excerpt` is plain text around the first word."""
+    """A section that a search found.
+
+    `excerpt` is plain text around the first word, `missing` the words that the section doesn't have.
+    """
 
     page: Page
     section: Section
     excerpt: str
+    missing: tuple[str, ...] = ()
 
 
 def folder() -> Path:
@@ -328,6 +369,9 @@ def _names(kind: str, section: Section) -> Iterator[tuple[str, str]]:
     elif kind == "exit code":
         if heading.startswith(_EXIT_CODE):
             yield kind, plain(heading).removeprefix(_EXIT_CODE).partition(":")[0]
+    elif kind == "alert":
+        if heading.startswith(_ALERT):
+            yield kind, heading
     elif _NAMES_ALONE.fullmatch(heading):
         for name in re.findall(r"`([^`]+)`", heading):
             yield kind, name
@@ -335,7 +379,7 @@ def _names(kind: str, section: Section) -> Iterator[tuple[str, str]]:
 
 def explained(words: str) -> list[Entry]:
     """Return the entries with a name, or the errors of an HTTP status."""
-    wanted = words.strip().lower()
+    wanted = words.strip().lower().removeprefix(_EXIT_CODE.lower())
     variable = wanted.removeprefix(_VARIABLE.lower())
     names = {wanted, variable, f"{_COMMAND}{wanted}"}
     found = [entry for entry in entries() if entry.name.lower() in names]
@@ -345,28 +389,31 @@ def explained(words: str) -> list[Entry]:
 
 
 def search(words: str, most: int = 20) -> list[Hit]:
-    """Return the sections with all words, best first.
+    """Return the sections with all words, or else with most of them, best first.
 
-    Words such as *a* and *of* count only if there is no other.
+    Words such as *a* and *not* count only if there is no other.
     """
-    typed = list(dict.fromkeys(words.lower().split()))[:_MOST_WORDS]
+    typed = list(dict.fromkeys(words.lower().replace("’", "'").split()))[:_MOST_WORDS]
     wanted = [word for word in typed if word not in _LINKING] or typed
-    if not wanted:
-        return []
+    stems = [_stem(word) for word in wanted]
     scored = []
-    for page, title, number, heading, text, keywords in _searched():
-        total = 0
-        for word in wanted:
-            points = _points(word, title, heading, text) + (_AS_KEYWORD if word in keywords else 0)
-            if not points:
-                break
-            total += points
-        else:
-            scored.append((-total - _boost(page), page, number))
+    for page, number, *parts in _searched():
+        points = [_points(stem, *parts) for stem in stems]
+        if any(points):
+            scored.append((points.count(0), -sum(points) - _boost(page), page, number, points))
+    scored.sort()
     return [
-        Hit(pages()[path], pages()[path].sections[number], excerpt(pages()[path].sections[number], wanted[0]))
-        for _, path, number in sorted(scored)[:most]
+        _hit(path, number, [word for word, found in zip(wanted, points, strict=True) if not found], stems)
+        for missing, _, path, number, points in scored[:most]
+        if missing == scored[0][0]
     ]
+
+
+def _hit(path: str, number: int, missing: Sequence[str], stems: Sequence[str]) -> Hit:
+    page = pages()[path]
+    section = page.sections[number]
+    shown = next((stem for stem in stems if stem in section.text.lower()), "")
+    return Hit(page, section, excerpt(section, shown), tuple(missing))
 
 
 def _boost(path: str) -> int:
@@ -374,16 +421,16 @@ def _boost(path: str) -> int:
 
 
 @cache
-def _searched() -> tuple[tuple[str, str, int, str, str, str], ...]:
-    """Return path, title, number, heading, text and keywords of each section, in lower case.
+def _searched() -> tuple[tuple[str, int, str, str, str, str], ...]:
+    """Return path, number, title of the page, heading, text and keywords of each section.
 
-    The keywords of a page are those of its first section.
+    Words are in lower case. The keywords of a page are those of its first section.
     """
     return tuple(
         (
             page.path,
-            page.title.lower(),
             number,
+            page.title.lower(),
             section.heading.lower(),
             section.text.lower(),
             "" if number else page.keywords.lower(),
@@ -394,12 +441,25 @@ def _searched() -> tuple[tuple[str, str, int, str, str, str], ...]:
     )
 
 
-def _points(word: str, title: str, heading: str, text: str) -> int:
-    points = min(_MOST_IN_TEXT, text.count(word))
-    if word in heading:
-        points += _IN_HEADING
-        points += _AS_WORD if re.search(rf"\b{re.escape(word)}\b", heading) else 0
-    return points + (_IN_TITLE if points and word in title else 0)
+def _stem(word: str) -> str:
+    """Return a word without its ending, if enough is left."""
+    ending = next((each for each in _ENDINGS if word.endswith(each)), "")
+    stem = word.removesuffix(ending)
+    return stem if len(stem) >= _SHORTEST_STEM else word
+
+
+def _points(stem: str, title: str, heading: str, text: str, keywords: str) -> int:
+    """Return how well a section fits.
+
+    A stem counts where a word begins with it and, in headings, anywhere in a name.
+    """
+    begins = re.compile(rf"(?<![a-z0-9]){re.escape(stem)}")
+    points = min(_MOST_IN_TEXT, len(begins.findall(text))) if stem in text else 0
+    if stem in heading:
+        is_word = re.search(rf"\b{re.escape(stem)}[a-z]*\b", heading) is not None  # not a part of a name
+        points += (_IN_HEADING if is_word or "`" in heading else 0) + (_AS_WORD if is_word else 0)
+    points += _IN_TITLE if points and stem in title else 0
+    return points + (_AS_KEYWORD if begins.search(keywords) else 0)
 
 
 def excerpt(section: Section, word: str) -> str:

@@ -26,6 +26,9 @@ def alone(tmp_path: Path) -> Shell:
         ("restcall", "restcall (action)"),
         ("launchbay_workers", "Type: gauge"),
         ("8", "The time of `--timeout` is over."),
+        ("exit code 8", "The time of `--timeout` is over."),
+        ("CreateInstance", "CreateInstance (permission)"),
+        ("LaunchbayNoWorkers", "No server or worker has sent a heartbeat recently"),
         ("change-set apply", "launchbay change-set apply (command)"),
     ],
 )
@@ -75,7 +78,8 @@ def test_without_a_server_the_page_itself_is_printed(alone: Shell) -> None:
 
 def test_other_words_search_the_pages(alone: Shell) -> None:
     assert "howto/recurring-schedules" in alone.good("docs", "cron expression")
-    assert "No page has the words" in alone.bad(3, "docs", "zzxqy")
+    assert "No page has any of the words" in alone.bad(3, "docs", "zzxqy")
+    assert "howto/rotate-the-key" in alone.good("docs", "rotate", "zzxqy", "key")
 
 
 @pytest.mark.parametrize(("noun", "page"), DOCUMENTATION.items())

@@ -71,8 +71,11 @@ async def test_a_search_lists_sections_and_no_result_says_so(guest: httpx.AsyncC
     assert '<a href="/docs/howto/recurring-schedules#' in found.text
     none = await guest.get("/docs/search", params={"q": '"><script>alert(1)</script>'})
     assert none.status_code == 200
-    assert "No page has all of these words" in none.text
+    assert "No page has any of these words" in none.text
     assert "<script>alert" not in none.text
+    most = await guest.get("/docs/search", params={"q": "rotate zzxqy key"})
+    assert "No page has all of these words" in most.text
+    assert '<a href="/docs/howto/rotate-the-key#' in most.text
 
 
 async def test_an_error_links_to_its_explanation(guest: httpx.AsyncClient) -> None:

@@ -1,5 +1,6 @@
 """The pages in the package: whatever has a name has a heading, and a search finds what people type."""
 
+import re
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +12,7 @@ from prometheus_client import Gauge, Histogram
 from docsite.build import ROOT, with_links
 from launchbay import documentation
 from launchbay.actions.registry import BUILT_IN
+from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.commands import ADDED
 from launchbay.cli.main import SECTIONS
 from launchbay.cli.output import ExitCode
@@ -27,6 +29,8 @@ NAMES = {
     "metric": {value._name for value in vars(metrics).values() if isinstance(value, Metric | Gauge | Histogram)},
     "action": {name for action in BUILT_IN for name in (action.name, *action.aliases)},
     "exit code": {str(int(code)) for code in ExitCode},
+    "permission": {*Permission, *ALIASES},
+    "alert": set(re.findall(r"alert: (\w+)", (ROOT / "integrations" / "monitoring" / "alerts.yml").read_text("utf-8"))),
     "command": {
         *(f"launchbay {name}" for section in SECTIONS.values() for name in section if name not in nouns()),
         *(f"launchbay {noun} {verb}" for noun in nouns() for verb in {**nouns()[noun], **ADDED.get(noun, {})}),
@@ -53,7 +57,7 @@ def test_each_command_has_its_own_heading() -> None:
 def test_the_address_of_an_entry_is_stable_and_its_own() -> None:
     addresses = Counter(entry.place for entry in entries() if "," not in entry.anchor)
     shared = {place for place, count in addresses.items() if count > 1}
-    assert all(place.startswith("reference/actions/") for place in shared)  # aliases share a heading
+    assert all(place.startswith(("reference/actions/", "reference/permissions")) for place in shared)  # aliases
     assert explained("InvalidParameters")[0].place == "reference/errors#invalidparameters"
     assert explained("LAUNCHBAY_PORT")[0].place == "reference/settings#port"
     assert explained("6")[0].place == "reference/exit-codes#exit-code-6-conflict"
@@ -100,6 +104,31 @@ def test_a_search_for_a_symptom_begins_with_a_section_that_is_about_it(words: st
 
 
 @pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        ("hangs", "stuck-in-executing-a-job-hangs"),
+        ("disk full", "the-disk-is-full-the-database-grows"),
+        ("no space left on device", "the-disk-is-full-the-database-grows"),
+        ("port already in use", "the-port-is-in-use"),
+        ("connection refused", "an-outgoing-request-is-refused-addressrefused"),
+        ("certificate verify failed", "an-outgoing-request-fails-with-certificate_verify_failed"),
+        ("unauthorized", "401-not-authenticated"),
+        ("access denied", "403-no-permission"),
+        ("forgot password", "401-not-authenticated"),
+        ("rate limit exceeded", "429-too-many-requests"),
+        ("500 internal server error", "500-internal-error"),
+        ("job waiting for worker", "stuck-in-requested-waiting-for-a-worker"),
+        ("webhook not delivered", "webhooks-do-not-arrive"),
+        ("won't start", "the-server-does-not-start"),
+        ("schedule did not run", "a-cron-schedule-did-not-run"),
+        ("instance is gone", "the-instance-disappeared"),
+    ],
+)
+def test_a_search_for_words_of_a_user_leads_to_the_symptom(words: str, entry: str) -> None:
+    assert ("troubleshooting", entry) in [(hit.page.path, hit.section.anchor) for hit in search(words)[:3]]
+
+
+@pytest.mark.parametrize(
     ("words", "page"),
     [
         ("ttl", "howto/lifetimes"),
@@ -132,7 +161,9 @@ def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> No
     assert all("rotate" in (hit.section.heading + hit.section.text).lower() for hit in found)
     assert {hit.page.path for hit in search("module", 100)} & {"contribute/modules", "contribute/conformance"} == set()
     assert search("ROTATE Key") == found
-    assert search("rotate zzxqy key") == []
+    assert {hit.missing for hit in found} == {()}
+    assert [hit.section for hit in search("rotate zzxqy key")] == [hit.section for hit in found]
+    assert {hit.missing for hit in search("rotate zzxqy key")} == {("zzxqy",)}
     assert search("how to rotate the key") == found
     assert search("") == []
     assert search("zzxqy") == []

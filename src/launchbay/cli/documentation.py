@@ -37,7 +37,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 @click.option("--profile", help="Use this profile.", metavar="NAME")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), help="Output format.  [default: table]")
 def explain(name: Sequence[str], profile: str | None, output: str | None) -> None:
-    """Explain an error code, finding, setting, action, metric, command or exit code.
+    """Explain an error code, finding, setting, permission, action, command, metric, alert or exit code.
 
     The text is that of the documentation. It comes with this program and needs no server. An HTTP status such as
     409 shows all its errors.
@@ -133,7 +133,9 @@ def _text(page: str, anchor: str) -> str:
 def _list_hits(words: str, profile: str | None) -> None:
     hits = documentation.search(words, _MOST_HITS)
     if not hits:
-        raise CommandFailed(f"No page has the words '{words}'.", ExitCode.NOT_FOUND)
+        raise CommandFailed(f"No page has any of the words '{words}'.", ExitCode.NOT_FOUND)
+    if hits[0].missing:
+        click.echo("No page has all of these words. These have most of them.\n", err=True)
     for hit in hits:
         place = f"{hit.page.path}#{hit.section.anchor}"
         click.echo(f"{documentation.plain(hit.section.heading)} · {hit.page.title}")

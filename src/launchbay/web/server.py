@@ -149,4 +149,4 @@ def _cannot_listen(host: str, port: int, error: OSError) -> CannotStart:
     remedy = "Change LAUNCHBAY_HOST or LAUNCHBAY_PORT."
     if error.errno == errno.EADDRINUSE:
         remedy = "Stop the program that uses it (ss -ltnp), or select another port with --port or LAUNCHBAY_PORT."
-    return CannotStart(f"Can't listen on {host}:{port}: {error}. {remedy}")
+    return CannotStart(f"Can't listen on {host}:{port}: {error.strerror or error}. {remedy}")
