@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from tests.support.pages import Page, get
+from tests.support.pages import Page, get, words_of
 from tests.support.service import Api, accepted, fresh_name
 
 MANIFEST = """\
@@ -24,8 +24,7 @@ def api(working_service: Api) -> Api:
 def sentences(page: Page) -> list[str]:
     """Return what the page tells, each entry in one line."""
     entries = re.findall(r"<li><span class=.avatar.*?</li>", page.answer.text, re.DOTALL)
-    plain = (re.sub(r"<[^>]+>", " ", each) for each in entries)
-    return [" ".join(text.split()) for text in plain]
+    return [words_of(each) for each in entries]
 
 
 async def test_an_entry_is_told_with_its_object_and_leads_to_the_run(api: Api, visitor: httpx.AsyncClient) -> None:

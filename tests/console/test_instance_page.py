@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.applications import NEEDY, launched, offered
 from tests.support.manifests import many_components
-from tests.support.pages import Page, browser, get
+from tests.support.pages import Page, browser, get, words_of
 from tests.support.second_factors import post
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
@@ -46,7 +46,7 @@ async def instance(api: Api) -> str:
 def table(page: Page) -> str:
     """Return the text of the page's table."""
     [found] = re.findall(r"<tbody>(.*?)</tbody>", page.answer.text, re.DOTALL)
-    return " ".join(re.sub(r"<[^>]+>", " ", found).split())
+    return words_of(found)
 
 
 async def test_the_form_of_a_command_marks_what_is_required(
@@ -72,6 +72,7 @@ async def test_a_schedule_of_the_manifest_is_cancelled_and_resumed(
     assert "Cancel tick" in table(await get(visitor, f"{path}/schedules"))
     answer = await post(visitor, f"{path}/reschedule", schedule=entry["id"], do="cancel", minutes="")
     assert isinstance(answer, httpx.Response)
+    assert "tick Paused" in words_of((await get(visitor, path)).answer.text)
     shown = table(await get(visitor, f"{path}/schedules"))
     assert re.search(r"Paused .* ago by ", shown)
     assert "Resume tick" in shown
@@ -214,7 +215,7 @@ async def test_who_may_not_see_the_audit_log_still_sees_what_changed(api: Api, i
 async def test_a_component_has_a_card(visitor: httpx.AsyncClient, instance: str) -> None:
     answer = await visitor.get(f"/console/instances/{instance}/components/card?focus=web")
     assert answer.status_code == 200
-    text = " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
+    text = words_of(answer.text)
     assert "Status Running Type Workflow" in text
     assert "<html" not in answer.text
 

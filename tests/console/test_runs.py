@@ -11,7 +11,7 @@ import pytest
 
 from launchbay.console.pages import runs
 from tests.support.manifests import FAILING_LATE
-from tests.support.pages import Page, get
+from tests.support.pages import Page, get, words_of
 from tests.support.service import Api, accepted, fresh_name, served
 
 LINGERS = "launch: {steps: []}\nlinger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}\n"
@@ -26,7 +26,7 @@ def api(working_service: Api) -> Api:
 def rows(page: Page) -> list[str]:
     """Return the texts of the rows of the list."""
     found = re.findall(r'<tr id="run-\w+".*?</tr>', page.answer.text, re.DOTALL)
-    return [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in found]
+    return [words_of(row) for row in found]
 
 
 async def test_runs_are_found_by_status_workflow_person_and_the_name_of_their_instance(

@@ -44,6 +44,11 @@ class Page(HTMLParser):
         return str(found)
 
 
+def words_of(markup: str) -> str:
+    """Return the words of a part of a page, with one space between them."""
+    return " ".join(re.sub(r"<[^>]+>", " ", markup).split())
+
+
 def browser(api: Api) -> httpx.AsyncClient:
     """Return somebody without credentials, at the root of the server."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(api.parts.app), base_url=ORIGIN, timeout=30)

@@ -50,6 +50,7 @@ from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.schedule import due_times
 from launchbay.planning import DESTROY
 from launchbay.store.audit import AuditRow
+from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import environments, fleet, instances, sleep_windows, workflows
 from launchbay.usecases.applications import read_application
@@ -67,7 +68,7 @@ from launchbay.usecases.jobs import read_job
 from launchbay.usecases.lifetimes import extend as extend_life
 from launchbay.usecases.lifetimes import read_lifetime
 from launchbay.usecases.organizations import Change, list_changes
-from launchbay.usecases.recurring import list_recurring_schedules
+from launchbay.usecases.recurring import RecurringView, list_recurring_schedules
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
@@ -217,7 +218,6 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     query = read_graph_query(request)
     components = await read_components(request, view, query.opened)
     lines = await read_log_tail(request.ctx, record.id, None, _LOG_LINES)
-    schedules = await list_schedules(request.ctx, record.id)
     offers = await _offers(request, view, await request.permissions(record.organization_id))
     return await request.page(
         "instance.html",
@@ -229,10 +229,45 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         card=component_card(components, query, f"{_path(request)}/components"),
         rows=[component_row(components, each) for each in components.by_urgency()[:_LISTED_COMPONENTS]],
         path=f"{_path(request)}/components",
-        next_run=next((row for row in schedules if row.cancelled_at is None), None),
+        planned=await _planned(request, record),
         offered=[each for each in offers if each.is_offered],
         lines=lines,
         last_line=lines[-1].id if lines else 0,
+    )
+
+
+class Planned(NamedTuple):
+    """What runs by itself; `at` is None if it is paused."""
+
+    what: str
+    at: datetime | None
+    href: str
+
+
+async def _planned(request: PageRequest, record: InstanceRecord) -> list[Planned]:
+    """Return what runs next, and then what is paused."""
+    page = f"{_path(request)}/schedules"
+    found = [
+        Planned(row.workflow, None if row.cancelled_at else row.due_at, page)
+        for row in await list_schedules(request.ctx, record.id)
+        if row.is_of_manifest or row.cancelled_at is None
+    ]
+    for view in await _own_recurring(request, record):
+        one = view.schedule
+        if one.is_paused or view.next_at:
+            at = None if one.is_paused else view.next_at[0]
+            found.append(Planned(one.name, at, f"{HOME}/organizations/{record.organization_id}/recurring/{one.id}"))
+    return sorted(found, key=lambda each: (each.at is None, each.at or request.now()))
+
+
+async def _own_recurring(request: PageRequest, record: InstanceRecord) -> list[RecurringView]:
+    return await list_recurring_schedules(
+        request.ctx,
+        record.organization_id,
+        instance_id=record.id,
+        application_id=None,
+        after=None,
+        count=CONSOLE_PAGE_ROWS,
     )
 
 
@@ -242,19 +277,11 @@ async def show_schedules(request: PageRequest, problem: LaunchbayError | None = 
     values = await tab_values(request, "schedules", problem)
     view: InstanceView = values["view"]
     rows = await list_schedules(request.ctx, view.record.id)
-    organization_id = view.record.organization_id
-    own = await list_recurring_schedules(
-        request.ctx,
-        organization_id,
-        instance_id=view.record.id,
-        application_id=None,
-        after=None,
-        count=CONSOLE_PAGE_ROWS,
-    )
+    own = await _own_recurring(request, view.record)
     return await request.page(
         "instance_schedules.html",
         **values,
-        own_recurring=await shown_rows(request, organization_id, own),
+        own_recurring=await shown_rows(request, view.record.organization_id, own),
         schedules=[row for row in rows if not row.is_of_manifest],
         recurring=recurring_runs(view.manifest, request.now(), rows) if not view.is_over else [],
     )
