@@ -6,9 +6,11 @@ import httpx
 
 from launchbay.console.pages.environments import Row, differences
 from launchbay.console.pages.overview import Health
-from tests.support.pages import get
+from tests.support.pages import Page, browser, get, words_of
 from tests.support.second_factors import post
-from tests.support.service import Api, accepted, fresh_name
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+
+MAY_SEE_ACTIVITY = "- Read: [/*]\n- ViewAudit: [/*]\n"
 
 
 def row(name: str, **properties: object) -> Row:
@@ -38,6 +40,42 @@ async def test_the_list_shows_what_environments_give_and_where_they_differ(
     settings = await get(visitor, f"/console/environments/{made}/settings")
     assert "Copy environment" in settings.text
     assert "Save policies" not in settings.text
+
+
+async def test_the_list_of_environments_shows_rules_and_who_changed_them(api: Api, visitor: httpx.AsyncClient) -> None:
+    within = f"organizations/{api.organization}"
+    made = accepted(await api.post(f"{within}/environments", {"name": (name := fresh_name("Wharf"))}))["id"]
+    accepted(await api.put(f"environments/{made}/lifetime", {"defaultMs": 8 * 3_600_000, "greatestMs": 7 * 86_400_000}))
+    accepted(await api.put(f"environments/{made}/changePolicy", {"approvals": 2}))
+    row = table_row(await get(visitor, f"/console/{within}/environments"), name)
+    assert "8 hours, at most 7 days 2 people" in row
+    assert row.endswith("ago , Administrator")
+
+
+async def test_lists_say_who_changed_what_to_those_who_may_see_the_activity(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    within, name = f"organizations/{api.organization}", fresh_name("Buoy")
+    role = accepted(await api.post(f"{within}/roles", {"name": name, "permissions": MAY_SEE_ACTIVITY}))
+    application = await api.application("launch: {steps: []}\n", name)
+    page = await get(visitor, f"/console/{within}/roles")
+    assert re.search(r" 0 people 0 2 .* ago , Administrator$", table_row(page, name))
+    assert f"/console/{within}/audit?object={role['id']}" in page.links
+    assert "ago , Administrator" in table_row(await get(visitor, f"/console/{within}/applications"), name)
+    accepted(await api.post(f"{within}/roles", {"name": (sees := fresh_name("sees")), "permissions": "- Read: [/*]\n"}))
+    reader = await person(api, sees)
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        for path in ("roles", "applications", "environments", "services"):
+            shown = await get(client, f"/console/{within}/{path}")
+            assert "Changed" not in shown.text, path
+            assert application in shown.answer.text or path != "applications"
+
+
+def table_row(page: Page, name: str) -> str:
+    """Return the text of the row of a table that has this name."""
+    [row] = [each for each in re.findall(r"<tr>.*?</tr>", page.answer.text, re.DOTALL) if f">{name}</a>" in each]
+    return words_of(row)
 
 
 async def test_the_page_of_a_pool_shows_its_resources_and_their_holders(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -34,6 +34,14 @@ class FoundObject(NamedTuple):
     name: str
 
 
+class LastChange(NamedTuple):
+    """When an object was last changed, and the name of who did it."""
+
+    id: str
+    at: datetime
+    actor: str
+
+
 insert = _sql.change("insert")
 insert_for_actor = _sql.change("insert_for_actor")
 insert_for_home = _sql.change("insert_for_home")
@@ -41,6 +49,7 @@ list_by_organization = _sql.rows("list_by_organization", AuditRow)
 list_by_object = _sql.rows("list_by_object", AuditRow)
 list_newest_by_organization = _sql.rows("list_newest_by_organization", AuditRow)
 list_newest_by_object = _sql.rows("list_newest_by_object", AuditRow)
+list_last_changes = _sql.rows("list_last_changes", LastChange)
 list_names = _sql.rows("list_names", NamedRow)
 list_named = _sql.rows("list_named", FoundObject)
 

@@ -42,6 +42,8 @@ class EnvironmentContents(NamedTuple):
     markers: str
     properties: str
     services: str
+    lifetime: str
+    change_policy: str
 
 
 class OfferedService(NamedTuple):

@@ -23,7 +23,7 @@ from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store import audit as store
 from launchbay.store import environments, machines, organizations, quotas, services, users
-from launchbay.store.audit import AuditRow, FoundObject
+from launchbay.store.audit import AuditRow, FoundObject, LastChange
 from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
 from launchbay.store.organizations import Organization
@@ -97,6 +97,19 @@ async def names_of(connection: Connection, organization_id: str, rows: Iterable[
     ids.update(islice(mentioned, _MENTIONED))
     named = await store.list_names(connection, organization_id=organization_id, ids=sorted(ids))
     return {row.id: row.name for row in named}
+
+
+async def list_last_changes(ctx: Context, organization_id: str, ids: Sequence[str]) -> dict[str, LastChange]:
+    """Return the last change of each object by ID.
+
+    None for who may not see the audit log, nor for objects whose changes are older than the log.
+    """
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        if not work.lookup.holds(organization.id, Permission.VIEW_AUDIT):
+            return {}
+        rows = await store.list_last_changes(work.connection, organization_id=organization.id, ids=list(ids))
+    return {row.id: row for row in rows}
 
 
 async def find_by_name(ctx: Context, organization_id: str, text: str, count: int) -> list[FoundObject]:

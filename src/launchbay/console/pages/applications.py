@@ -19,6 +19,7 @@ from launchbay.usecases.browsing import read_compiled
 from launchbay.usecases.fleet import InstanceFilter, count_by_version, list_instances, read_groups
 from launchbay.usecases.generations import FailurePolicy, read_failure_policy, set_failure_policy
 from launchbay.usecases.git_sources import list_git_sources
+from launchbay.usecases.organizations import list_last_changes
 from launchbay.usecases.revisions import list_revisions
 from launchbay.usecases.webhooks import list_webhooks
 
@@ -39,6 +40,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=rows,
+        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
         health={row.id: health_of_groups(group for group in groups if group.application_id == row.id) for row in rows},
         name=request.form.text("name"),
     )

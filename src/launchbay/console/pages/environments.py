@@ -15,11 +15,15 @@ from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.model.environment import Marker, Property
+from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
 from launchbay.model.redaction import is_secret_name
 from launchbay.usecases import environments, fleet
 from launchbay.usecases.browsing import read_environment
+from launchbay.usecases.change_sets import ChangePolicy
 from launchbay.usecases.context import Context
 from launchbay.usecases.environments import list_offered_instances
+from launchbay.usecases.organizations import list_last_changes
+from launchbay.usecases.roles import list_roles
 from launchbay.usecases.services import list_service_types, list_services
 
 _BLANK_ROWS = 2
@@ -41,6 +45,8 @@ class Row(NamedTuple):
     properties: Mapping[str, Any]
     policies: Mapping[str, Any]
     services: Sequence[str]
+    expiry: str = ""
+    approval: str = ""
 
 
 @routes.get("/console/organizations/{id}/environments")
@@ -49,6 +55,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     organization_id = request.path("id")
     groups = await fleet.read_groups(request.ctx, organization_id)
     names = {row.id: row.name for row in await list_services(request.ctx, organization_id)}
+    contents = await environments.list_contents(request.ctx, organization_id)
+    role_names = {row.id: row.name for row in await list_roles(request.ctx, organization_id)}
     rows = [
         Row(
             row.id,
@@ -58,8 +66,10 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
             {entry.name: entry.value for entry in msgspec.json.decode(row.properties, type=list[Property])},
             msgspec.json.decode(row.policies, type=dict[str, Any]),
             [names[each] for each in msgspec.json.decode(row.services, type=list[str]) if each in names],
+            expiry_words(msgspec.json.decode(row.lifetime, type=LifetimeRules)),
+            _approval_words(msgspec.json.decode(row.change_policy, type=ChangePolicy), role_names),
         )
-        for row in await environments.list_contents(request.ctx, organization_id)
+        for row in contents
     ]
     return await request.page(
         "environments.html",
@@ -67,10 +77,28 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=rows,
+        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
         compared=rows[:_COMPARED],
         differences=differences(rows[:_COMPARED]),
         name=request.form.text("name"),
     )
+
+
+def expiry_words(rules: LifetimeRules) -> str:
+    """Return how long instances live by default, and at most; empty without such rules."""
+    words = [] if rules.default_ms is None else ["never" if rules.default_ms == NEVER else duration(rules.default_ms)]
+    words += [] if rules.greatest_ms is None else [f"at most {duration(rules.greatest_ms)}"]
+    words += ["must end"] if not rules.may_never and not words else []
+    words += [] if rules.idle_ms is None else [f"{duration(rules.idle_ms)} idle"]
+    return ", ".join(words)
+
+
+def _approval_words(policy: ChangePolicy, role_names: Mapping[str, str]) -> str:
+    """Return who approves change sets; empty if nobody must."""
+    if not policy.approvals:
+        return ""
+    people = f"{policy.approvals} {'person' if policy.approvals == 1 else 'people'}"
+    return people if policy.role_id is None else f"{policy.approvals} of {role_names.get(policy.role_id, 'a role')}"
 
 
 def differences(rows: Sequence[Row]) -> list[tuple[str, list[str | None]]]:

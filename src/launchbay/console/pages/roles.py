@@ -12,6 +12,7 @@ from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.store.users import Role
 from launchbay.usecases import roles
+from launchbay.usecases.organizations import list_last_changes
 from launchbay.usecases.permissions import Explanation, explain
 from launchbay.usecases.users import list_users
 
@@ -36,6 +37,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=rows,
+        entry_counts={row.id: len(held) for row, held in zip(rows, entries, strict=True)},
+        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
         counts=await roles.count_holders(request.ctx, organization_id),
         grid=[
             (each.value, [extent(held, each) for held in entries])

@@ -23,7 +23,7 @@ from launchbay.usecases.browsing import read_audit_page
 from launchbay.usecases.environments import list_contents
 from launchbay.usecases.fleet import InstanceFilter, list_instances
 from launchbay.usecases.impact import Impact, impact_of_service
-from launchbay.usecases.organizations import forget_host_key, list_changes, list_host_keys
+from launchbay.usecases.organizations import forget_host_key, list_changes, list_host_keys, list_last_changes
 
 _ARGUMENT = "argument:"
 _SECRET_ARGUMENTS = frozenset({"value", "privateKey"})  # of commands that store them
@@ -46,6 +46,7 @@ async def list_all(
     """Show the services, and the form of the chosen type."""
     organization_id, type_id = request.path("id"), request.form.text("type") or request.query("type")
     types = await services.list_service_types(request.ctx, organization_id)
+    rows = await services.list_services(request.ctx, organization_id)
     chosen = next((kind for kind in types if kind.id == type_id), None)
     if fields is None:
         fields = _fields({} if chosen is None else chosen.parameters)
@@ -54,7 +55,8 @@ async def list_all(
         section="services",
         organization_id=organization_id,
         problem=problem,
-        rows=await services.list_services(request.ctx, organization_id),
+        rows=rows,
+        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
         users=await services.count_users(request.ctx, organization_id),
         offered=await _offered(request, organization_id),
         host_keys=await _host_keys(request, organization_id),

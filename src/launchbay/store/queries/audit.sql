@@ -82,6 +82,18 @@ WHERE organization_id = %(organization_id)s AND id < %(after)s AND object_id = %
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id DESC LIMIT %(limit)s;
 
+-- name: list_last_changes
+-- Who changed each of some objects last, and when. To look at a secret changes nothing.
+SELECT wanted.id, newest.at, coalesce(users.name, newest.actor_email) AS actor
+FROM unnest(%(ids)s::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT at, actor_id, actor_email FROM audit_entries
+    WHERE object_id = wanted.id AND organization_id = %(organization_id)s AND NOT starts_with(operation, 'reveal_')
+    ORDER BY id DESC LIMIT 1
+) AS newest
+LEFT JOIN memberships ON memberships.user_id = newest.actor_id AND memberships.organization_id = %(organization_id)s
+LEFT JOIN users ON users.id = memberships.user_id;
+
 -- name: list_names
 -- What objects and members of an organization are called today.
 SELECT id, name FROM applications WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])

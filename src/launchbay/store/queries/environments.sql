@@ -9,7 +9,9 @@ SELECT id, name, is_default FROM environments WHERE organization_id = %(organiza
 -- The environments of an organization with what they give, by name. `services` are the IDs of the services that they offer.
 SELECT id, name, is_default, policies, markers, properties, coalesce((
     SELECT json_agg(service_id ORDER BY service_id) FROM environment_services WHERE environment_id = environments.id
-), '[]')::text AS services
+), '[]')::text AS services,
+    coalesce((SELECT rules FROM lifetime_rules WHERE environment_id = environments.id), '{}') AS lifetime,
+    coalesce(change_policy, '{}') AS change_policy
 FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
 -- name: list_labels
