@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from launchbay.engine.runner import ASKED_AGAIN_S
-from tests.support.service import Api, Caller, Person, accepted, fresh_name, join, person
+from tests.support.service import Api, Caller, Person, accepted, fresh_name, join, person, refused
 
 HOUR_MS = 3_600_000
 DISABLED = "The account of the person who asked for it is disabled or was deleted."
@@ -22,6 +22,13 @@ hold: {steps: [{rest: {action: wait, parameters: {delay: 1 h}}}]}
 quick: {steps: []}
 destroy: {steps: []}
 """
+ASKING = """
+launch:
+  steps: [{sign-off: {action: approval, parameters: {text: Deploy?, approvals: 2}, output: {by: approvedBy}}}]
+  return: {by: {value: "{$.by}"}}
+destroy: {steps: []}
+"""
+APPROVING = ("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
 Loss = Callable[[Api, Person, str], Awaitable[httpx.Response]]
 
 
@@ -222,3 +229,86 @@ async def test_turns_of_a_bulk_run_are_refused_once_the_role_is_gone(api: Api) -
         while not (rows := accepted(await api.get(f"bulk/{begun}/instances", status="Refused"))):
             await asyncio.sleep(0.02)
     assert "You need the permission RunInstanceWorkflow" in rows[0]["message"]
+
+
+async def proposed(api: Api, approvals: int) -> str:
+    """Return the path of a change set that needs so many approvals."""
+    name = fresh_name("lab")
+    environment = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": name}))["id"]
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": approvals, "roleId": None}))
+    body = {"act": "launch", "applicationId": await api.application(SIMPLE), "launch": {"environmentId": environment}}
+    made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
+    return f"change-sets/{made['id']}"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_an_approval_of_who_lost_the_right_is_withdrawn_before_it_is_applied(api: Api, loss: str) -> None:
+    name = await role(api, *APPROVING)
+    who, other = await person(api, name), await person(api, await role(api, *APPROVING))
+    path = await proposed(api, 1)
+    assert accepted(await who.post(f"{path}/approve"))["status"] == "Ready"
+    accepted(await LOSSES[loss](api, who, name))
+    told = refused(await api.post(f"{path}/apply"), 409, "ChangeSetPending")
+    assert told.startswith(f"The change set waits for approval again: {who.email} approved it")
+    shown = accepted(await api.get(path))
+    assert (shown["status"], shown["answers"]) == ("Pending", [])
+    assert accepted(await other.post(f"{path}/approve"))["status"] == "Ready"
+    accepted(await api.post(f"{path}/apply"))
+    audit = accepted(await api.get(f"organizations/{api.organization}/audit"))
+    assert {"by": who.email} in [each["before"] for each in audit if each["operation"] == "withdraw_approval"]
+
+
+async def test_who_may_only_apply_anymore_does_not_apply_by_an_own_approval(api: Api) -> None:
+    name = await role(api, *APPROVING)
+    who = await person(api, name, await role(api, "Read: [/*]", "CreateInstance: [/*]"))
+    path = await proposed(api, 1)
+    accepted(await who.post(f"{path}/approve"))
+    accepted(await revoke(api, who, name))
+    refused(await who.post(f"{path}/apply"), 409, "ChangeSetPending")
+
+
+async def test_an_approval_by_a_token_ends_with_the_token(api: Api) -> None:
+    who = await person(api, await role(api, *APPROVING))
+    tokens = f"organizations/{api.organization}/accessTokens"
+    made = accepted(await who.post(tokens, {"name": "ci"}))
+    kept, revoked = await proposed(api, 1), await proposed(api, 1)
+    for path in (kept, revoked):
+        accepted(await api.caller(f"Bearer {made['token']}").post(f"{path}/approve"))
+    accepted(await api.post(f"{kept}/apply"))
+    accepted(await who.delete(f"{tokens}/{made['id']}"))
+    refused(await api.post(f"{revoked}/apply"), 409, "ChangeSetPending")
+    assert accepted(await who.post(f"{revoked}/approve"))["status"] == "Ready"
+    accepted(await api.post(f"{revoked}/apply"))
+
+
+async def test_an_approval_of_who_lost_the_right_does_not_count_with_the_next_one(api: Api) -> None:
+    name = await role(api, *APPROVING)
+    who, others = await person(api, name), [await person(api, await role(api, *APPROVING)) for _ in range(2)]
+    path = await proposed(api, 2)
+    accepted(await who.post(f"{path}/approve"))
+    accepted(await revoke(api, who, name))
+    assert accepted(await others[0].post(f"{path}/approve"))["status"] == "Pending"
+    shown = accepted(await others[1].post(f"{path}/approve"))
+    assert (shown["status"], [each["email"] for each in shown["answers"]]) == ("Ready", [each.email for each in others])
+
+
+@pytest.mark.parametrize("loss", ["revoke", "token"])
+async def test_a_step_is_approved_only_by_those_who_still_may(api: Api, loss: str) -> None:
+    name = await role(api, *APPROVING)
+    who, others = await person(api, name), [await person(api, await role(api, *APPROVING)) for _ in range(2)]
+    instance = await api.launch(await api.application(ASKING))
+    async with asyncio.timeout(20):
+        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
+            await asyncio.sleep(0.02)
+    path, tokens = f"approvals/{asked[0]['id']}/approve", f"organizations/{api.organization}/accessTokens"
+    if loss == "token":
+        made = accepted(await who.post(tokens, {"name": "ci"}))
+        accepted(await api.caller(f"Bearer {made['token']}").post(path))
+        accepted(await who.delete(f"{tokens}/{made['id']}"))
+    else:
+        accepted(await who.post(path))
+        accepted(await LOSSES[loss](api, who, name))
+    assert accepted(await others[0].post(path))["status"] == "pending"
+    assert accepted(await others[1].post(path))["status"] == "approved"
+    by = ", ".join(each.email for each in others)
+    assert (await api.settled(instance))["returnValues"] == {"by": by}

@@ -25,12 +25,14 @@ class DueRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """One person's answer."""
+    """One person's answer, perhaps with an access token."""
 
+    user_id: str
     email: str
     approves: bool
     comment: str
     at: datetime
+    token_id: str | None
 
 
 class AnswerContextRow(NamedTuple):
@@ -103,6 +105,7 @@ list_answers = _sql.rows("list_answers", AnswerRow)
 get_answer_context = _sql.row("get_answer_context", AnswerContextRow)
 lock = _sql.row("lock", LockedRow)
 insert_answer = _sql.change("insert_answer")
+delete_answer = _sql.change("delete_answer")
 get_own_answer = _sql.value("get_own_answer", bool)
 decide = _sql.change("decide")
 get = _sql.row("get", ApprovalRow)

@@ -74,13 +74,14 @@ class TouchedRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """Who approved or rejected."""
+    """Who approved or rejected, perhaps with an access token."""
 
     user_id: str
     email: str
     approves: bool
     comment: str
     at: datetime
+    token_id: str | None
 
 
 class LockedRow(NamedTuple):
@@ -147,6 +148,7 @@ list_touched = _sql.rows("list_touched", TouchedRow)
 list_instances = _sql.rows("list_instances", ChangeSetInstance)
 list_answers = _sql.rows("list_answers", AnswerRow)
 insert_answer = _sql.change("insert_answer")
+delete_answer = _sql.change("delete_answer")
 get_act = _sql.value("get_act", bytes)
 lock = _sql.row("lock", LockedRow)
 lacks_roles = _sql.value("lacks_roles", bool)

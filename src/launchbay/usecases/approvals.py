@@ -1,18 +1,20 @@
 """Approvals that workflows wait for: lists, and answers (docs/decisions/0059-approvals.md)."""
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
-from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
+from launchbay.auth.permissions import Permission, on_behalf
+from launchbay.errors import BadRequest, Conflict, NotAllowed, NotAuthenticated, NotFound
 from launchbay.model.job import ApprovalStatus, verdict_after
 from launchbay.store import approvals as store
 from launchbay.store import instances
 from launchbay.store.approvals import AnswerContextRow, ApprovalRow, LockedRow
-from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
+from launchbay.usecases.bulk import acting_token
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.permissions import Permitted
 
@@ -110,7 +112,7 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
         own = await store.get_own_answer(work.connection, approval_id=approval_id, user_id=ctx.actor.user_id)
         if own is not given.approves:
             _check_open(ctx.app, locked)
-            status = await _write(work.connection, ctx.actor, approval_id, given, locked.needed)
+            status = await _write(ctx, work, record, look, given, locked.needed)
             before = {"approval": approval_id, "status": locked.status}
             after = {"approval": approval_id, "status": status, "comment": given.comment}
             at = permissions.workflow(record.application_id, record.id, look.workflow)
@@ -120,21 +122,75 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
         return row
 
 
-async def _write(connection: Connection, actor: Actor, approval_id: str, given: AnswerRequest, needed: int) -> str:
-    """Store an answer, and the decision that follows from it, if one does; return the status."""
+async def _write(
+    ctx: Context, work: Work, record: InstanceRecord, look: AnswerContextRow, given: AnswerRequest, needed: int
+) -> str:
+    """Store an answer, and the decision that follows from it, if one does; return the status.
+
+    Approvals of those who may not give them anymore are deleted.
+    """
     await store.insert_answer(
-        connection,
-        approval_id=approval_id,
-        user_id=actor.user_id,
-        email=actor.email,
+        work.connection,
+        approval_id=look.id,
+        user_id=ctx.actor.user_id,
+        email=ctx.actor.email,
         approves=given.approves,
         comment=given.comment,
+        token_id=None if ctx.actor.token is None else ctx.actor.token.id,
     )
-    rows = await store.list_answers(connection, approval_id=approval_id)
-    status = verdict_after([row.approves for row in rows], needed)
+    rows = await store.list_answers(work.connection, approval_id=look.id)
+
+    async def may_still(then: Work) -> bool:
+        await _find_answer_context(then, look.id)
+        return True
+
+    lost = await find_lost(ctx, work, rows, may_still)
+    for row in lost:
+        await store.delete_answer(work.connection, approval_id=look.id, user_id=row.user_id)
+        at = permissions.workflow(record.application_id, record.id, look.workflow)
+        await work.audit("withdraw_approval", record, {"approval": look.id, "by": row.email}, at=at)
+    status = verdict_after([row.approves for row in rows if row not in lost], needed)
     if status is not ApprovalStatus.PENDING:
-        await store.decide(connection, approval_id=approval_id, status=status)
+        await store.decide(work.connection, approval_id=look.id, status=status)
     return status.value
+
+
+class Answered(Protocol):
+    """Who answered, perhaps with an access token."""
+
+    @property
+    def user_id(self) -> str: ...
+    @property
+    def approves(self) -> bool: ...
+    @property
+    def token_id(self) -> str | None: ...
+
+
+AnsweredRow = TypeVar("AnsweredRow", bound=Answered)
+
+
+async def find_lost(
+    ctx: Context, work: Work, answers: Sequence[AnsweredRow], may_still: Callable[[Work], Awaitable[bool]]
+) -> list[AnsweredRow]:
+    """Return the approvals of those who may not give them anymore.
+
+    `may_still` decides in the unit of work of who approved, with the access token of then. It returns False or raises
+    NotAllowed or NotAuthenticated.
+    """
+    lost: list[AnsweredRow] = []
+    with ctx.app.database.joined(work.connection):
+        for answer in answers:
+            if not answer.approves:
+                continue
+            try:
+                token = await acting_token(ctx.app, answer.token_id)
+                actor = replace(on_behalf(answer.user_id), token=token)
+                is_good = await may_still(Work(replace(ctx, actor=actor), work.connection))
+            except (NotAllowed, NotAuthenticated):
+                is_good = False
+            if not is_good:
+                lost.append(answer)
+    return lost
 
 
 async def _find_answer_context(work: Work, approval_id: str) -> tuple[InstanceRecord, AnswerContextRow]:

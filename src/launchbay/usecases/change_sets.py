@@ -31,6 +31,7 @@ from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, 
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
+from launchbay.usecases.approvals import find_lost
 from launchbay.usecases.bulk import choose_instances, require_control
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
 from launchbay.usecases.directory_plans import (
@@ -480,7 +481,8 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
     async with ctx.begin() as work:
         found = await work.lookup.change_set(change_set_id)
-        for row in await store.list_instances(work.connection, change_set_id=found.id):
+        rows = await store.list_instances(work.connection, change_set_id=found.id)
+        for row in rows:
             work.lookup.require(
                 found.organization_id,
                 Permission.APPROVE_INSTANCE_WORKFLOW,
@@ -513,7 +515,9 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
             email=ctx.actor.email,
             approves=approves,
             comment=comment,
+            token_id=None if ctx.actor.token is None else ctx.actor.token.id,
         )
+        await _withdraw_lost(ctx, work, found, rows)
         answers = await store.list_answers(work.connection, change_set_id=found.id)
         verdict = verdict_after([each.approves for each in answers], found.needed)
         status = {ApprovalStatus.APPROVED: "Ready", ApprovalStatus.REJECTED: "Rejected"}.get(verdict, "Pending")
@@ -529,10 +533,41 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
         )
 
 
+async def _withdraw_lost(ctx: Context, work: Work, found: ChangeSet, rows: list[ChangeSetInstance]) -> list[str]:
+    """Delete approvals of those who may not give them anymore; return their addresses."""
+
+    async def may_still(then: Work) -> bool:
+        await then.lookup.organization(found.organization_id)
+        return await _may_answer(then, found, rows)
+
+    answers = await store.list_answers(work.connection, change_set_id=found.id)
+    lost = await find_lost(ctx, work, answers, may_still)
+    for answer in lost:
+        await store.delete_answer(work.connection, change_set_id=found.id, user_id=answer.user_id)
+        await work.audit(
+            "withdraw_approval", found.organization_id, {"by": answer.email}, at=_at(found.organization_id, found.id)
+        )
+    return [answer.email for answer in lost]
+
+
 async def apply_change_set(ctx: Context, change_set_id: str) -> None:
     """Accept the jobs of a change set, or apply its directory, in one transaction.
 
-    Raises Conflict if it isn't ready, if an instance is busy, and, naming what changed, if it is stale.
+    Raises Conflict if it isn't ready, if an instance is busy, and, naming what changed, if it is stale. If somebody who
+    approved it may not do so anymore, it waits for approval again.
+    """
+    if withdrawn := await _apply(ctx, change_set_id):
+        raise Conflict(
+            f"The change set waits for approval again: {', '.join(withdrawn)} approved it, and may not do so anymore.",
+            "Ask somebody else to approve it.",
+            code="ChangeSetPending",
+        )
+
+
+async def _apply(ctx: Context, change_set_id: str) -> list[str]:
+    """Apply a change set unless approvals are withdrawn.
+
+    Returns the email addresses of who gave those.
     """
     async with ctx.begin() as work:
         instances.announce_new.later(work.connection)  # submodules may be new
@@ -542,11 +577,15 @@ async def apply_change_set(ctx: Context, change_set_id: str) -> None:
         locked = await store.lock(work.connection, change_set_id=found.id)
         if locked is None or locked.status != "Ready":
             raise _not_ready("deleted" if locked is None else locked.status)
+        rows = await store.list_instances(work.connection, change_set_id=found.id)
+        if found.needed and (withdrawn := await _withdraw_lost(ctx, work, found, rows)):
+            await store.set_status(work.connection, change_set_id=found.id, status="Pending")
+            await store.post(work.connection, change_set_id=found.id)
+            return withdrawn
         act = _read_act(work.app.secret_key.open(bytes(locked.act), act_purpose(found.id)))
         if act.plan is not None:
             await _apply_directory(ctx, work, found, act, act.plan)
-            return
-        rows = await store.list_instances(work.connection, change_set_id=found.id)
+            return []
         planned = await _plan_again(work, act, rows)
         inner = replace(ctx, audited=False, cause=Cause("change-set", found.id))
         started: list[StartedJob] = []
@@ -570,6 +609,7 @@ async def apply_change_set(ctx: Context, change_set_id: str) -> None:
             {"status": "Applying", "instances": [each.instance_id for each in started]},
             at=_at(found.organization_id, found.id),
         )
+    return []
 
 
 async def _apply_directory(ctx: Context, work: Work, found: ChangeSet, act: ChangeAct, plan: DirectoryPlan) -> None:

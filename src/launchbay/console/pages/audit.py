@@ -71,6 +71,7 @@ _PAST = {
     "take": "took",
     "test": "tested",
     "update": "changed",
+    "withdraw": "withdrew",
     "write": "changed",
 }
 _TOLD = {

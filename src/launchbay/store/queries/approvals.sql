@@ -45,7 +45,7 @@ SELECT id, instance_id FROM approvals
 WHERE id = ANY (%(approval_ids)s::text[]) AND status = 'pending' AND expires_at <= %(now)s;
 
 -- name: list_answers
-SELECT email, approves, comment, at FROM approval_answers WHERE approval_id = %(approval_id)s ORDER BY at, user_id;
+SELECT user_id, email, approves, comment, at, token_id FROM approval_answers WHERE approval_id = %(approval_id)s ORDER BY at, user_id;
 
 -- name: get_answer_context
 -- What decides whether somebody may answer.
@@ -62,10 +62,13 @@ SELECT approvals.status, approvals.needed, approvals.expires_at
 FROM approvals JOIN jobs ON jobs.id = approvals.job_id WHERE approvals.id = %(approval_id)s FOR NO KEY UPDATE;
 
 -- name: insert_answer
-INSERT INTO approval_answers (approval_id, user_id, email, approves, comment)
-VALUES (%(approval_id)s, %(user_id)s, %(email)s, %(approves)s, %(comment)s)
+INSERT INTO approval_answers (approval_id, user_id, email, approves, comment, token_id)
+VALUES (%(approval_id)s, %(user_id)s, %(email)s, %(approves)s, %(comment)s, %(token_id)s)
 ON CONFLICT (approval_id, user_id) DO UPDATE
-SET approves = excluded.approves, comment = excluded.comment, email = excluded.email, at = excluded.at;
+SET approves = excluded.approves, comment = excluded.comment, email = excluded.email, at = excluded.at, token_id = excluded.token_id;
+
+-- name: delete_answer
+DELETE FROM approval_answers WHERE approval_id = %(approval_id)s AND user_id = %(user_id)s;
 
 -- name: get_own_answer
 SELECT approves FROM approval_answers WHERE approval_id = %(approval_id)s AND user_id = %(user_id)s;

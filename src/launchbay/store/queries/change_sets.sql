@@ -55,13 +55,16 @@ FROM change_set_instances LEFT JOIN instances ON instances.id = change_set_insta
 WHERE change_set_id = %(change_set_id)s ORDER BY place;
 
 -- name: list_answers
-SELECT user_id, email, approves, comment, at FROM change_set_answers WHERE change_set_id = %(change_set_id)s ORDER BY at, user_id;
+SELECT user_id, email, approves, comment, at, token_id FROM change_set_answers WHERE change_set_id = %(change_set_id)s ORDER BY at, user_id;
 
 -- name: insert_answer
-INSERT INTO change_set_answers (change_set_id, user_id, email, approves, comment)
-VALUES (%(change_set_id)s, %(user_id)s, %(email)s, %(approves)s, %(comment)s)
+INSERT INTO change_set_answers (change_set_id, user_id, email, approves, comment, token_id)
+VALUES (%(change_set_id)s, %(user_id)s, %(email)s, %(approves)s, %(comment)s, %(token_id)s)
 ON CONFLICT (change_set_id, user_id) DO UPDATE
-SET approves = excluded.approves, comment = excluded.comment, email = excluded.email, at = excluded.at;
+SET approves = excluded.approves, comment = excluded.comment, email = excluded.email, at = excluded.at, token_id = excluded.token_id;
+
+-- name: delete_answer
+DELETE FROM change_set_answers WHERE change_set_id = %(change_set_id)s AND user_id = %(user_id)s;
 
 -- name: get_act
 SELECT act FROM change_sets WHERE id = %(change_set_id)s;
