@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -107,6 +108,15 @@ def test_a_file_that_is_no_backup_leaves_no_data_directory(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["b.yaml"]
 
 
+@pytest.mark.slow
+def test_a_server_loads_no_library_of_what_it_may_never_do() -> None:
+    check = "import sys, launchbay.app.commands; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
+    assert "psycopg" in loaded
+    for name in ("asyncssh", "libcloud", "nats", "opentelemetry", "segno", "webauthn", "zxcvbn"):
+        assert name not in loaded
+
+
 SHOWN_ONCE = re.compile(r"Password \(shown only once\): (\S+)")
 
 
@@ -143,6 +153,26 @@ def test_the_first_start_makes_the_administrator_and_shows_a_random_password_thi
         assert not SHOWN_ONCE.search(again)
         assert password not in again
         assert organizations(server, password).status_code == 200
+    finally:
+        server.end()
+
+
+def resident_mib(process: Process) -> int:
+    [line] = [each for each in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "VmRSS" in each]
+    return int(line.split()[1]) // 1024
+
+
+@pytest.mark.slow
+def test_a_server_gives_the_memory_of_sign_ins_back(database_url: str, tmp_path: Path) -> None:
+    server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path), "--database-url", database_url], tmp_path)
+    try:
+        server.start()
+        assert organizations(server, "wrong").status_code == 401
+        before = resident_mib(server)
+        with ThreadPoolExecutor(4) as callers:  # each in a thread of the server, with 19 MiB
+            found = list(callers.map(lambda number: organizations(server, f"wrong {number}").status_code, range(4)))
+        assert 401 in found
+        assert resident_mib(server) < before + 15
     finally:
         server.end()
 

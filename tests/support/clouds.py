@@ -28,8 +28,8 @@ from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
 from launchbay.machines.clouds.account import CloudAccount, Place
-from launchbay.machines.clouds.driver import Node
-from launchbay.machines.clouds.provider import CloudCalls, CloudMachines
+from launchbay.machines.clouds.driver import CloudCalls, Node
+from launchbay.machines.clouds.provider import CloudMachines
 from launchbay.machines.contract import INSTALLATION, PooledHost, ProviderContext, ProviderDeps, TaggedMachine, Tags
 from launchbay.model.machine import Machine, MachineSpec
 from tests.support.contexts import Log, context

@@ -4,13 +4,15 @@ Existing passwords keep working: only a new one is checked (ASVS 5.0, 6.2.1 to 6
 """
 
 import asyncio
+import json
+import os
 import secrets
-import threading
+import subprocess
+import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -23,16 +25,21 @@ from launchbay.limits import (
     PASSWORD_VERIFICATIONS,
     PASSWORD_VERIFICATIONS_WAITING,
 )
+from launchbay.processes.run import minimal_environment
 
 _GOOD = 3  # zxcvbn's scale is 0 to 4; less means that about 10^8 guesses find it
 _REMEDY = "Use four or more unrelated words, or a generated password."
-_one_at_a_time = threading.Lock()  # zxcvbn keeps the words of the last call in a module
+_RATE = """
+import json, sys, zxcvbn
+password, words = json.load(sys.stdin)
+json.dump(zxcvbn.zxcvbn(password, words), sys.stdout, default=str)
+"""
 
 
 def require_strong(password: str, email: str) -> None:
     """Raise BadRequest for a new password that is short, common or easy to guess.
 
-    It may take a third of a second of computing time, so call it from a thread.
+    It may take a third of a second, so call it from a thread.
     """
     length = len(unicodedata.normalize("NFC", password))
     if length < PASSWORD_CHARS:
@@ -43,17 +50,26 @@ def require_strong(password: str, email: str) -> None:
         )
     if password.strip().casefold() == email.casefold():
         raise _weak("The password is the email address of the account.", _REMEDY)
-    rating = _rating(password[:PASSWORD_CHARS_RATED], _words_of(email))
-    if rating["score"] < _GOOD:
-        feedback = rating["feedback"]
-        raise _weak("This password is easy to guess.", *filter(None, [feedback["warning"], _REMEDY]))
+    score, warning = _rated(password[:PASSWORD_CHARS_RATED], _words_of(email))
+    if score < _GOOD:
+        raise _weak("This password is easy to guess.", *filter(None, [warning, _REMEDY]))
 
 
-def _rating(password: str, words: Iterable[str]) -> Any:
-    # By name and late: 14 MiB of word lists, which a process in which nobody sets a password does not need.
-    zxcvbn = import_module("zxcvbn").zxcvbn
-    with _one_at_a_time:
-        return zxcvbn(password, user_inputs=list(words))
+def _rated(password: str, words: Sequence[str]) -> tuple[int, str]:
+    """Return zxcvbn's score and what it warns of, or an empty text.
+
+    It runs in a process of its own: the server would never give its 14 MiB of word lists back.
+    """
+    run = subprocess.run(  # noqa: S603 - our own program; what a user wrote goes through its standard input
+        [sys.executable, "-P", "-c", _RATE],
+        input=json.dumps([password, words]),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env=minimal_environment(PYTHONPATH=os.pathsep.join(sys.path)),
+    )
+    rating = json.loads(run.stdout)
+    return rating["score"], rating["feedback"]["warning"]
 
 
 def _words_of(email: str) -> list[str]:

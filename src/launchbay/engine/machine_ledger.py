@@ -15,8 +15,8 @@ from launchbay.engine.journal import retry_while_unavailable
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
+from launchbay.machines.clouds.driver import CloudCalls
 from launchbay.machines.clouds.order import DEFAULT_REGION
-from launchbay.machines.clouds.provider import CloudCalls
 from launchbay.machines.contract import INSTALLATION, AddressResolver, PooledHost, ProviderContext
 from launchbay.model.redaction import Redactor
 from launchbay.service_types.builtin import CloudAccount as AccountType

@@ -1,4 +1,4 @@
-"""What the `cloud` provider requires of a driver, and the policies for access to machines. Pure.
+"""Drivers of clouds: their contract, calls of them, and policies for access to machines.
 
 machines.address: private        # the address for outputs and connections. Default: public
 machines.ssh-port: 2222
@@ -6,17 +6,32 @@ machines.wait-for-ssh: false     # a machine is ready when it runs, without a te
 machines.start-timeout: 900      # seconds until a machine must run and accept the login
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from launchbay import limits
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, AddressRefused
+from launchbay.machines.clouds.account import CloudAccount
 from launchbay.machines.clouds.order import Order
-from launchbay.machines.contract import PORT_POLICY, ProviderContext, Tags, invalid_policy, policy_number
+from launchbay.machines.contract import (
+    PORT_POLICY,
+    AddressResolver,
+    ProviderContext,
+    Tags,
+    invalid_policy,
+    policy_number,
+)
 from launchbay.model.machine import PORTS, SSH_PORT
+
+T = TypeVar("T")
 
 
 class CloudFailed(ActionFailed):
@@ -118,3 +133,94 @@ def read_node_access(context: ProviderContext) -> NodeAccess:
         waits_for_ssh=waits,
         within_s=within_s,
     )
+
+
+# The class of the driver, by the provider that a cloud account names.
+DRIVERS = {"aws-ec2": "launchbay.machines.clouds.ec2:Ec2", "ec2": "launchbay.machines.clouds.ec2:Ec2"}
+_AMAZON = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PORTS = {"https": 443, "http": 80}
+_GRACE_S = 5.0  # after the driver's own timeout
+
+
+class CloudCalls:
+    """Calls drivers. One object serves all accounts."""
+
+    def __init__(self, resolver: AddressResolver) -> None:
+        self._resolver = resolver
+        self._turn = asyncio.Semaphore(limits.CLOUD_CALLS)
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def call(
+        self, context: ProviderContext, account: CloudAccount, region: str, question: Callable[[Cloud], T]
+    ) -> T:
+        """Call the API of a region of an account. Raises CloudFailed.
+
+        The cloud may still carry out a call that is cancelled or takes too long.
+        """
+        context.register_secret(account.credential)
+        driver = DRIVERS.get(account.provider)
+        if driver is None:
+            raise CloudFailed(
+                f"The cloud account {account.name!r} has the unsupported provider {account.provider!r}.",
+                f"Supported: {', '.join(DRIVERS)}. For another cloud that supports EC2, use ec2 with its endpoint-url.",
+                retryable=False,
+            )
+        endpoint = await self._endpoint(context, account, region)
+
+        def work() -> T:
+            # A driver's object is for one thread, and cheap to create.
+            return question(_loaded(driver)(account, region, endpoint))
+
+        async with self._turn:
+            try:
+                async with asyncio.timeout(limits.CLOUD_CALL_S + _GRACE_S):
+                    return await asyncio.get_running_loop().run_in_executor(self._pool(), work)
+            except TimeoutError:
+                raise CloudFailed(
+                    f"The cloud of the account {account.name!r} did not respond within {limits.CLOUD_CALL_S:g} s."
+                ) from None
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(limits.CLOUD_CALLS, thread_name_prefix="cloud")
+        return self._threads
+
+    async def _endpoint(self, context: ProviderContext, account: CloudAccount, region: str) -> Endpoint:
+        url = urlsplit(endpoint_url(account, region))
+        host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+        try:
+            addresses = await self._resolver.addresses(context, host, port)
+        except AddressRefused as error:
+            raise CloudFailed(
+                f"Can't connect to the endpoint of the cloud account {account.name!r}:",
+                *error.messages,
+                retryable=False,
+            ) from None
+        except ActionFailed as error:
+            raise CloudFailed(*error.messages) from None
+        return Endpoint(url.scheme, host, port, url.path, tuple(addresses))
+
+
+def endpoint_url(account: CloudAccount, region: str) -> str:
+    """Return the URL of the API for a region of the account. Raises CloudFailed for an invalid name."""
+    known = _REGION if account.endpoint_url else _AMAZON
+    if not known.fullmatch(region):
+        raise CloudFailed(f"Invalid name of a region: {region[:80]!r}. Example: us-east-1.", retryable=False)
+    if account.endpoint_url:
+        return account.endpoint_url
+    return f"https://ec2.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
+
+
+def _loaded(driver: str) -> Callable[[CloudAccount, str, Endpoint], Cloud]:
+    """Return a driver's class. The first call loads its library."""
+    module, _, name = driver.partition(":")
+    try:
+        found: Callable[[CloudAccount, str, Endpoint], Cloud] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise CloudFailed(
+            f"The library for clouds is not installed on this server: {error.name} is missing.",
+            "An administrator can install it with: pip install 'launchbay[clouds]'.",
+            retryable=False,
+        ) from None
+    return found
