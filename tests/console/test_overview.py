@@ -26,6 +26,19 @@ async def _environment(api: Api) -> str:
     return str(created["id"])
 
 
+async def test_the_overview_compares_the_launches_of_two_weeks(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running("launch: {steps: []}\n")
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "UPDATE fleet_jobs SET created_at = now() - interval '10 days', finished_at = now() - interval '9 days'"
+            " WHERE instance_id = %s",
+            [instance],
+        )
+    await api.running("launch: {steps: []}\n")
+    page = await get(visitor, f"/console/organizations/{api.organization}")
+    assert re.search(r"Median launch [\d.]+ m?s this week, (1 d|2\d h.*) faster than last", page.text)
+
+
 async def test_the_overview_names_what_is_broken_with_its_reason_and_its_run(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

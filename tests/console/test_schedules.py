@@ -67,6 +67,23 @@ def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> Non
     assert day.hidden == 2
 
 
+async def test_past_days_of_the_calendar_say_how_many_ran(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(MANIFEST)
+    await api.run(instance, "actions.report")
+    noon = datetime(2026, 2, 10, 12, 0, tzinfo=UTC)
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "UPDATE fleet_jobs SET created_at = %s, status = CASE WHEN name = 'launch' THEN 'Failed' ELSE status END"
+            " WHERE instance_id = %s",
+            [noon, instance],
+        )
+    path = f"/console/organizations/{api.organization}/schedules?month="
+    february = await get(visitor, f"{path}2026-02")
+    assert '<span class="d">10</span><span class="quiet xs">2 ran, 1 failed</span>' in february.answer.text
+    assert february.text.count(" ran") == 1
+    assert " ran" not in (await get(visitor, f"{path}2026-04")).text
+
+
 async def test_the_calendar_and_the_list_show_runs_and_expiries_and_cancel_and_resume_them(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

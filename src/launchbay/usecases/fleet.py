@@ -384,15 +384,28 @@ async def watch_jobs(
 
 
 class JobTimes(NamedTuple):
-    """Jobs of the last hours: all of them, and by slot, the oldest first."""
+    """Jobs of some hours: all of them, and by slot, the oldest first. There may be more than were counted."""
 
     whole: TimeRow
     slots: list[TimeRow]
+    is_whole: bool
 
 
-async def count_jobs_by_time(ctx: Context, organization_id: str, *, hours: int, slots: int) -> JobTimes:
-    """Count the jobs of instances that the caller may read."""
-    now = ctx.app.clock.now()
+async def count_jobs_by_time(
+    ctx: Context,
+    organization_id: str,
+    *,
+    hours: int,
+    slots: int,
+    until: datetime | None = None,
+    workflow: str | None = None,
+    most: int = _TIMED_JOBS,
+) -> JobTimes:
+    """Count the newest jobs of instances that the caller may read.
+
+    They are those of the hours before `until`, by default now, and those of one workflow if it has a name.
+    """
+    now = ctx.app.clock.now() if until is None else until
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await store.count_jobs_by_time(
@@ -401,12 +414,14 @@ async def count_jobs_by_time(ctx: Context, organization_id: str, *, hours: int, 
             now=now,
             since=now - timedelta(hours=hours),
             slot_s=hours * 3600 / slots,
-            most=_TIMED_JOBS,
+            workflow=workflow,
+            most=most,
             **visible(work.lookup.grants(organization.id), Permission.READ),
         )
     by_slot = {row.slot: row for row in rows}
     none = TimeRow(None, 0, 0, 0, None)
-    return JobTimes(by_slot.get(None, none), [by_slot.get(slot, none) for slot in reversed(range(slots))])
+    whole = by_slot.get(None, none)
+    return JobTimes(whole, [by_slot.get(slot, none) for slot in reversed(range(slots))], whole.total < most)
 
 
 def _redacted_job(row: FleetJobRow) -> FleetJobRow:

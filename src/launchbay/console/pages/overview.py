@@ -25,6 +25,8 @@ _SHOWN = 6  # rows of a card
 _STRIP_JOBS = 24  # last runs of an environment
 _LOOKED_AT_JOBS = 150
 _SOON = timedelta(days=1)
+_WEEK_H = 7 * 24
+_TIMED_LAUNCHES = 2_000
 _BUSY = {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING}
 _OUTCOMES = {
     JobStatus.SUCCEEDED.value: Glyph.OK,
@@ -115,12 +117,32 @@ async def show(request: PageRequest) -> Response:
         running=running,
         usual_ms=await fleet.list_usual_durations_ms(ctx, running.rows),
         ended=[row for row in latest.rows if row.status != JobStatus.EXECUTING][:_SHOWN],
+        launches=None if chosen else await _launch_times(request, organization_id),
         by_environment=_by_environment(groups, environments, latest.rows, chosen),
         expiring=expiring,
         people=await user_names(request, organization_id),
         has_applications=bool(await list_applications(ctx, organization_id)),
         home=f"{HOME}/organizations/{organization_id}",
     )
+
+
+class LaunchTimes(NamedTuple):
+    """The median duration of the last 7 days' launches, and how much longer it is than in the 7 days before."""
+
+    median_ms: int
+    longer_ms: int | None
+
+
+async def _launch_times(request: PageRequest, organization_id: str) -> LaunchTimes | None:
+    """Return how long launches take; None if there were none."""
+    times = await fleet.count_jobs_by_time(
+        request.ctx, organization_id, hours=2 * _WEEK_H, slots=2, workflow="launch", most=_TIMED_LAUNCHES
+    )
+    last, this = (slot.median_s for slot in times.slots)
+    if this is None:
+        return None
+    longer_s = this - last if last is not None and times.is_whole else None
+    return LaunchTimes(round(1000 * this), None if longer_s is None else round(1000 * longer_s))
 
 
 async def _broken(request: PageRequest, organization_id: str, environment_ids: Sequence[str] | None) -> list[FleetRow]:

@@ -1,8 +1,8 @@
 """What is scheduled on the instances of an organization, as a month or as a list."""
 
 import calendar
-from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
 from starlette.responses import Response
@@ -11,7 +11,7 @@ from launchbay.console import forms
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import LaunchbayError
 from launchbay.limits import PAGE_ROWS_MAX
-from launchbay.store.fleet import FleetRow
+from launchbay.store.fleet import FleetRow, TimeRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet, workflows
 from launchbay.usecases.fleet import InstanceFilter
@@ -52,6 +52,7 @@ class Day(NamedTuple):
     is_of_month: bool
     is_today: bool
     entries: Sequence[Entry]
+    ran: TimeRow | None = None  # of a day that is over
 
     @property
     def groups(self) -> list[Sequence[Entry]]:
@@ -83,6 +84,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     since = now if is_list else max(now, datetime.combine(days[0], datetime.min.time(), UTC))
     until = now + _LISTED if is_list else datetime.combine(days[-1], datetime.min.time(), UTC) + _DAY
     entries = await _entries(request, organization_id, since, until)
+    ran = await _past_days(request, organization_id, [each for each in days if each < now.date()])
     wanted = request.query("kind")
     wanted = wanted if wanted in KINDS else "all"
     text = (request.query("q") or "").lower()
@@ -98,7 +100,13 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         before=(first - _DAY).strftime("%Y-%m"),
         after=(first + timedelta(days=32)).strftime("%Y-%m"),
         days=[
-            Day(each, each.month == first.month, each == now.date(), [one for one in entries if one.at.date() == each])
+            Day(
+                each,
+                each.month == first.month,
+                each == now.date(),
+                [one for one in entries if one.at.date() == each],
+                ran.get(each),
+            )
             for each in days
         ],
         soon=[each for each in soon if each.at < now + _DAY and each.kind != "cancelled"],
@@ -143,6 +151,20 @@ async def _entries(request: PageRequest, organization_id: str, since: datetime, 
         count=PAGE_ROWS_MAX,
     )
     return sorted([*_runs(scheduled), *_expiries(expiring.rows, since)], key=lambda each: each.at)
+
+
+async def _past_days(request: PageRequest, organization_id: str, days: Sequence[date]) -> Mapping[date, TimeRow]:
+    """Return how many runs began on days that follow each other, as far back as they are counted."""
+    if not days:
+        return {}
+    until = datetime.combine(days[-1], time(), UTC) + _DAY
+    times = await fleet.count_jobs_by_time(
+        request.ctx, organization_id, hours=24 * len(days), slots=len(days), until=until
+    )
+    found = {day: slot for day, slot in zip(days, times.slots, strict=True) if slot.total}
+    if not times.is_whole:  # the first of them was counted in part
+        found.pop(min(found), None)
+    return found
 
 
 def _runs(rows: Iterable[FleetScheduleRow]) -> Iterable[Entry]:

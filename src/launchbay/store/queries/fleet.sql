@@ -185,13 +185,14 @@ WHERE organization_id = %(organization_id)s AND application_id = %(application_i
 GROUP BY version;
 
 -- name: count_jobs_by_time
--- The newest jobs since a time by their age in slots, and of all of them (slot is null) the median duration.
+-- The newest jobs of a time, or those of one workflow, by their age in slots, and of all of them (slot is null) the median duration.
 SELECT slot, count(*) AS total, count(*) FILTER (WHERE status = 'Failed') AS failed, count(*) FILTER (WHERE status = 'Executing') AS running,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - created_at)) AS median_s
 FROM (
     SELECT status, created_at, finished_at, floor(extract(epoch FROM %(now)s::timestamptz - created_at) / %(slot_s)s)::integer AS slot
     FROM fleet_jobs
     WHERE organization_id = %(organization_id)s AND created_at > %(since)s AND created_at <= %(now)s
+      AND (%(workflow)s::text IS NULL OR name = %(workflow)s)
       AND (%(seen)s::text[] IS NULL OR EXISTS (
           SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
               AS seen (application, instance, environment)
