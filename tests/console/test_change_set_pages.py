@@ -193,6 +193,17 @@ async def test_a_stale_change_set_names_what_has_changed_and_is_not_applied(
     assert (await _size(api, instance)) == 2
 
 
+async def test_the_page_of_a_change_set_leads_to_the_others(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(SHOP)
+    path = f"organizations/{api.organization}/change-sets"
+    body = {"act": "launch", "applicationId": application, "launch": {}}
+    first, second = [accepted(await api.post(path, {**body, "comment": each}))["id"] for each in ("First", "Second")]
+    home = f"/console/organizations/{api.organization}/changes"
+    beside = (await get(visitor, f"{home}/{first}")).answer.text.partition("Other change sets")[2]
+    assert f'href="{home}/{second}">Second</a>' in beside
+    assert f"{home}/{first}" not in beside
+
+
 async def test_another_person_approves_or_rejects_and_the_author_may_not(api: Api, visitor: httpx.AsyncClient) -> None:
     environment = await api.offer()
     accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1, "roleId": None}))

@@ -94,6 +94,14 @@ async def test_a_cloud_account_says_of_each_region_what_the_sign_in_answered(
     checked = await shown(visitor, f"{here}/command", command="check")
     assert checked.status == 200
     assert "Not run since" not in checked.text
+    place = {"name": fresh_name("harbor")}
+    environment = accepted(await api.post(f"organizations/{api.organization}/environments", place))["id"]
+    around = f"/console/environments/{environment}"
+    assert f"{here}/command" not in (await get(visitor, around)).answer.text
+    accepted(await api.put(f"environments/{environment}/services", {"services": [account]}))
+    offers = await get(visitor, around)
+    assert f'action="{here}/command"' in offers.answer.text
+    assert "A check signs in to each region" in offers.text
 
 
 async def test_a_catalog_shares_an_instance_and_stops_sharing_it(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -384,7 +384,10 @@ async def watch_jobs(
 
 
 class JobTimes(NamedTuple):
-    """Jobs of some hours: all of them, and by slot, the oldest first. There may be more than were counted."""
+    """Jobs of some hours: all of them, and by slot, the oldest first.
+
+    There may be more than were counted.
+    """
 
     whole: TimeRow
     slots: list[TimeRow]

@@ -5,6 +5,7 @@ import dataclasses
 from starlette.responses import Response
 
 from launchbay.auth.cookies import session_cookie
+from launchbay.console.pages.service_accounts import own_tokens
 from launchbay.console.pages.sign_in import finish_set_up_form, set_up_page
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
@@ -19,6 +20,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         "account.html",
         problem=problem,
         tokens=await account.list_tokens(request.ctx),
+        access_tokens=await own_tokens(request),
         factors=await second_factors.list_own(request.ctx),
         sessions=await sign_in.list_sessions(request.ctx, request.session),
         invitations=await users.list_invitations(request.ctx),

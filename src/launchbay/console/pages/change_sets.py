@@ -58,6 +58,7 @@ _TITLE_CHARS = 120
 _SHOWN = 50  # instances of a page
 _POLICIES = 50  # environments of a page
 _MOST_APPROVALS = 20
+_OTHERS = 6  # beside one change set
 _read_sentences = msgspec.json.Decoder(list[str]).decode
 
 
@@ -161,6 +162,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         is_small = len(view.directory.objects) <= _OBJECTS_COMPARED_AT_ONCE
     stale = await _staleness(request, found.id) if is_open and (is_small or request.query("compare")) else None
     people = await user_names(request, organization_id)
+    newest = await change_sets.list_change_sets(ctx, organization_id, after=None, count=_OTHERS + 1)
     return await request.page(
         "change_set.html",
         section="approvals",
@@ -191,6 +193,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         results=RESULTS,
         applications={row.id: row.name for row in await list_applications(ctx, organization_id)},
         environments={row.id: row.name for row in await list_environments(ctx, organization_id)},
+        others=[(row, title_of(row), STATUSES[row.status]) for row in newest if row.id != found.id][:_OTHERS],
         owner=people.get(found.owner_id, found.owner_email),
         applied_by=people.get(found.applied_by or "", "a user"),
         comment_chars=limits.CHANGE_SET_COMMENT_CHARS,

@@ -11,6 +11,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.console.forms import SEEN, seen_tag
 from launchbay.console.pages.overview import Health, health_of_groups
 from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
+from launchbay.console.pages.services import CLOUD_ACCOUNT
 from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
@@ -149,6 +150,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
         properties=_rows(request, await environments.read_properties(ctx, environment.id)),
         types=TYPES,
         offered={row.id for row in offered},
+        cloud_account=CLOUD_ACCOUNT,
         services=await list_services(ctx, environment.organization_id),
         type_names={kind.id: kind.name for kind in await list_service_types(ctx, environment.organization_id)},
         instances=instances,

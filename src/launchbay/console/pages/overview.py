@@ -127,7 +127,10 @@ async def show(request: PageRequest) -> Response:
 
 
 class LaunchTimes(NamedTuple):
-    """The median duration of the last 7 days' launches, and how much longer it is than in the 7 days before."""
+    """The median duration of launches in the last 7 days.
+
+    `longer_ms` is by how much it is more than in the 7 days before.
+    """
 
     median_ms: int
     longer_ms: int | None

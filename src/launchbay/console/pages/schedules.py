@@ -154,7 +154,10 @@ async def _entries(request: PageRequest, organization_id: str, since: datetime, 
 
 
 async def _past_days(request: PageRequest, organization_id: str, days: Sequence[date]) -> Mapping[date, TimeRow]:
-    """Return how many runs began on days that follow each other, as far back as they are counted."""
+    """Return how many runs began on each of consecutive days.
+
+    Days before the oldest run that is counted have none.
+    """
     if not days:
         return {}
     until = datetime.combine(days[-1], time(), UTC) + _DAY

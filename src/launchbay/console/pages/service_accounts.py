@@ -4,7 +4,8 @@ from starlette.responses import Response
 
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
-from launchbay.store.access_tokens import ServiceAccountRow
+from launchbay.ids import NamedRow
+from launchbay.store.access_tokens import ListedTokenRow, ServiceAccountRow
 from launchbay.usecases import access_tokens, organizations, roles, service_accounts
 from launchbay.usecases.access_tokens import NewToken
 
@@ -116,16 +117,23 @@ async def show_own(
     request: PageRequest, problem: LaunchbayError | None = None, *, created: NewToken | None = None
 ) -> Response:
     """Show the user's own tokens, in all organizations."""
-    found = await organizations.list_organizations(request.ctx)
-    tokens = [
+    return await request.page(
+        "access_tokens.html",
+        problem=problem,
+        organizations=await organizations.list_organizations(request.ctx),
+        tokens=await own_tokens(request),
+        created=created,
+    )
+
+
+async def own_tokens(request: PageRequest) -> list[tuple[NamedRow, ListedTokenRow]]:
+    """Return the user's access tokens, each with its organization."""
+    return [
         (organization, token)
-        for organization in found
+        for organization in await organizations.list_organizations(request.ctx)
         for token in await access_tokens.list_access_tokens(request.ctx, organization.id)
         if token.user_id == request.actor.user_id
     ]
-    return await request.page(
-        "access_tokens.html", problem=problem, organizations=found, tokens=tokens, created=created
-    )
 
 
 @routes.post("/console/account/accessTokens", again=show_own)

@@ -33,10 +33,11 @@ routes = Routes()
 _USERS = 50
 _LOG_ROWS = 6
 _CHANGES = 4  # fields of one entry
-_VAULT, _CLOUD, _POOL = "builtin:cobalt_secure_store", "builtin:cloud_account", "builtin:static_resource_pool"
+CLOUD_ACCOUNT = "builtin:cloud_account"
+_VAULT, _POOL = "builtin:cobalt_secure_store", "builtin:static_resource_pool"
 _CATALOG = "builtin:shared_instances_catalog"
 # Types whose page has a part of its own: what they hold.
-_PARTS = {_VAULT: "vault", _CLOUD: "cloud", _POOL: "pool", _CATALOG: "catalog"}
+_PARTS = {_VAULT: "vault", CLOUD_ACCOUNT: "cloud", _POOL: "pool", _CATALOG: "catalog"}
 
 
 @routes.get("/console/organizations/{id}/services")

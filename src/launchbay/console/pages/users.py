@@ -10,6 +10,7 @@ from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import LaunchbayError
 from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
 from launchbay.usecases import roles, second_factors, users
+from launchbay.usecases.access_tokens import list_access_tokens
 from launchbay.usecases.browsing import read_audit_page
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.permissions import permitted_in_environments
@@ -148,7 +149,9 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
             request.ctx, organization_id, before=None, by=user_id, about=None, count=_ACTIVITY
         )
         activity = [told(organization_id, row, names) for row in found]
+    tokens = [] if view.is_pending else await list_access_tokens(request.ctx, organization_id)
     return {
+        "tokens": [token for token in tokens if token.user_id == user_id],
         "state": states.get(user_id),
         "places": places,
         "may": await permitted_in_environments(request.ctx, organization_id, user_id, [place.id for place in places])

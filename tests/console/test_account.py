@@ -1,0 +1,38 @@
+"""The page of the user's own account, and what others see of a user's tokens."""
+
+import httpx
+
+from tests.support.pages import browser, get, words_of
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+
+
+async def test_tokens_of_both_kinds_are_in_one_list(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("laptop")
+    body = {"name": name, "scope": ["Read: [/*]"], "days": 3}
+    made = accepted(await api.post(f"organizations/{api.organization}/accessTokens", body))["id"]
+    page = await get(visitor, "/console/account")
+    listed = words_of(page.answer.text.partition('id="tokens"')[2].partition("</section>")[0])
+    assert f"{name} Access token Default: See · never used · expires in" in listed
+    form = {"formToken": page.fields["formToken"]}
+    revoke = f"/console/account/accessTokens/{api.organization}/{made}/revoke"
+    assert f'action="{revoke}"' in page.answer.text
+    answer = await visitor.post(revoke, data=form, headers={"Origin": str(visitor.base_url)})
+    assert answer.status_code == 303
+    assert name not in (await get(visitor, "/console/account")).text
+
+
+async def test_who_manages_a_user_sees_what_each_token_allows(api: Api, visitor: httpx.AsyncClient) -> None:
+    within = f"organizations/{api.organization}"
+    role = {"name": fresh_name("reader"), "permissions": "- Read: [/*]\n"}
+    accepted(await api.post(f"{within}/roles", role))
+    someone = await person(api, role["name"])
+    name = fresh_name("script")
+    accepted(
+        await someone.post(f"{within}/accessTokens", {"name": name, "scope": ["Read: [/applications/*]"], "days": 3})
+    )
+    page = await get(visitor, f"/console/{within}/users/{someone.id}")
+    assert f"{name} See · never used · ends in" in words_of(page.answer.text)
+    other = await person(api, role["name"])
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": other.email, "password": PERSON_PASSWORD})
+        assert name not in (await get(client, f"/console/{within}/users/{someone.id}")).text
