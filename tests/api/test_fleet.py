@@ -343,6 +343,34 @@ async def summary(api: Api, caller: Caller | None = None) -> Any:
     return accepted(await (caller or api).get(f"organizations/{api.organization}/summary"))
 
 
+async def test_lists_and_the_summary_tell_requested_instances_from_those_that_are_launched(own: Api) -> None:
+    manifest = "header: {concurrency: 1}\nlaunch: {steps: [{rest: {action: wait, parameters: {delay: 60 sec}}}]}\n"
+    application = await own.application(manifest, name="one at a time")
+    environment = await own.offer()
+    first = await own.launch(application, environmentId=environment)
+    async with asyncio.timeout(20):
+        while [each["status"] for each in await listed(own, application=application)] != ["Executing"]:
+            await asyncio.sleep(0.02)
+    second = await own.launch(application, environmentId=environment)
+    for statuses, expected in (
+        ("Requested", {second: "Requested"}),
+        ("Executing", {first: "Executing"}),
+        ("Executing,Requested", {first: "Executing", second: "Requested"}),
+        ("Executing,Running", {first: "Executing"}),
+        ("Requested,Running", {second: "Requested"}),
+        ("Failed,Running", {}),
+    ):
+        found = await listed(own, application=application, status=statuses)
+        assert {each["id"]: each["status"] for each in found} == expected, statuses
+    seen = await summary(own, await own.member(f"Read: [/applications/*, /environments/{environment}]"))
+    assert (seen["total"], seen["byStatus"]) == (2, {"Executing": 1, "Requested": 1})
+    for instance in (second, first):
+        accepted(await own.delete(f"instances/{instance}?force=1"))
+    async with asyncio.timeout(20):
+        while {each["status"] for each in await listed(own, application=application)} - {"Destroyed"}:
+            await asyncio.sleep(0.02)
+
+
 async def test_a_summary_counts_what_the_caller_may_read(own: Api) -> None:
     works, fails = await own.application(PAUSING, name="sum a"), await own.application(FAILING_EARLY, name="sum b")
     environment = await own.offer()

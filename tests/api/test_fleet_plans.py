@@ -99,11 +99,11 @@ async def test_the_summary_reads_an_index_alone(full: Api) -> None:
 @pytest.mark.parametrize(
     ("what", "query", "index"),
     [
-        ("jobs", {"status": "Failed"}, "fleet_jobs_status"),
+        ("jobs", {"status": "Failed"}, "fleet_jobs_unsuccessful"),
         ("jobs", {"workflow": "restore"}, "fleet_jobs_workflow"),
         ("instances", {"status": "Failed"}, "fleet_status"),
-        ("instances", {"lastStatus": "Failed"}, "fleet_job_status"),
-        ("instances", {"lastWorkflow": "restore"}, "fleet_job_name"),
+        ("instances", {"lastStatus": "Failed"}, "fleet_failed_jobs"),
+        ("instances", {"lastWorkflow": "restore"}, "fleet_last_workflow"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

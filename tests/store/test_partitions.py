@@ -96,6 +96,7 @@ def test_partitions_have_the_indexes_and_rules_of_their_parent(databases: Databa
             ).fetchall()
             assert len(kinds) == 5, kinds
             assert len({(str(indexes), str(rules)) for _, indexes, rules in kinds}) == 1, kinds
-            with pytest.raises(psycopg.errors.UniqueViolation):
-                connection.execute(f"INSERT INTO {table} SELECT * FROM {table} ORDER BY id DESC LIMIT 1".encode())
+            if table != "log_lines":  # no index is unique, for a launch writes many lines
+                with pytest.raises(psycopg.errors.UniqueViolation):
+                    connection.execute(f"INSERT INTO {table} SELECT * FROM {table} ORDER BY id DESC LIMIT 1".encode())
     databases.drop(url)

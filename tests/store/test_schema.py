@@ -292,6 +292,14 @@ def test_an_older_organization_gets_its_zone_and_its_two_services(empty_database
     assert {row[0] for row in offered} == {environment}
 
 
+def make_application(connection: psycopg.Connection) -> None:
+    """Make an application whose instances an old schema takes."""
+    connection.execute("INSERT INTO organizations (id, name) VALUES ('o', 'Acme')")
+    connection.execute("INSERT INTO environments (id, organization_id, name) VALUES ('e', 'o', 'default')")
+    connection.execute("INSERT INTO applications (id, organization_id, name, latest_version) VALUES ('a', 'o', 'x', 1)")
+    connection.execute("INSERT INTO manifests (application_id, version, content, author_id) VALUES ('a', 1, '', 'u')")
+
+
 def test_jobs_under_way_wait_for_a_worker_after_the_queue_library_has_gone(empty_database_url: str) -> None:
     url = empty_database_url
     migrate_to(url, "0021")
@@ -299,14 +307,7 @@ def test_jobs_under_way_wait_for_a_worker_after_the_queue_library_has_gone(empty
         connection.execute("CREATE TYPE procrastinate_job_status AS ENUM ('todo')")
         connection.execute("CREATE TABLE procrastinate_jobs (id bigint, status procrastinate_job_status)")
         connection.execute("CREATE FUNCTION procrastinate_fetch(procrastinate_jobs) RETURNS int LANGUAGE sql RETURN 1")
-        connection.execute("INSERT INTO organizations (id, name) VALUES ('o', 'Acme')")
-        connection.execute("INSERT INTO environments (id, organization_id, name) VALUES ('e', 'o', 'default')")
-        connection.execute(
-            "INSERT INTO applications (id, organization_id, name, latest_version) VALUES ('a', 'o', 'x', 1)"
-        )
-        connection.execute(
-            "INSERT INTO manifests (application_id, version, content, author_id) VALUES ('a', 1, '', 'u')"
-        )
+        make_application(connection)
         for number, status in enumerate(("Executing", "Succeeded", "Executing")):
             connection.execute(
                 "INSERT INTO instances"
@@ -325,6 +326,29 @@ def test_jobs_under_way_wait_for_a_worker_after_the_queue_library_has_gone(empty
     assert _ask(url, left) == 0
     assert _ask(url, left.replace("pg_class", "pg_type").replace("relname", "typname")) == 0
     assert _ask(url, left.replace("pg_class", "pg_proc").replace("relname", "proname")) == 0
+
+
+def test_lists_tell_requested_instances_from_others_after_the_upgrade(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrate_to(url, "0077")
+    with psycopg.connect(url, autocommit=True) as connection:
+        make_application(connection)
+        for status in ("Requested", "Executing", "Running"):
+            connection.execute(
+                "INSERT INTO instances"
+                " (id, organization_id, application_id, environment_id, version, name, owner_id, status)"
+                " VALUES (%s, 'o', 'a', 'e', 1, 'x', 'u', %s)",
+                [status, status],
+            )
+        upgrade(url)
+        listed = "SELECT instance_id, status, is_requested FROM fleet ORDER BY instance_id"
+        assert connection.execute(listed.encode()).fetchall() == [
+            ("Executing", "Executing", False),
+            ("Requested", "Executing", True),
+            ("Running", "Running", False),
+        ]
+        connection.execute("UPDATE instances SET status = 'Executing' WHERE id = 'Requested'")
+        assert _ask(url, "SELECT count(*) FROM fleet WHERE is_requested") == 0
 
 
 def test_an_upgrade_brings_addresses_into_their_form(empty_database_url: str) -> None:

@@ -9,7 +9,11 @@ WITH found AS NOT MATERIALIZED (
       AND (%(ids)s::text[] IS NULL OR instance_id = ANY (%(ids)s::text[]))
       AND (%(candidates)s::text[] IS NULL OR instance_id = ANY (%(candidates)s::text[]))
       AND (%(statuses)s::text[] IS NULL OR CASE cardinality(%(statuses)s::text[])
-          WHEN 1 THEN status = (%(statuses)s::text[])[1] ELSE status = ANY (%(statuses)s::text[]) END)
+          WHEN 1 THEN status = (array_replace(%(statuses)s::text[], 'Requested', 'Executing'))[1]
+          ELSE status = ANY (array_replace(%(statuses)s::text[], 'Requested', 'Executing')) END)
+      -- Only where one of these two statuses is asked for without the other.
+      AND (%(statuses)s::text[] IS NULL OR ('Requested' = ANY (%(statuses)s::text[])) = ('Executing' = ANY (%(statuses)s::text[]))
+           OR status <> 'Executing' OR is_requested = ('Requested' = ANY (%(statuses)s::text[])))
       AND (%(job_statuses)s::text[] IS NULL OR CASE cardinality(%(job_statuses)s::text[])
           WHEN 1 THEN job_status = (%(job_statuses)s::text[])[1] ELSE job_status = ANY (%(job_statuses)s::text[]) END)
       AND (%(workflows)s::text[] IS NULL OR CASE cardinality(%(workflows)s::text[])
@@ -68,7 +72,8 @@ WITH found AS NOT MATERIALIZED (
         CASE WHEN NOT %(descends)s::boolean THEN instance_id END, CASE WHEN %(descends)s::boolean THEN instance_id END DESC
     LIMIT %(count)s
 )
-SELECT counted.total, page.place, page.instance_id AS id, page.name, page.status, page.application_id, applications.name AS application,
+SELECT counted.total, page.place, page.instance_id AS id, page.name,
+       CASE WHEN page.is_requested THEN 'Requested' ELSE page.status END AS status, page.application_id, applications.name AS application,
        page.environment_id, environments.name AS environment, page.version, page.owner_id, instances.parent_id,
        page.labels::text AS labels, instances.component_count, instances.running_count,
        -- Only of the instances of the page: by the steps of their jobs.
@@ -209,11 +214,10 @@ GROUP BY GROUPING SETS ((slot), ());
 SELECT launchbay_list_old_jobs(%(most)s);
 
 -- name: summarize
--- Instances of an organization by application, environment, status and the outcome of the last job.
-SELECT groups.application_id, applications.name AS application, groups.environment_id, environments.name AS environment, groups.status,
-       groups.job_status, groups.instances
-FROM (
-    SELECT application_id, environment_id, status, job_status, count(*) AS instances FROM fleet
+-- Instances of an organization by application, environment, status and the outcome of the last job. An index alone groups them; those
+-- that are requested are read too, and are few.
+WITH visible AS NOT MATERIALIZED (
+    SELECT * FROM fleet
     WHERE organization_id = %(organization_id)s
       AND (%(seen)s::text[] IS NULL OR EXISTS (
           SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
@@ -223,8 +227,23 @@ FROM (
           SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
               AS seen (application, instance, environment)
           WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+), requested AS (
+    SELECT application_id, environment_id, job_status, count(*) AS instances FROM visible
+    WHERE status = 'Executing' AND is_requested
+    GROUP BY application_id, environment_id, job_status
+), listed AS (
+    SELECT application_id, environment_id, status, job_status, count(*) AS instances FROM visible
     GROUP BY application_id, environment_id, status, job_status
-) AS groups
+    UNION ALL SELECT application_id, environment_id, 'Requested', job_status, instances FROM requested
+    UNION ALL SELECT application_id, environment_id, 'Executing', job_status, -instances FROM requested
+), groups AS (
+    SELECT application_id, environment_id, status, job_status, sum(instances)::bigint AS instances FROM listed
+    GROUP BY application_id, environment_id, status, job_status
+    HAVING sum(instances) > 0
+)
+SELECT groups.application_id, applications.name AS application, groups.environment_id, environments.name AS environment, groups.status,
+       groups.job_status, groups.instances
+FROM groups
 LEFT JOIN applications ON applications.id = groups.application_id
 LEFT JOIN environments ON environments.id = groups.environment_id
 ORDER BY applications.name, groups.application_id, environments.name, groups.environment_id, groups.status, groups.job_status;

@@ -509,14 +509,15 @@ DELETE FROM jobs WHERE id = ANY (%(ids)s) AND finished_at IS NOT NULL;
 -- name: delete_log_lines_of_destroyed
 -- The logs of destroyed instances whose time is over, before the instances: one could have more lines than a transaction should.
 -- Only where log lines are kept forever: otherwise they go with their partitions.
-DELETE FROM log_lines WHERE id IN (
-    SELECT log_lines.id
+DELETE FROM log_lines USING (
+    SELECT log_lines.instance_id, log_lines.id
     FROM (
         SELECT id FROM instances WHERE destroyed_at < now() - %(days)s * interval '1 day'
         ORDER BY destroyed_at LIMIT %(instances)s
     ) AS over JOIN log_lines ON log_lines.instance_id = over.id
     LIMIT %(count)s
-);
+) AS old
+WHERE log_lines.instance_id = old.instance_id AND log_lines.id = old.id;
 
 -- name: delete_jobs_of_destroyed
 DELETE FROM jobs WHERE id IN (
