@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "integrations" / "github-action" / "action.yml"
 COMPONENT = ROOT / "integrations" / "gitlab-component" / "templates" / "review.yml"
 PAGE = DOCS / "howto" / "ci.md"
+GITLAB_PAGE = DOCS / "howto" / "gitlab-ci.md"
+HOOKS_PAGE = DOCS / "howto" / "pre-commit.md"
 MANIFEST = """\
 application:
   interfaces:
@@ -455,7 +457,7 @@ def test_the_page_uses_inputs_that_exist() -> None:
     steps = [step for job in workflow["jobs"].values() for step in job["steps"] if "launchbay" in step.get("uses", "")]
     assert {step["with"]["command"] for step in steps} == {"check", "preview", "review"}
     assert set().union(*(step["with"] for step in steps)) <= inputs
-    [pipeline] = [yaml.safe_load(block.text) for block in blocks(PAGE) if "component:" in block.text]
+    [pipeline] = [yaml.safe_load(block.text) for block in blocks(GITLAB_PAGE) if "component:" in block.text]
     header = yaml.safe_load(COMPONENT.read_text("utf-8").split("\n---\n")[0])
     assert set(pipeline["include"][0]["inputs"]) <= set(header["spec"]["inputs"])
 
@@ -463,7 +465,7 @@ def test_the_page_uses_inputs_that_exist() -> None:
 @pytest.mark.slow  # starts programs
 def test_the_hooks_check_the_files_that_they_match(tmp_path: Path, runner: Runner) -> None:
     hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))}
-    [config] = [yaml.safe_load(block.text) for block in blocks(PAGE) if "launchbay-validate" in block.text]
+    [config] = [yaml.safe_load(block.text) for block in blocks(HOOKS_PAGE) if "launchbay-validate" in block.text]
     assert {hook["id"] for repo in config["repos"] for hook in repo["hooks"]} == set(hooks)
     runner.write("apps/shop/manifest.yaml", MANIFEST.replace("wait", "wiat"))
     runner.write("other.yaml", "not: a manifest")
