@@ -27,6 +27,7 @@ from launchbay.web.endpoints import ENDPOINTS
 from tests.support.applications import Ledger
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
+from tests.support.responsiveness import Watchdog
 from tests.support.service import (
     EMAIL,
     PASSWORD,
@@ -40,6 +41,7 @@ from tests.support.service import (
     served,
 )
 
+SHORT_MS = 200  # of a blocked event loop, with the work of the agent; seconds if all names are compared in it
 ADMINISTRATOR = basic(EMAIL, PASSWORD)
 FLAKY = """
 application:
@@ -253,6 +255,74 @@ async def test_other_organizations_stay_unseen(bay: Served) -> None:
             await agent.read(f"launchbay://instances/{instance}")
 
 
+@pytest.mark.slow  # calls every tool
+async def test_no_tool_shows_or_changes_anything_of_another_organization(bay: Served) -> None:
+    stranger, _, _ = await bay.api.outsider()
+    application, canary = await bay.api.application(SIMPLE, name=fresh_name("canary")), "canary"
+    instance = await bay.api.launch(application, instanceName=fresh_name(canary))
+    await bay.api.until(instance, "Running")
+    job = accepted(await bay.api.get(f"instances/{instance}/jobs"))[0]["id"]
+    body = {"act": "destroy", "ids": [instance], "comment": canary}
+    made = accepted(await bay.api.post(f"organizations/{bay.api.organization}/change-sets", body))
+    environments = accepted(await bay.api.get(f"organizations/{bay.api.organization}/environments"))
+    given: dict[str, Any] = {
+        "organization": bay.api.organization,
+        "application": application,
+        "instance": instance,
+        "job": job,
+        "change_set": made["id"],
+        "environment": environments[0]["id"],
+        "manifest": SIMPLE,
+        "name": "mine",
+        "act": "destroy",
+        "instances": [instance],
+        "reason": "none",
+        "workflow": "actions.check",
+        "seconds": 0,
+    }
+    tried = 0
+    async with bay.agent(stranger.client.headers["authorization"]) as agent:
+        for name, tool in TOOLS.items():
+            arguments = {each: given[each] for each in tool.arguments.__struct_fields__ if each in given}
+            if name == "create_application":
+                del arguments["manifest"]
+            if not arguments.keys() & {"organization", "application", "instance", "job", "change_set"}:
+                continue
+            told = await agent.bad(name, **arguments)
+            assert told.get("code", "NotAllowed") == "NotAllowed", (name, told)
+            assert canary not in json.dumps(told), (name, told)
+            tried += 1
+    assert tried >= 15
+    assert (await bay.api.document(instance))["status"] == "Running"
+    names = {each["name"] for each in accepted(await bay.api.get(f"organizations/{bay.api.organization}/applications"))}
+    assert "mine" not in names
+
+
+async def test_huge_arguments_are_refused_with_a_reason(bay: Served) -> None:
+    async with bay.agent() as agent:
+        for tool, argument in (("read_instance", "instance"), ("list_instances", "labels")):
+            assert "too long" in (await agent.bad(tool, **{argument: "x" * 200_000}))["error"]
+        told = await agent.bad("explain_permission", permission="x" * 200_000, path="/")
+        assert "too long" in told["error"]
+        assert "There is no application" in (await agent.bad("read_application", application="x" * 200_000))["error"]
+
+
+async def test_a_name_written_wrong_among_many_long_ones_blocks_nobody(bay: Served) -> None:
+    stranger, organization, _ = await bay.api.outsider()
+    async with bay.api.database.transaction() as connection:
+        for length in (80, 190):
+            await connection.execute(
+                "INSERT INTO applications (id, organization_id, name, latest_version)"
+                " SELECT launchbay_new_id(), %s, (SELECT string_agg(CASE WHEN random() < 0.5 THEN 'a' ELSE 'b' END, '')"
+                " FROM generate_series(1, %s + 0 * n)), 1 FROM generate_series(1, 100) n",
+                (organization, length),
+            )
+    async with bay.agent(stranger.client.headers["authorization"]) as agent, Watchdog() as watchdog:
+        for wrong in ("ab" * 40, "ab" * 95):
+            assert "There is no application" in (await agent.bad("read_application", application=wrong))["error"]
+    assert watchdog.blocked_ms < SHORT_MS
+
+
 async def test_large_answers_come_in_pieces_with_a_pointer_to_more(bay: Served) -> None:
     filler = "".join(f"# line {number}\n" for number in range(2000))
     application = await bay.api.application(SIMPLE + filler)
@@ -325,7 +395,11 @@ async def test_the_checks_of_the_api_come_first(bay: Served) -> None:
         known = {"Authorization": ADMINISTRATOR}
         refused(await http.get("/mcp", headers=known), 405)
         refused(await http.post("/mcp", content=b"x" * (2 << 20), headers=known), 413)
-        refused(await http.post("/mcp", json=request, headers={**known, "Origin": "https://evil.example"}), 403)
+        for origin in ("https://evil.example", "null", "http://[::1"):
+            refused(await http.post("/mcp", json=request, headers={**known, "Origin": origin}), 403)
+        refused(await http.get("/mcp", headers={"Accept": "text/event-stream"}), 401)
+        rebound = {**known, "Host": "evil.example", "Origin": "http://evil.example"}
+        refused(await http.post("/mcp", json=request, headers=rebound), 421, "UnknownHost")
 
 
 async def test_each_call_of_a_tool_counts_as_a_request(databases: Databases) -> None:

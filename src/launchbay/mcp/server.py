@@ -61,6 +61,8 @@ def create_server(callers: Callers) -> Server[Any]:
                 answer = await tool.handler(caller, given)
         except (ClientError, Refused, ValueError) as error:
             return _result(explained(error), is_error=True)
+        except httpx.InvalidURL:
+            return _result({"error": "An argument is too long for an address. Send a shorter one."}, is_error=True)
         except Exception as error:  # noqa: BLE001 - the package would answer with the text of the exception
             _log.error("mcp.failed", tool=tool.name, exception="".join(traceback.format_exception(error)))
             return _result({"error": "Internal error. Retry; if it persists, tell an administrator."}, is_error=True)

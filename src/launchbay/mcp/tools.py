@@ -5,7 +5,7 @@ The client makes the calls.
 Every call is an operation of the API, with the credentials of whoever asked. Nothing here knows the protocol.
 """
 
-import difflib
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from launchbay.client.errors import ApiError, ClientError, NotAllowed, NotFound,
 from launchbay.client.types import ChangeSetDocument, DirectoryChanges, FleetInstance, JobDetail, LogLine, StepDetail
 from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
+from launchbay.model.findings import Hints
 from launchbay.model.instance import InstanceStatus
 
 LIST_ITEMS = 20
@@ -31,6 +32,7 @@ WAIT_LONGEST_S = 55  # less than what proxies wait for
 _MINUTE_MS = 60_000
 _NAMES_COMPARED = 200
 _WORD_CHARS = 5  # of a name that is written wrong
+_ALIKE_CHARS = 2  # names that begin so are compared first
 _ALIVE = ",".join(each for each in InstanceStatus if each != InstanceStatus.DESTROYED)
 _FINDINGS = 20
 _DIRECTORY_CHANGES = 50
@@ -90,19 +92,19 @@ class Caller:
             if not found:
                 raise Refused("You aren't a member of any organization. Ask a person to add you to one.")
             raise Refused(f"Name the organization. You are a member of: {_quoted(names)}.")
-        return _chosen("organization", text, [(each.name, each.id) for each in found])
+        return await _chosen("organization", text, [(each.name, each.id) for each in found])
 
     async def application(self, text: str, organization: str | None) -> str:
         if is_id(text):
             return text
         found = await self.client.list_applications(await self.organization(organization))
-        return _chosen("application", text, [(each.name, each.id) for each in found])
+        return await _chosen("application", text, [(each.name, each.id) for each in found])
 
     async def environment(self, text: str, organization: str | None) -> str:
         if is_id(text):
             return text
         found = await self.client.list_environments(await self.organization(organization))
-        return _chosen("environment", text, [(each.name, each.id) for each in found])
+        return await _chosen("environment", text, [(each.name, each.id) for each in found])
 
     async def instance(self, text: str, organization: str | None) -> str:
         """Return the ID of an instance.
@@ -121,20 +123,21 @@ class Caller:
             # Names that begin as this one does, wherever they are in the list, and the newest.
             found = await listing(organization_id, name_part=word or None, sort="-created", limit=_NAMES_COMPARED)
             found += await listing(organization_id, sort="-created", limit=_NAMES_COMPARED)
-        return _chosen("instance", text, [(each.name, each.id) for each in found])
+        return await _chosen("instance", text, [(each.name, each.id) for each in found])
 
     def page(self, path: str) -> str:
         return self.address + path
 
 
-def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
+async def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
     found = list(dict.fromkeys(number for name, number in pairs if name == text))
     if len(found) == 1:
         return found[0]
     if found:
         raise Refused(f"More than one {kind} is named {text[:200]!r}. Use an ID: {', '.join(found[:LIST_ITEMS])}.")
-    near = difflib.get_close_matches(text[:200], [name for name, _ in pairs], n=3, cutoff=0.5)
-    hint = f" Did you mean {_quoted(near)}?" if near else ""
+    # Only some are compared, in a thread: thousands of long names would block the server for minutes.
+    names = sorted((name for name, _ in pairs), key=lambda name: not name.startswith(text[:_ALIKE_CHARS]))
+    hint = await asyncio.to_thread(Hints().nearest, text, names)
     raise Refused(f"There is no {kind} {text[:200]!r} that you may read.{hint} The tool find lists all.")
 
 

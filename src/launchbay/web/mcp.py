@@ -21,6 +21,13 @@ from launchbay.web.requests import BodyReader, header_map
 PATH = "/mcp"
 
 
+def _is_same_host(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:  # such as an address in brackets that isn't closed
+        return False
+
+
 class _HttpServer(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
@@ -48,7 +55,7 @@ class Mcp:
             raise MethodNotAllowed(scope["method"], ("POST",))
         headers = header_map(scope["headers"])
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host", ""):
+        if origin is not None and not _is_same_host(origin, headers.get("host", "")):
             raise NotAllowed("Pages of other servers may not call this one.", "Call it from a program.")
         data = await body.read(JSON_BODY_BYTES)
         messages: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
