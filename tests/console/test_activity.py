@@ -91,10 +91,20 @@ async def test_entries_name_schedules_and_tell_labels(api: Api, visitor: httpx.A
     made = accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))["id"]
     page = await get(visitor, f"/console/organizations/{api.organization}/audit")
     told = sentences(page)
-    assert f"created recurring schedule {night}" in told[0]
-    assert f"changed the labels of {name}" in told[1]
-    entry = await get(visitor, next(link for link in page.links if "/audit/0" in link))
+    assert any(f"created recurring schedule {night}" in each for each in told)
+    assert any(f"changed the labels of {name}" in each for each in told)
+    [newest] = accepted(await api.get(f"organizations/{api.organization}/audit", object=made))
+    entry = await get(visitor, f"/console/organizations/{api.organization}/audit/{newest['id']}")
     assert f"/console/organizations/{api.organization}/recurring/{made}" in entry.links
+
+
+async def test_rules_are_told_in_words(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(MANIFEST, name := fresh_name("Dock"))
+    limits = [{"key": "application", "limit": 20, "when": "queue"}, {"key": "lock:crane", "limit": 1}]
+    accepted(await api.put(f"applications/{application}/concurrency", {"limits": limits}))
+    [told, *_] = sentences(await get(visitor, f"/console/organizations/{api.organization}/audit?object={application}"))
+    assert f"changed the limits of {name}" in told
+    assert "limits: none → key application, limit 20, when queue; key lock:crane, limit 1, when queue" in told
 
 
 async def test_the_list_is_filtered_by_what_was_done_and_since_when(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -272,9 +272,18 @@ def value_words(value: Any, field: str, names: Mapping[str, str], *, ids: bool =
         return _number_words(value, field)
     if isinstance(value, str) and value in names:
         return f"{names[value]} ({value})" if ids else names[value]
-    if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
-        return ", ".join(value_words(each, field, names, ids=ids) for each in value) or "none"
+    if isinstance(value, list | dict):
+        return _structure_words(value, field, names, ids=ids) or "none"
     return masked
+
+
+def _structure_words(value: Any, field: str, names: Mapping[str, str], *, ids: bool) -> str:
+    """Return a list or an object for people: commas between values, semicolons between objects."""
+    if isinstance(value, dict):
+        parts = (f"{field_words(name)} {value_words(each, name, names, ids=ids)}" for name, each in value.items())
+        return ", ".join(parts)
+    between = "; " if any(isinstance(each, dict) for each in value) else ", "
+    return between.join(value_words(each, field, names, ids=ids) for each in value)
 
 
 def _number_words(value: int, field: str) -> str:

@@ -91,7 +91,8 @@ def expiry_words(rules: LifetimeRules) -> str:
     words += [] if rules.greatest_ms is None else [f"at most {duration(rules.greatest_ms)}"]
     words += ["must end"] if not rules.may_never and not words else []
     words += [] if rules.idle_ms is None else [f"{duration(rules.idle_ms)} idle"]
-    return ", ".join(words)
+    text = ", ".join(words)
+    return text[:1].upper() + text[1:]
 
 
 def _approval_words(policy: ChangePolicy, role_names: Mapping[str, str]) -> str:
