@@ -8,10 +8,10 @@ import pytest
 
 from launchbay.errors import CannotStart
 from launchbay.postgres.backup import back_up, restore
-from launchbay.store.schema import revisions
+from launchbay.store.schema import revisions, upgrade
 from tests.support.databases import Databases
 from tests.support.service import accepted, basic, running_api
-from tests.support.versions import older_postgres
+from tests.support.versions import older_postgres, postgres_with_tls
 
 MANIFEST = """
 launch:
@@ -122,6 +122,35 @@ def test_a_backup_goes_to_an_older_postgresql_and_back(databases: Databases, tmp
     restore(again, tmp_path / "back.dump")
     with psycopg.connect(again) as connection:
         assert connection.execute("SELECT name FROM organizations").fetchall() == [("SET x = 0;",)]
+
+
+@pytest.mark.slow
+def test_a_backup_of_a_database_with_tls_takes_programs_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "b.dump"
+    with postgres_with_tls() as url:
+        asyncio.run(upgrade(url))
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("INSERT INTO organizations (id, name) VALUES ('6b00261c4ba4eb76fa93ae77', 'Ann')")
+        assert back_up(url, file) == file.stat().st_size
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        assert restore(url, file) == revisions()[-1]
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT name FROM organizations").fetchall() == [("Ann",)]
+            major = connection.info.server_version // 10_000
+
+        monkeypatch.setenv("PATH", str(tmp_path))
+        missing = "sslmode=verify-full, and no pg_dump that can use TLS is in PATH."
+        with pytest.raises(CannotStart, match=f"{missing}[^$]*postgresql-client-{major} "):
+            back_up(url, tmp_path / "c.dump")
+        older = tmp_path / "pg_dump"
+        older.write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 9.6.24'\n")
+        older.chmod(0o755)
+        with pytest.raises(CannotStart, match=f"PostgreSQL {major}, and {older} is older: pg_dump .* 9.6.24"):
+            back_up(url, tmp_path / "c.dump")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.dump", "pg_dump"]
 
 
 def test_a_backup_of_a_newer_version_is_refused(databases: Databases, tmp_path: Path) -> None:

@@ -18,11 +18,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from launchbay.app.doctor import Finding, Level, check_machine, check_services
+from launchbay.app.doctor import Finding, Level, check_machine, check_services, judge_encryption
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.cli.main import main
 from launchbay.settings import Settings
 from launchbay.store.schema import revisions
+from tests.support.external_services import made_certificate
+from tests.support.versions import postgres_with_tls
 
 MEMORY = "proc/meminfo"
 CONTAINER = "sys/fs/cgroup/memory.max"
@@ -276,6 +278,34 @@ def test_a_database_that_is_away_is_a_problem_without_its_password(directory: Pa
     assert code == 1
     assert f"problem  postgresql: 127.0.0.1:{port}/bay: The database at" in printed
     assert "quartz-heron" not in printed
+
+
+@pytest.mark.slow
+def test_a_connection_to_the_database_is_judged_by_its_encryption(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with postgres_with_tls() as url:
+        secure, _, _ = url.partition("&sslrootcert")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        [no_authority] = services(settings(directory, database_url=secure), "postgresql")
+        other, _ = made_certificate(tmp_path)
+        [wrong] = services(settings(directory, database_url=f"{secure}&sslrootcert={other}"), "postgresql")
+        [plain] = services(settings(directory, database_url=secure.replace("verify-full", "disable")), "postgresql")
+        for found, fix in ((no_authority, "Set sslrootcert"), (wrong, "right authority"), (plain, "only TLS")):
+            assert found.level is Level.PROBLEM
+            assert fix in found.fix
+        assert [each.level for each in services(settings(directory, database_url=url), "postgresql")] == [Level.NOTE]
+        assert services(settings(directory, database_url=url), "programs") == []
+        monkeypatch.setenv("PATH", str(tmp_path))
+        [missing] = services(settings(directory, database_url=url), "programs")
+        assert (missing.level, missing.where) == (Level.NOTE, "pg_dump")
+        assert "postgresql-client" in missing.fix
+
+
+@pytest.mark.parametrize(("mode", "level"), [("prefer", Level.WARNING), ("require", Level.NOTE)])
+def test_a_database_on_the_network_is_to_be_verified(mode: str, level: Level) -> None:
+    [found] = judge_encryption(f"postgresql://bay@db.example.org/bay?sslmode={mode}")
+    assert (found.level, f"sslmode={mode}" in found.found, "sslmode=verify-full" in found.fix) == (level, True, True)
 
 
 INFO = b'INFO {"version":"2.9.10","jetstream":true}\r\n'

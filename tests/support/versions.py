@@ -1,4 +1,4 @@
-"""A PostgreSQL of an older version, from the same wheel as the embedded one; operators may bring theirs."""
+"""PostgreSQL as operators bring it: of an older version, from the same wheel as the embedded one, or with TLS."""
 
 import io
 import os
@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from launchbay.postgres import cluster
-from tests.support.servers import place
+from tests.support.external_services import made_certificate
+from tests.support.servers import free_ports, place
 
 ROOT = Path(__file__).parents[2]
 # The last commit of the schema `launchbay.store.schema.OLDEST_COMPATIBLE`.
@@ -50,24 +51,51 @@ def older_postgres() -> Iterator[str]:
     if not (programs / "postgres").exists():
         pytest.skip("the wheel brings no older PostgreSQL any more")
     with place() as directory:
-        data = directory / "older"
-        data.mkdir(mode=0o700)
-        account = cluster.account_for(data)
-        if account is not None:
-            os.chown(data, account.uid, account.gid)
-            cluster.make_traversable(account, [programs / "postgres", data])
-        run = cluster.run_as(account, data)
-        command = f"{programs}/initdb -D {data} -U postgres --auth=trust --encoding=UTF8 --locale=C"
-        subprocess.run(command.split(), check=True, capture_output=True, **run)
-        options = ["-c", f"unix_socket_directories={data}", "-c", "listen_addresses=", "-c", "fsync=off"]
-        server = subprocess.Popen([programs / "postgres", "-D", data, *options], stderr=subprocess.DEVNULL, **run)
-        try:
-            url = f"postgresql://postgres@/postgres?host={data}"
-            _await(url, server)
+        url = f"postgresql://postgres@/postgres?host={directory}/data"
+        with _running(programs, directory, "-c", "listen_addresses=", url=url):
             yield url
-        finally:
-            server.terminate()
-            server.wait(timeout=_WITHIN_S)
+
+
+@contextmanager
+def postgres_with_tls() -> Iterator[str]:
+    """Run the machine's own PostgreSQL and yield the URL of an empty database, which demands TLS."""
+    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+    if programs is None or not (programs / "postgres").exists():
+        pytest.skip("the machine has no PostgreSQL, and the embedded one can't use TLS")
+    [port] = free_ports(1)
+    with place() as directory:
+        certificate, key = made_certificate(directory)
+        access = directory / "pg_hba.conf"
+        access.write_text("hostssl all all 127.0.0.1/32 trust\n")
+        given = {"listen_addresses": "127.0.0.1", "port": port, "ssl": "on", "hba_file": access}
+        files = {"ssl_cert_file": certificate, "ssl_key_file": key}
+        options = [word for name, value in {**given, **files}.items() for word in ("-c", f"{name}={value}")]
+        url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=verify-full&sslrootcert={certificate}"
+        with _running(programs, directory, *options, url=url):
+            yield url
+
+
+@contextmanager
+def _running(programs: Path, directory: Path, *options: str, url: str) -> Iterator[None]:
+    """Create a cluster below the directory and run it, under the account that also gets the files of the directory."""
+    data = directory / "data"
+    data.mkdir(mode=0o700)
+    account = cluster.account_for(data)
+    if account is not None:
+        for path in directory.iterdir():
+            os.chown(path, account.uid, account.gid)
+        cluster.make_traversable(account, [programs / "postgres", data])
+    run = cluster.run_as(account, data)
+    command = f"{programs}/initdb -D {data} -U postgres --auth=trust --encoding=UTF8 --locale=C"
+    subprocess.run(command.split(), check=True, capture_output=True, **run)
+    options = ("-c", f"unix_socket_directories={data}", "-c", "fsync=off", *options)
+    server = subprocess.Popen([programs / "postgres", "-D", data, *options], stderr=subprocess.DEVNULL, **run)
+    try:
+        _await(url, server)
+        yield
+    finally:
+        server.terminate()
+        server.wait(timeout=_WITHIN_S)
 
 
 def _await(url: str, server: "subprocess.Popen[bytes]") -> None:
@@ -76,8 +104,8 @@ def _await(url: str, server: "subprocess.Popen[bytes]") -> None:
         try:
             psycopg.connect(url).close()
         except psycopg.OperationalError:
-            assert server.poll() is None, "the older PostgreSQL did not start"
-            assert time.monotonic() < deadline, "the older PostgreSQL does not answer"
+            assert server.poll() is None, "PostgreSQL did not start"
+            assert time.monotonic() < deadline, "PostgreSQL does not answer"
             time.sleep(0.05)
         else:
             return

@@ -34,9 +34,10 @@ from launchbay.auth.secret_key import KeyFile
 from launchbay.errors import CannotStart
 from launchbay.limits import DESCRIPTORS_WANTED, MIB
 from launchbay.postgres import cluster
+from launchbay.postgres.backup import TLS_MODES, client_program
 from launchbay.processes.run import minimal_environment, search_path
 from launchbay.settings import Settings
-from launchbay.store.database import redacted_url
+from launchbay.store.database import connection_parameters, redacted_url
 from launchbay.store.schema import Inspection, inspect, revisions
 
 
@@ -481,7 +482,33 @@ async def _check_external(settings: Settings) -> list[Finding]:
     except TimeoutError:
         fix = "Check LAUNCHBAY_DATABASE_URL, firewalls, and that PostgreSQL runs."
         return [Finding("postgresql", Level.PROBLEM, where, "The database doesn't answer.", fix)]
-    return [replace(each, where=where) for each in _judge_database(settings, found)]
+    judged = [*_judge_database(settings, found), *judge_encryption(settings.direct_url())]
+    return [*(replace(each, where=where) for each in judged), *await asyncio.to_thread(_check_backups, settings)]
+
+
+def judge_encryption(url: str) -> Iterator[Finding]:
+    """Judge whether somebody on the network can read what goes to the database, or pose as the database."""
+    parameters = connection_parameters(url)
+    mode = parameters.get("sslmode") or "prefer"
+    hosts = str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")
+    if all(not host or host.startswith(("/", "@")) or host in {"localhost", "127.0.0.1", "::1"} for host in hosts):
+        return
+    fix = "Add sslmode=verify-full and sslrootcert=FILE, with the authority of PostgreSQL's certificate, to the URL."
+    if mode not in TLS_MODES:
+        text = f"With sslmode={mode}, somebody on the network can read and change what goes to the database."
+        yield Finding("postgresql", Level.WARNING, "", text, fix)
+    elif mode == "require":
+        text = "With sslmode=require, the connection is encrypted, and nothing checks who answers."
+        yield Finding("postgresql", Level.NOTE, "", text, fix)
+
+
+def _check_backups(settings: Settings) -> list[Finding]:
+    try:
+        client_program("pg_dump", settings.direct_url())
+    except CannotStart as error:
+        text = f"`launchbay backup` can't run. {error.messages[0]}"
+        return [Finding("programs", Level.NOTE, "pg_dump", text, " ".join(error.messages[1:]))]
+    return []
 
 
 def _judge_database(settings: Settings, found: Inspection) -> Iterator[Finding]:

@@ -2,10 +2,12 @@
 
 PostgreSQL's own programs of the embedded wheel do the work: the file is what `pg_dump --format=custom` writes, one
 consistent moment of everything, and `pg_restore` of any installation of that version or a later one can read it.
+The wheel's programs can't use TLS. For a database that is reached through it, those of the machine connect.
 """
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,11 +17,14 @@ from typing import IO
 
 from launchbay.errors import CannotStart
 from launchbay.postgres import cluster
-from launchbay.processes.run import minimal_environment
+from launchbay.processes.run import minimal_environment, search_path
 from launchbay.store.database import connection_parameters, redacted_url
-from launchbay.store.schema import check_known, has_tables
+from launchbay.store.schema import check_known, has_tables, major_version
 
 _SERVICE = "launchbay"
+# Values of `sslmode` that refuse a connection without TLS.
+TLS_MODES = {"require", "verify-ca", "verify-full"}
+_MAJOR = re.compile(r"\d+")
 _SECTIONS = ("pre-data", "data", "post-data")
 _REPORTED_LINES = 5
 _CHUNK_BYTES = 1 << 20
@@ -28,15 +33,10 @@ _CHUNK_BYTES = 1 << 20
 _FOREIGN = re.compile(rb"SET transaction_timeout = 0;|ALTER TABLE ONLY \S+ ALTER COLUMN \S+ SET \(pg_attver=\d+\);")
 
 
-def run(database_url: str, arguments: list[str], failed: str) -> str:
-    """Run a program on a database and return what it prints. Raises CannotStart, with `failed` before the reason."""
-    with _variables(database_url) as variables:
-        return _run(arguments, variables, failed)
-
-
-def _run(arguments: list[str], variables: dict[str, str], failed: str) -> str:
+def _run(command: list[str], variables: dict[str, str], failed: str) -> str:
+    """Run a program and return what it prints. Raises CannotStart, with `failed` before the reason."""
     done = subprocess.run(  # noqa: S603 - PostgreSQL's programs with our own arguments
-        [_program(arguments[0]), *arguments[1:]],
+        command,
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -48,16 +48,17 @@ def _run(arguments: list[str], variables: dict[str, str], failed: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def run_archive(database_url: str, archive: Path, failed: str) -> None:
+def _run_archive(database_url: str, archive: Path, failed: str) -> None:
     """Run an archive of pg_dump in one transaction, which a violated constraint or a bad file rolls back.
 
     `pg_restore` prints the archive as SQL, and `psql` runs it without the statements that it may not know.
     Raises CannotStart, with `failed` before the reason.
     """
+    psql_path = client_program("psql", database_url)
     with _variables(database_url) as variables, tempfile.TemporaryFile() as errors:
         options = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]
         with subprocess.Popen(  # noqa: S603 - the same, with options of our own
-            [_program("psql"), *options], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=variables
+            [psql_path, *options], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=variables
         ) as psql:
             assert psql.stdin is not None
             # It ends early where the database refuses something, and tells what.
@@ -76,7 +77,7 @@ def _tell(archive: Path, section: str, script: IO[bytes], failed: str) -> None:
     options = ["--no-owner", "--no-privileges", f"--section={section}", "--file=-"]
     with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(  # noqa: S603 - the same, with options of our own
-            [_program("pg_restore"), *options, str(archive)],
+            [_built_in("pg_restore"), *options, str(archive)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -101,8 +102,31 @@ def _statements(sql: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _program(name: str) -> Path:
-    return cluster.binaries() / name
+def _built_in(name: str) -> str:
+    return str(cluster.binaries() / name)
+
+
+def client_program(name: str, database_url: str) -> str:
+    """Return the path of the program that connects to the database.
+
+    Raises CannotStart if the URL asks for TLS, and the machine has no program of at least the server's version.
+    """
+    mode = connection_parameters(database_url).get("sslmode")
+    if mode not in TLS_MODES:
+        return _built_in(name)
+    wanted = major_version(database_url)
+    install = (
+        f"Install the client programs of PostgreSQL {wanted} or newer, such as the package postgresql-client-{wanted}"
+        " of Debian, Ubuntu or https://apt.postgresql.org, or put their directory first in PATH."
+    )
+    path = shutil.which(name, path=search_path())
+    if path is None:
+        raise CannotStart(f"The database's URL has sslmode={mode}, and no {name} that can use TLS is in PATH.", install)
+    version = _run([path, "--version"], _without_database(), f"{path} can't run:")
+    found = _MAJOR.search(version)
+    if found is None or int(found[0]) < wanted:
+        raise CannotStart(f"The database is PostgreSQL {wanted}, and {path} is older: {version.strip()}.", install)
+    return path
 
 
 def _failure(failed: str, errors: bytes) -> CannotStart:
@@ -143,7 +167,9 @@ def back_up(database_url: str, file: Path) -> int:
         with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=f".{file.name}.") as directory:
             draft = Path(directory) / file.name
             options = ["--format=custom", "--no-owner", "--no-privileges", "--no-unlogged-table-data"]
-            run(database_url, ["pg_dump", *options, "--file", str(draft)], "The backup could not be made:")
+            command = [client_program("pg_dump", database_url), *options, "--file", str(draft)]
+            with _variables(database_url) as variables:
+                _run(command, variables, "The backup could not be made:")
             with draft.open("rb") as stream:
                 os.fsync(stream.fileno())
                 size = os.fstat(stream.fileno()).st_size
@@ -160,7 +186,7 @@ def restore(database_url: str, file: Path) -> str:
     """
     revision = checked_revision(file)
     _check_empty(database_url)
-    run_archive(database_url, file, f"{file} could not be restored:")
+    _run_archive(database_url, file, f"{file} could not be restored:")
     return revision
 
 
@@ -175,8 +201,8 @@ def checked_revision(file: Path) -> str:
 
 
 def _revision(file: Path) -> str:
-    arguments = ["pg_restore", "--data-only", "--table", _REVISION_TABLE, "--file", "-", str(file)]
-    text = _run(arguments, _without_database(), f"{file} cannot be read as a backup:")
+    command = [_built_in("pg_restore"), "--data-only", "--table", _REVISION_TABLE, "--file", "-", str(file)]
+    text = _run(command, _without_database(), f"{file} cannot be read as a backup:")
     lines = text.splitlines()
     for place, line in enumerate(lines[:-1]):
         if line.startswith("COPY ") and _REVISION_TABLE in line:
@@ -186,8 +212,11 @@ def _revision(file: Path) -> str:
 
 def _version(file: Path) -> str | None:
     """Return which version of the product the backup's schema is of, where it says so."""
-    arguments = ["pg_restore", "--schema-only", "--file", "-", str(file)]
-    text = _run(arguments, _without_database(), f"{file} cannot be read:")
+    text = _run(
+        [_built_in("pg_restore"), "--schema-only", "--file", "-", str(file)],
+        _without_database(),
+        f"{file} cannot be read:",
+    )
     found = _VERSION.search(text)
     return None if found is None else found[1]
 

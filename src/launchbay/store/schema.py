@@ -9,8 +9,8 @@ a compatible version keep running during and after an upgrade."""
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, LiteralString, NamedTuple
@@ -153,9 +153,21 @@ async def change_indexes(database: Database) -> None:
 
 def has_tables(database_url: str) -> bool:
     """Return whether the database has any tables. Raises CannotStart if it refuses the connection."""
+    with _connected(database_url) as connection:
+        return connection.execute(_TABLES).fetchone() is not None
+
+
+def major_version(database_url: str) -> int:
+    """Return the major version of PostgreSQL, such as 17. Raises CannotStart if it refuses the connection."""
+    with _connected(database_url) as connection:
+        return connection.info.server_version // 10_000
+
+
+@contextmanager
+def _connected(database_url: str) -> Iterator[psycopg.Connection[Any]]:
     try:
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
-            return connection.execute(_TABLES).fetchone() is not None
+            yield connection
     except psycopg.Error as error:
         raise CannotStart(
             f"The database at {redacted_url(database_url)} does not let us in: {str(error).strip()}"
