@@ -60,6 +60,7 @@ async def test_a_full_disk_refuses_changes_and_is_forgotten_when_there_is_room_a
     try:
         await asyncio.to_thread(server.start)
         root = f"http://127.0.0.1:{server.port}/api/1/"
+        ready = f"http://127.0.0.1:{server.port}/health/ready"
         async with httpx.AsyncClient(base_url=root, auth=(EMAIL, PASSWORD), timeout=15) as client:
             [organization] = (await client.get("organizations")).json()
             made = await client.post(f"organizations/{organization['id']}/applications", json={"name": "a"})
@@ -82,9 +83,15 @@ async def test_a_full_disk_refuses_changes_and_is_forgotten_when_there_is_room_a
             assert {answer.status_code for answer in refused} == {503}, [answer.text for answer in refused]
             assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
 
+            not_ready = await client.get(ready)
+            assert (not_ready.status_code, "out of space" in not_ready.text) == (503, True)
+
             filler.unlink()
             async with asyncio.timeout(90):
                 while (answer := await launched(client, application)) is None or answer.status_code != 200:
+                    await asyncio.sleep(0.2)
+            async with asyncio.timeout(30):
+                while (await client.get(ready)).status_code != 200:
                     await asyncio.sleep(0.2)
             accepted.add(answer.json()["id"])
             async with asyncio.timeout(90):
@@ -95,6 +102,8 @@ async def test_a_full_disk_refuses_changes_and_is_forgotten_when_there_is_room_a
                     await asyncio.sleep(0.2)
             assert accepted <= {each["id"] for each in listed}
         os.kill(server.pid, 0)  # the same process all the time
+        log = (logs / "serve-1.log").read_text()
+        assert 1 <= log.count("database.disk_full") <= log.count("database.disk_has_room") <= 3, log
     finally:
         await asyncio.to_thread(server.end)
         remove_postgres(data)

@@ -6,6 +6,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 from psycopg import errors
+from structlog.testing import capture_logs
 
 from launchbay.concurrency import current_tenant
 from launchbay.errors import CannotStart, Unavailable
@@ -176,6 +177,38 @@ async def test_what_a_server_says_when_it_cannot_serve_is_unavailability(
         async with database.connection() as connection:
             await connection.execute(f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$".encode())
     assert caught.value.retry_after_s == retry_after_s
+
+
+async def test_a_full_disk_is_one_line_of_the_log_and_another_when_it_has_room(database: Database) -> None:
+    async def refused() -> None:
+        async with database.connection() as connection:
+            await connection.execute("DO $$ BEGIN RAISE EXCEPTION 'No space left' USING ERRCODE = '53100'; END $$")
+
+    with capture_logs() as lines:
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                await refused()
+        for _ in range(2):
+            await database.ping()
+    assert [(line["log_level"], line["event"]) for line in lines] == [
+        ("error", "database.disk_full"),
+        ("info", "database.disk_has_room"),
+    ]
+    assert lines[0]["error"] == "No space left"
+
+
+async def test_while_a_write_fails_the_database_is_not_ready(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100'; END $$"
+    monkeypatch.setattr("launchbay.store.database._TAKE_ROOM", full)
+    with pytest.raises(Unavailable):
+        async with database.connection() as connection:
+            await connection.execute(full.encode())
+    with pytest.raises(Unavailable, match="out of space"):
+        await database.ping()
+    monkeypatch.undo()
+    await database.ping()
 
 
 async def test_a_statement_that_takes_too_long_is_unavailability(database: Database) -> None:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import psycopg
+import structlog
 from psycopg import AsyncConnection, AsyncTransaction, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping
@@ -57,6 +58,7 @@ def foreign_key_violation_as(message: str) -> Iterator[None]:
         raise Conflict(message) from error
 
 
+log = structlog.get_logger(__name__)
 # What the driver raises, as modules outside of the store catch it.
 DatabaseError = psycopg.Error
 Connection: TypeAlias = BoundedConnection
@@ -65,21 +67,21 @@ WAIT_S = 5.0  # for a free connection, then 503; a longer queue would not help
 STATEMENT_S = 30
 IDLE_IN_TRANSACTION_S = 60
 CONNECT_S = 5
+ROOM_S = 5.0  # between two looks whether a full disk has room again
 _CONNECT_TO_EACH_S = 2  # with several hosts: less than a lease, so that a dead host costs no worker its lease
 # States of a server that cannot serve at all, which psycopg files under other errors.
 _READ_ONLY = "25006"  # it has become a standby
 _AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
+_FULL = "The database is out of space. The server's administrator must free some."
 # The first match decides; the last row covers every operational error of psycopg.
 _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
     ((errors.QueryCanceled, errors.LockNotAvailable), "The database took too long.", 2),
-    (
-        (errors.DiskFull, errors.OutOfMemory),
-        "The database is out of space. The server's administrator must free some.",
-        30,
-    ),
+    ((errors.DiskFull, errors.OutOfMemory), _FULL, 30),
     ((errors.SerializationFailure, errors.DeadlockDetected), "Another request changed the same data.", 1),
     ((psycopg.OperationalError, psycopg.InterfaceError), "The database is unavailable; jobs wait for it.", 2),
 ]
+# Fills more than what a table that has room left would take without asking the file system. It leaves nothing behind.
+_TAKE_ROOM = "CREATE TEMPORARY TABLE launchbay_room ON COMMIT DROP AS SELECT generate_series(1, 30000)"
 _OUTDATED = "cached plan must not change result type"  # feature_not_supported, which is other things too
 _VARIABLE = "LAUNCHBAY_DATABASE_URL"
 _DIRECT_VARIABLE = "LAUNCHBAY_DATABASE_DIRECT_URL"
@@ -123,6 +125,7 @@ class Database:
         self.url = url
         self.direct_url = direct_url or url
         self._is_pooled = bool(direct_url)
+        self._is_full = False
         parameters = conninfo(url, is_pooled=self._is_pooled)
         self.pool = Pool(parameters, most=connections, wait_s=wait_s, prepares=not self._is_pooled)
 
@@ -172,9 +175,32 @@ class Database:
             )
 
     async def ping(self) -> None:
-        """Run a statement. Raises Unavailable."""
+        """Run a statement. Raises Unavailable, also while the disk of the database is full."""
+        if not await self.has_room():
+            raise Unavailable(_FULL, "Retry.", retry_after_s=30)
         async with self.connection() as connection:
             await connection.execute("SELECT 1")
+
+    def note_error(self, error: psycopg.Error) -> None:
+        """Log the first error of a full disk."""
+        if isinstance(error, errors.DiskFull) and not self._is_full:
+            self._is_full = True
+            log.error("database.disk_full", error=error.diag.message_primary, effect="Changes are refused with 503.")
+
+    async def has_room(self) -> bool:
+        """Return whether the disk of the database has room; once a change was refused, this tries to write."""
+        if self._is_full:
+            try:
+                async with self.transaction() as connection:
+                    await connection.execute(_TAKE_ROOM)
+            except Unavailable:
+                return False
+            except errors.InsufficientPrivilege:
+                pass  # without temporary tables, the next change tells
+            if self._is_full:
+                self._is_full = False
+                log.info("database.disk_has_room")
+        return not self._is_full
 
     async def close(self) -> None:
         """Close the connections. Waiting callers get Unavailable."""
@@ -252,6 +278,7 @@ class _Borrowed:
         else:
             await self._savepoint.__aexit__(kind, error, trace)
         if isinstance(error, psycopg.Error):
+            self._database.note_error(error)
             translated = unavailable(error)
             if translated is not None:
                 raise translated from error
@@ -409,11 +436,27 @@ def _is_pooler(variable: str) -> CannotStart:
     )
 
 
+# What to do about a failed connection, by a part of libpq's message.
+_FIXES = {
+    "root certificate file": "Set sslrootcert in the URL to a file of this machine with the authority of PostgreSQL's"
+    " certificate. For a public authority, that is /etc/ssl/certs/ca-certificates.crt on Debian and Ubuntu.",
+    "certificate verify failed": "The authority in sslrootcert hasn't issued PostgreSQL's certificate, or the"
+    " certificate has expired. Set sslrootcert in the URL to the file with the right authority.",
+    "does not match host name": "Use a host name in the URL that PostgreSQL's certificate has, or sslmode=verify-ca,"
+    " which doesn't compare it.",
+    "server does not support SSL": "Set ssl = on and a certificate in postgresql.conf, or change sslmode in the URL.",
+    "no encryption": "PostgreSQL may accept only TLS: add sslmode=verify-full and sslrootcert to the URL. Otherwise,"
+    " add the user and this machine's address to pg_hba.conf.",
+}
+
+
 def refused(url: str, error: Exception) -> CannotStart:
     """Return the error for a database that refused a connection at start."""
+    reason = str(error).strip()
+    usual = "Check LAUNCHBAY_DATABASE_URL, and that the server is running and has this user."
     return CannotStart(
-        f"The database at {redacted_url(url)} refused the connection: {str(error).strip()}",
-        "Check LAUNCHBAY_DATABASE_URL, and that the server is running and has this user.",
+        f"The database at {redacted_url(url)} refused the connection: {reason}",
+        next((fix for part, fix in _FIXES.items() if part in reason), usual),
     )
 
 
