@@ -57,8 +57,9 @@ from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.shared_counts import SharedCounts
 from launchbay.store import dispatch as store_dispatch
-from launchbay.store.database import Database
+from launchbay.store.database import ROOM_S, Database
 from launchbay.store.events import EventFeed
+from launchbay.store.keys import list_session_keys
 from launchbay.store.schema import INDEXES_S, change_indexes, upgrade
 from launchbay.telemetry.metrics import REGISTRY, NamedJobs, exposition, sample
 from launchbay.telemetry.tracing import tracing
@@ -213,7 +214,6 @@ class App:
     first_administrator: FirstAdministrator | None
     feed: EventFeed
     sender: WebhookSender
-    keys: KeyRing
     quotas: Quotas
     counts: SharedCounts
 
@@ -255,7 +255,7 @@ async def lifespan(
             email=settings.admin_email,
             password=settings.admin_password,
         )
-        secret = read_secret_key(settings.key_file())
+        secret = await _secret_key(settings, database, clock)
         await seal_addresses(database, secret)
         await seal_acts(database, secret)
         await seal_parameters(database, secret)
@@ -276,19 +276,24 @@ async def lifespan(
         yield app
 
 
-async def check_secret_key(keys: KeyRing, settings: Settings) -> None:
-    """Raise CannotStart unless the database is encrypted with this process's secret key.
+async def _secret_key(settings: Settings, database: Database, clock: Clock) -> SecretKey:
+    """Return the secret key. Only the first start of a database makes one.
 
-    Otherwise the process would encrypt values that the others can't decrypt, and fail at the first secret.
+    Raises CannotStart unless the database is encrypted with it: otherwise the process would encrypt values that others
+    can't decrypt, and fail at the first secret.
     """
+    async with database.connection() as connection:
+        is_encrypted = bool(await list_session_keys(connection))
+    secret = read_secret_key(settings.key_file(), creates=not is_encrypted)
     try:
-        await keys.signing_key()
+        await KeyRing(database, secret, clock, settings.session_lifetime_s).signing_key()
     except UnsealFailed as error:
         raise CannotStart(
             f"This database is encrypted with another secret key than {settings.key_file()}.",
             "Copy the key file of another server or of the backup there. If the key is lost, see 'Restore without the"
             " key' in docs/howto/restore.md.",
         ) from error
+    return secret
 
 
 @asynccontextmanager
@@ -313,8 +318,7 @@ async def prepared(
                 email=settings.admin_email,
                 password=settings.admin_password,
             )
-            keys = KeyRing(database, read_secret_key(settings.key_file()), SystemClock(), settings.session_lifetime_s)
-            await check_secret_key(keys, settings)
+            await _secret_key(settings, database, SystemClock())
             if not settings.database_url:
                 # No other process can use it, so every worker that it lists is dead.
                 async with database.connection() as connection:
@@ -464,7 +468,6 @@ def _assemble(
         administrator,
         context.feed,
         sender,
-        keys,
         context.quotas,
         counts,
     )
@@ -545,6 +548,7 @@ def _engine(
         stager_interval_s=settings.stager_interval_ms / 1000,
         is_alone=not settings.database_url,  # the embedded database serves one process
         periodic_tasks=(
+            PeriodicTask("room", ROOM_S, database.has_room),
             PeriodicTask("cleaner", CLEANER_INTERVAL_S, Cleaner(database).clean),
             PeriodicTask(
                 "retention",

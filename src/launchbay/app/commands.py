@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import click
 import uvloop
 
-from launchbay.app.build import App, check_secret_key, lifespan, prepared
+from launchbay.app.build import App, lifespan, prepared
 from launchbay.app.supervisor import Channel, Supervisor
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.clock import SystemClock
@@ -41,14 +43,27 @@ from launchbay.web.server import serve as serve_http
 config_option = click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="TOML file with settings."
 )
-data_option = click.option("--data-dir", help="Directory of the embedded database. [default: ./data]")
+data_option = click.option(
+    "--data-dir", help="Directory of the embedded database, which is then used. [default: ./data]"
+)
 database_option = click.option("--database-url", help="PostgreSQL to use instead of the embedded one.")
 
 
-def read_settings(config: Path | None, given: dict[str, Any]) -> Settings:
-    """Return the settings. Raises ClickException, which names wrong options as the user wrote them."""
+def read_settings(config: Path | None, given: dict[str, Any], *, has_embedded: bool = True) -> Settings:
+    """Return the settings. Raises ClickException, which names wrong options as the user wrote them.
+
+    A `--data-dir` selects the embedded database in it, unless there is a `--database-url` too. For a worker, which has
+    no embedded one, it is only where the secret key is.
+    """
     try:
         settings = load(file=config, overrides=given)
+        if has_embedded and settings.database_url and given["data_dir"] and not given["database_url"]:
+            variable = "LAUNCHBAY_DATABASE_URL"
+            other = variable if os.environ.get(variable) else f"database_url of {config}"
+            click.echo(
+                f"Using the embedded database in {settings.data_dir} because of --data-dir, not {other}.", err=True
+            )
+            settings = replace(settings, database_url="", database_direct_url="")
         for name in ("database_url", "database_direct_url"):
             if url := getattr(settings, name):
                 conninfo(url, name=f"LAUNCHBAY_{name.upper()}")  # which refuses an invalid one
@@ -298,7 +313,7 @@ def _write_and_reseal(settings: Settings, file: KeyFile, lines: Sequence[Line]) 
 
 async def _reseal(database_url: str, file: Path) -> Resealed:
     async with Database(database_url, connections=2) as database:
-        return await reseal(database, read_secret_key(file))
+        return await reseal(database, read_secret_key(file, creates=False))
 
 
 @click.command()
@@ -359,7 +374,6 @@ async def _serve(
     *,
     has_engine: bool,
 ) -> None:
-    await check_secret_key(app.keys, settings)
     tune_interpreter()
     _print_welcome(app.first_administrator)
     async with asyncio.TaskGroup() as tasks:
@@ -385,7 +399,7 @@ async def _sample(app: App) -> None:
 def worker(config: Path | None, **given: Any) -> None:
     """Run jobs only, together with servers on the same database."""
     is_watched = given["port"] is not None
-    settings = read_settings(config, given)
+    settings = read_settings(config, given, has_embedded=False)
     if not settings.database_url:
         raise click.ClickException(
             "A worker needs the servers' database. Set --database-url or LAUNCHBAY_DATABASE_URL."
@@ -393,7 +407,6 @@ def worker(config: Path | None, **given: Any) -> None:
 
     async def run(stop: asyncio.Event) -> None:
         async with lifespan(settings) as app:
-            await check_secret_key(app.keys, settings)
             tune_interpreter()
             click.echo(f"Launchbay worker {app.engine.name} is running.")
             async with asyncio.TaskGroup() as tasks:

@@ -117,6 +117,12 @@ def _read_line(line: str) -> tuple[str, bytes] | None:
 
 
 def _unreadable(file: Path, error: Exception) -> CannotStart:
+    if isinstance(error, FileNotFoundError):
+        return CannotStart(
+            f"The secret key file {file} is missing. Nothing else can decrypt the secrets in the database.",
+            f"Copy the file of another server or of the backup to {file}, or set LAUNCHBAY_SECRET_KEY_FILE to its path."
+            " If the key is lost, see 'Restore without the key' in docs/howto/restore.md.",
+        )
     return CannotStart(
         f"The secret key file {file} can't be read or created: {error}",
         "Set LAUNCHBAY_SECRET_KEY_FILE to a file that the server may read.",
@@ -267,13 +273,15 @@ class SecretKey:
         return None
 
 
-def read_secret_key(file: Path) -> SecretKey:
+def read_secret_key(file: Path, *, creates: bool = True) -> SecretKey:
     """Return the key in the file; without a file, make one with a new key, readable by its owner alone.
 
-    Raises CannotStart when the file cannot be read or written, others may read it, or it holds no key.
+    With `creates` False, a missing file is an error. Raises CannotStart when the file cannot be read or written, others
+    may read it, or it holds no key.
     """
     key_file = KeyFile(file)
-    key_file.create()
+    if creates:
+        key_file.create()
     key, *others = key_file.read()
     return SecretKey(key, others, key_file.changed)
 
