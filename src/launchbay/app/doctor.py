@@ -487,7 +487,7 @@ async def _check_external(settings: Settings) -> list[Finding]:
 
 
 def judge_encryption(url: str) -> Iterator[Finding]:
-    """Judge whether somebody on the network can read what goes to the database, or pose as the database."""
+    """Judge how well the connection to the database is encrypted and verified."""
     parameters = connection_parameters(url)
     mode = parameters.get("sslmode") or "prefer"
     hosts = str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")

@@ -34,7 +34,10 @@ _FOREIGN = re.compile(rb"SET transaction_timeout = 0;|ALTER TABLE ONLY \S+ ALTER
 
 
 def _run(command: list[str], variables: dict[str, str], failed: str) -> str:
-    """Run a program and return what it prints. Raises CannotStart, with `failed` before the reason."""
+    """Run a program and return what it prints.
+
+    Raises CannotStart, with `failed` before the reason.
+    """
     done = subprocess.run(  # noqa: S603 - PostgreSQL's programs with our own arguments
         command,
         check=False,
@@ -116,8 +119,8 @@ def client_program(name: str, database_url: str) -> str:
         return _built_in(name)
     wanted = major_version(database_url)
     install = (
-        f"Install the client programs of PostgreSQL {wanted} or newer, such as the package postgresql-client-{wanted}"
-        " of Debian, Ubuntu or https://apt.postgresql.org, or put their directory first in PATH."
+        f"Install the package postgresql-client-{wanted} or newer: Debian, Ubuntu and https://apt.postgresql.org have"
+        " it. If it is installed, put its directory first in PATH."
     )
     path = shutil.which(name, path=search_path())
     if path is None:

@@ -188,7 +188,10 @@ class Database:
             log.error("database.disk_full", error=error.diag.message_primary, effect="Changes are refused with 503.")
 
     async def has_room(self) -> bool:
-        """Return whether the disk of the database has room; once a change was refused, this tries to write."""
+        """Return whether the disk of the database has room.
+
+        Once a change was refused, this tries to write.
+        """
         if self._is_full:
             try:
                 async with self.transaction() as connection:

@@ -158,7 +158,10 @@ def has_tables(database_url: str) -> bool:
 
 
 def major_version(database_url: str) -> int:
-    """Return the major version of PostgreSQL, such as 17. Raises CannotStart if it refuses the connection."""
+    """Return the major version of PostgreSQL, such as 17.
+
+    Raises CannotStart if it refuses the connection.
+    """
     with _connected(database_url) as connection:
         return connection.info.server_version // 10_000
 
