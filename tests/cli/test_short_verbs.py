@@ -71,6 +71,16 @@ def test_the_status_names_application_job_and_error(cli: Shell, ferry: str, ship
     assert all(ISO.fullmatch(job["finishedAt"]) for job in document["jobs"])
 
 
+def test_the_status_says_what_destroyed_an_instance(cli: Shell, ferry: str) -> None:
+    expired = cli.good("launch", ferry, "--destroy-interval", "1ms").strip()
+    cli.good("instance", "wait", expired, "--until", "Destroyed")
+    assert re.search(r"destroyedBy +end of its lifetime\n", cli.good("status", expired))
+    ended = cli.good("launch", ferry).strip()
+    cli.good("wait", ended)
+    cli.good("destroy", ended, "--wait")
+    assert cli.document("status", ended)["destroyedBy"] == "Administrator"
+
+
 def test_the_status_shows_the_running_step(cli: Shell, ferry: str, ship: str) -> None:
     cli.good("run", ship, "manage.move", "delay=60s")
     assert re.search(r"job +manage\.move \(turn: (Requested|Executing)\)", cli.good("status", ferry))

@@ -208,3 +208,18 @@ async def test_entries_tell_fields_in_words_and_objects_by_their_names(api: Api,
     accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": later}))
     activity = await get(visitor, f"/console/instances/{instance}/activity")
     assert f"→ {datetime.fromtimestamp(later / 1000, UTC):%Y-%m-%d %H:%M} UTC" in activity.text
+
+
+async def test_the_end_of_a_lifetime_is_told_as_such(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("Ferry")
+    instance = await api.launch(
+        await api.application(None, name), destroyInterval=1, instanceName=f"{name} of a moment"
+    )
+    await api.until(instance, "Destroyed")
+    page = await get(visitor, f"/console/organizations/{api.organization}/audit?object={instance}")
+    assert f"End of lifetime ran destroy on {name} of a moment" in sentences(page)[0]
+    activity = await get(visitor, f"/console/instances/{instance}/activity")
+    assert "End of lifetime ran a workflow" in " ".join(activity.text.split())
+    [destroy, _] = accepted(await api.get(f"instances/{instance}/jobs"))
+    run = await get(visitor, f"/console/instances/{instance}/jobs/{destroy['id']}")
+    assert "End of its lifetime" in run.text

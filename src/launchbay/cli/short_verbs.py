@@ -43,6 +43,7 @@ _SHOWN = (
     "version",
     "createdAt",
     "destroyAt",
+    "destroyedBy",
     "sleep",
     "waitingFor",
 )
@@ -96,6 +97,8 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
     ]
     running = next((job["id"] for job in jobs if job["status"] == "Executing"), None)
     job = {} if running is None else answer(connection, Operations.read_job.call(instance_id, running))
+    is_destroyed = document["status"] == InstanceStatus.DESTROYED and jobs
+    last = answer(connection, Operations.read_job.call(instance_id, jobs[0]["id"])) if is_destroyed else None
     return {
         "id": document["id"],
         "name": document["name"],
@@ -106,6 +109,7 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "version": document["version"],
         "createdAt": document["createdAt"],
         "destroyAt": document["destroyAt"],
+        "destroyedBy": None if last is None else last["beganBy"]["name"],
         "labels": document.get("labels") or {},
         "components": known.get("components"),
         "job": document.get("workflow"),

@@ -788,7 +788,9 @@ class Schedules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`."""
+    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`. The `name` of an expiry says
+    whether the lifetime or the idle time of the instance ended.
+    """
 
     kind: str
     id: str

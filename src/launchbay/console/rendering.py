@@ -36,6 +36,7 @@ from launchbay.errors import BadRequest
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.redaction import Redactor
+from launchbay.store.audit import AuditRow
 from launchbay.store.events import LogRow
 from launchbay.store.users import SignInState
 from launchbay.usecases.organizations import Change
@@ -44,6 +45,16 @@ _LINK_CHARS = 2_048
 _SHOWN_PERMISSIONS = 4
 _YEAR_2000_MS = 946_684_800_000
 _FINGERPRINT = "fingerprint:"  # of a value that the audit log doesn't keep
+# What acts on its own, by the end of its address in the audit log, such as `engine/expiry`.
+_TASKS = {
+    "expiry": "End of lifetime",
+    "idle": "End of idle time",
+    "sleep": "Sleep window",
+    "schedules": "Schedule",
+    "cron": "Schedule of the manifest",
+    "triggers": "Trigger",
+    "workflows": "Workflow",
+}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 # As `engine` words the failure of a step.
 _FAILURE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
@@ -58,6 +69,14 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+def actor_name(row: AuditRow, names: Mapping[str, str]) -> str:
+    """Return who or what made an entry of the audit log. `names` are by ID."""
+    engine, _, task = row.actor_email.partition("/")
+    if engine == "engine" and task:  # people have an @ there
+        return _TASKS.get(task, "Launchbay")
+    return names.get(row.actor_id, row.actor_email)
 
 
 def format_time(value: datetime | int | None) -> Markup:

@@ -47,7 +47,8 @@ from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 BATCH_ROWS = 20  # in one transaction; a larger one would hold its locks longer
-_ORIGINS: dict[str, OriginKind] = {"expiry": "expiry", "trigger": "trigger"}
+# By the kind of schedule: what its job says began it.
+_ORIGINS: dict[str, tuple[OriginKind, str]] = {"expiry": ("expiry", "end of its lifetime"), "trigger": ("trigger", "")}
 # Deleted before they fire: their next row, which must be unique for the component, may be written in the same round.
 _RECURRING = frozenset({"cron", "trigger", "signals"})
 
@@ -182,12 +183,20 @@ class Stager:
         if schedule.kind == "cron":
             await self._schedule_next(connection, schedule, manifest)
         metrics.lateness.labels(schedule.kind).observe((schedule.taken_at - schedule.due_at).total_seconds())
-        log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
+        log.info(
+            "schedule.fired",
+            schedule=schedule.id,
+            kind=schedule.kind,
+            workflow=schedule.workflow,
+            instance=schedule.instance_id,
+            job=job_id,
+        )
         return schedule.kind not in _RECURRING
 
     async def _accept(
         self, connection: Connection, schedule: DueRow, target: TargetRow, manifest: CompiledManifest, plan: Plan
     ) -> str | None:
+        kind, name = _ORIGINS.get(schedule.kind, ("schedule", ""))
         return await accept(
             connection,
             self._dispatch,
@@ -197,7 +206,7 @@ class Stager:
             plan,
             manifest,
             version=target.version,
-            origin=Origin(_ORIGINS.get(schedule.kind, "schedule"), schedule.id),
+            origin=Origin(kind, schedule.id, name),
             may_refuse=schedule.kind != "expiry",
         )
 

@@ -169,7 +169,7 @@ class Work:
         if cause is not None and cause.kind == "recurring-schedule":
             return Origin("schedule", cause.id, self.actor.name)
         if cause is not None and cause.kind == "idle":
-            return Origin("expiry", cause.id)
+            return Origin("expiry", cause.id, "end of its idle time")
         if cause is not None and cause.kind == "sleep":
             return Origin("schedule", cause.id, "sleep window")
         return None if cause is None else Origin("person", self.actor.user_id, self.actor.name, cause)

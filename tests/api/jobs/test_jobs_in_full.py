@@ -104,7 +104,8 @@ async def test_a_scheduled_run_and_an_expiry_say_so(api: Api) -> None:
     expired = await api.launch(await api.application(NESTED), destroyInterval="1")
     await api.until(expired, "Destroyed")
     jobs = accepted(await api.get(f"instances/{expired}/jobs"))
-    assert accepted(await api.get(f"jobs/{jobs[0]['id']}"))["beganBy"]["kind"] == "expiry"
+    began = accepted(await api.get(f"jobs/{jobs[0]['id']}"))["beganBy"]
+    assert (began["kind"], began["name"]) == ("expiry", "end of its lifetime")
 
 
 async def test_steps_say_where_they_belong_and_are_listed_by_level(api: Api) -> None:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
 from launchbay.console.list_query import ActivityQuery, read_activity_query, term
+from launchbay.console.rendering import actor_name
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.ids import is_id
@@ -402,7 +403,7 @@ def told(organization_id: str, row: AuditRow, names: Mapping[str, str]) -> Told:
     return Told(
         id=entry_id(row),
         row=row,
-        actor=names.get(row.actor_id, row.actor_email),
+        actor=actor_name(row, names),
         verb=verb,
         name=name,
         href=_href(organization_id, parts),

@@ -39,7 +39,7 @@ from launchbay.console.pages.components import (
 )
 from launchbay.console.pages.recurring import shown_rows
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.rendering import HEADERS, live_event, pretty, redact, web_address
+from launchbay.console.rendering import HEADERS, actor_name, live_event, pretty, redact, web_address
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -306,10 +306,7 @@ async def show_activity(request: PageRequest) -> Response:
         "instance_activity.html",
         **values,
         names=names,
-        rows=[
-            (row, names.get(row.actor_id, row.actor_email), _VERBS.get(row.operation, ""), _changes(row))
-            for row in shown
-        ],
+        rows=[(row, actor_name(row, names), _VERBS.get(row.operation, ""), _changes(row)) for row in shown],
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
         is_first=before is None,
         timeline=[(each.row, [_sentence(field) for field in each.fields]) for each in timeline.changes],

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from launchbay.console.fields import FIX_FIELDS, PARAMETER, Field, field_text, fill_fields, values, with_errors
 from launchbay.console.pages.versions import groups_of
-from launchbay.console.rendering import change_words
+from launchbay.console.rendering import actor_name, change_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.model.instance import InstanceStatus
@@ -166,7 +166,7 @@ async def show(
         key_pairs=[(row, fingerprint(row.public_key or "")) for row in kept.key_pairs],
         part=_PARTS.get(view.record.type_id, ""),
         running=await _shareable(request, organization_id) if view.record.type_id == _CATALOG else [],
-        log=[(row, people.get(row.actor_id, row.actor_email), *_noted(row, people)) for row in log],
+        log=[(row, actor_name(row, people), *_noted(row, people)) for row in log],
         impact=impact,
         impact_groups=[] if impact is None else groups_of(impact),
         name=request.form.text("name", view.name),

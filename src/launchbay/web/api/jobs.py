@@ -83,7 +83,10 @@ class JobReference(msgspec.Struct):
 
 
 class Beginning(msgspec.Struct):
-    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`."""
+    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`.
+
+    The `name` of an expiry says whether the lifetime or the idle time of the instance ended.
+    """
 
     kind: str
     id: str
