@@ -59,6 +59,11 @@ def test_the_product_follows_the_rules_of_shape() -> None:
     assert _breaches(PRODUCT, _product_rules) == []
 
 
+def test_no_two_migrations_have_the_same_number() -> None:
+    numbers = [path.name[:4] for path in sorted((ROOT / "src/launchbay/store/migrations").glob("*.sql"))]
+    assert numbers == [f"{number:04d}" for number in range(1, len(numbers) + 1)], "one of two would never be applied"
+
+
 def test_the_name_of_a_module_says_what_is_in_it() -> None:
     parts = {part for path in PRODUCT for part in path.relative_to(ROOT / "src").parts}
     assert {part for part in parts if NOT_A_NAME.intersection(Path(part).stem.split("_"))} == set()
