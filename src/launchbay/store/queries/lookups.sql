@@ -163,55 +163,8 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
         FROM (SELECT * FROM jobs WHERE instance_id = %(id)s ORDER BY created_at DESC, id DESC LIMIT %(jobs)s) AS last
     ) AS newest
     WHERE bytes_before < %(steps_bytes)s
-)::text AS history, CASE WHEN i.job_id IS NOT NULL OR i.work_waiting THEN (
-    -- What its work waits for, in the form of `model/instance.py`.
-    SELECT json_build_object(
-        'job', job.name,
-        'owner', (SELECT name FROM users WHERE users.id = job.owner_id),
-        'queued', CASE WHEN job.started_at IS NULL AND job.created_at < now() - interval '1 second' AND NOT (job.is_limited AND EXISTS (
-            SELECT FROM concurrency_places WHERE job_id = job.id AND NOT is_held)) THEN json_build_array(
-            (SELECT count(*) FROM (SELECT FROM ready WHERE organization_id = i.organization_id LIMIT 1000) AS waiting),
-            (SELECT count(*) FROM workers WHERE beat_at > now() - interval '10 seconds')
-        ) END,
-        'approvals', (
-            SELECT json_agg(json_build_array(text, permission, role, needed, json_array_length(answers::json)) ORDER BY id)
-            FROM approvals_shown WHERE job_id = i.job_id AND status = 'pending'
-        ),
-        'inner', (
-            SELECT json_agg(json_build_array(inner_job.name, link.component, inner_job.instance_id) ORDER BY inner_job.created_at)
-            FROM jobs AS inner_job
-            LEFT JOIN instance_links AS link ON link.instance_id = i.id AND link.target_id = inner_job.instance_id
-            WHERE inner_job.parent_job_id = i.job_id AND inner_job.status = 'Executing'
-        ),
-        'launching', (
-            SELECT json_agg(json_build_array(link.component, link.target_id) ORDER BY link.component)
-            FROM instance_links AS link JOIN instances AS target ON target.id = link.target_id
-            WHERE link.instance_id = i.id AND link.kind <> 'own' AND job.name = 'launch'
-              AND EXISTS (SELECT FROM jobs AS its WHERE its.id = target.job_id AND its.name = 'launch')
-              AND NOT EXISTS (SELECT FROM steps WHERE steps.job_id = job.id AND steps.status = 'Executing')
-        ),
-        'steps', (
-            SELECT json_agg(wait::json ->> 'text' ORDER BY path)
-            FROM (SELECT path, wait FROM step_waits WHERE job_id = job.id AND fence = job.fence ORDER BY path LIMIT 10) AS told
-        ),
-        'places', CASE WHEN job.is_limited THEN (
-            SELECT json_agg(json_build_array(mine.title, mine.most, (
-                SELECT count(*) FROM concurrency_places AS other
-                WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND other.is_held
-            ), (
-                SELECT count(*) FROM concurrency_places AS other
-                WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND NOT other.is_held
-                  AND other.number < mine.number
-            )) ORDER BY mine.bucket)
-            FROM concurrency_places AS mine WHERE mine.job_id = job.id AND NOT mine.is_held
-        ) END,
-        'due', (
-            SELECT json_agg(json_build_array(kind, workflow, component, extract(epoch FROM due_at)::float8) ORDER BY due_at, id)
-            FROM (SELECT * FROM schedules WHERE instance_id = i.id AND blocked ORDER BY due_at, id LIMIT 3) AS due
-        )
-    )
-    FROM (VALUES (i.job_id)) AS under_way (id) LEFT JOIN jobs AS job ON job.id = under_way.id
-) END::text AS waits
+)::text AS history,
+       CASE WHEN i.job_id IS NOT NULL OR i.work_waiting THEN launchbay_waits(i.id, i.job_id, i.organization_id) END::text AS waits
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;
