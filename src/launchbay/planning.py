@@ -428,6 +428,12 @@ class Dispatch(Protocol):
         Call it outside of transactions. Callers, named by anything unique, take turns.
         """
 
+    def accepting(self) -> AbstractContextManager[None]:
+        """Count a request that may start a job, after its turn.
+
+        Many of them have precedence over jobs.
+        """
+
     def watch_ends(self, instance_id: str) -> AbstractContextManager[Waiter]:
         """Wake the waiter whenever a job of the instance has ended in this process."""
 

@@ -980,10 +980,10 @@ async def test_a_job_does_not_wait_until_all_jobs_of_another_organization_have_s
             await runs.next()
         runs._permits.release()
         await empty(database)
-        assert dispatcher._starting._free == 1, "no start is lost"
+    assert dispatcher._starting._starting == 0, "no start is lost"
 
 
-async def test_a_start_that_is_given_to_a_job_that_leaves_goes_to_the_next(database: Database) -> None:
+async def test_a_start_that_is_given_to_a_job_that_leaves_goes_to_the_next() -> None:
     starts = _Starts(1)
     await starts.acquire("acme")
     first, second = (asyncio.create_task(starts.acquire("acme")) for _ in range(2))
@@ -993,6 +993,46 @@ async def test_a_start_that_is_given_to_a_job_that_leaves_goes_to_the_next(datab
     await second
     starts.release()
     await starts.acquire("late")
+
+
+async def test_a_start_that_nobody_wants_any_more_is_free_again() -> None:
+    starts = _Starts(1)
+    await starts.acquire("acme")
+    waiting = asyncio.create_task(starts.acquire("acme"))
+    await asyncio.sleep(0)
+    starts.release()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    async with asyncio.timeout(5.0):
+        await starts.acquire("late")
+
+
+async def test_fewer_jobs_start_while_many_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = _Starts(4)
+    with contextlib.ExitStack() as requests:
+        for _ in range(engine_dispatch.BURST_REQUESTS):
+            requests.enter_context(starts.accepting())
+        jobs = [asyncio.create_task(starts.acquire("acme")) for _ in range(6)]
+        await asyncio.sleep(0)
+        assert sum(job.done() for job in jobs) == 1
+        monkeypatch.setattr(engine_dispatch, "YIELDING_S", 0.0)
+        starts.release()
+        async with asyncio.timeout(5.0):
+            await asyncio.gather(*jobs[:5])  # jobs that have waited for long have precedence again
+        assert not jobs[5].done()
+        starts.release()
+        await jobs[5]
+
+
+async def test_jobs_start_as_soon_as_a_burst_has_been_accepted() -> None:
+    starts = _Starts(4)
+    with contextlib.ExitStack() as requests:
+        for _ in range(engine_dispatch.BURST_REQUESTS):
+            requests.enter_context(starts.accepting())
+        jobs = [asyncio.create_task(starts.acquire("acme")) for _ in range(4)]
+        await asyncio.sleep(0)
+        assert sum(job.done() for job in jobs) == 1
+    await asyncio.gather(*jobs)
 
 
 # Acceptance keeps the pace of starts

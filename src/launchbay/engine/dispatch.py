@@ -15,7 +15,7 @@ import asyncio
 import contextvars
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -44,7 +44,10 @@ MOST_CLAIMED = 32
 MOST_CLAIMED_EACH = 4  # of an organization
 # Starting jobs compete with requests for the processor: without a bound, a burst is accepted half as fast.
 STARTING = 16
+STARTING_IN_BURST = 1
+BURST_REQUESTS = 8  # under way that start jobs: a burst
 STARTING_S = 0.05  # after that long, a job that still runs mostly waits
+YIELDING_S = 1.0  # that starts may wait for acceptance
 BURST_S = 2.0  # that jobs may wait before acceptance keeps their pace
 RECENT_S = 2.0  # two jobs must have started within that time
 LONGEST_TURN_S = 2.0  # then a request is accepted anyway
@@ -135,28 +138,32 @@ class _Places:
 
 
 class _Turns:
-    """Waits that end in turns of their owners, however many each has."""
+    """Waits that end in turns of their owners, however many each has.
 
-    def __init__(self) -> None:
+    A turn that comes together with a cancellation is given back: by default, to the next.
+    """
+
+    def __init__(self, give_back: Callable[[], object] | None = None) -> None:
         self._waiting: TurnQueue[asyncio.Future[None]] = TurnQueue()
+        self._give_back = give_back or self.give
 
     async def wait(self, owner: str, timeout_s: float | None = None) -> None:
-        """Wait for a turn, or until the time is over.
-
-        A turn that comes together with a cancellation goes to the next.
-        """
+        """Wait for a turn, or until the time is over."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.put(owner, turn)
         try:
             await asyncio.wait({turn}, timeout=timeout_s)
         except asyncio.CancelledError:
             if turn.done():
-                self.give()
+                self._give_back()
             raise
         finally:
             if not turn.done():
                 self._waiting.discard(owner, turn)
                 turn.cancel()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
 
     def give(self) -> bool:
         """Give a turn, and return whether anybody waited for it."""
@@ -169,24 +176,50 @@ class _Turns:
 class _Starts:
     """Lets few jobs start at a time, organization by organization.
 
-    So many jobs of one don't hold up the next job of another.
+    So many jobs of one don't hold up the next job of another. Fewer start while a burst is accepted, until one of them
+    has waited YIELDING_S: whoever sends many requests waits for the last answer, and no job is late by that.
     """
 
     def __init__(self, at_once: int) -> None:
-        self._free = at_once
-        self._turns = _Turns()
+        self._at_once = at_once
+        self._starting = 0
+        self._accepting = 0
+        self._waiting_since_s = 0.0
+        self._turns = _Turns(self.release)
 
     async def acquire(self, organization_id: str) -> None:
         """Wait until a job of the organization may start."""
-        if self._free > 0:
-            self._free -= 1
-        else:
-            await self._turns.wait(organization_id)
+        if self._starting < self._most():
+            self._starting += 1
+            return
+        if not self._turns:
+            self._waiting_since_s = _now_s()
+        await self._turns.wait(organization_id)
 
     def release(self) -> None:
         """Let another job start."""
-        if not self._turns.give():
-            self._free += 1
+        self._starting -= 1
+        self._give_turns()
+
+    @contextmanager
+    def accepting(self) -> Iterator[None]:
+        """Count a request that starts a job."""
+        self._accepting += 1
+        try:
+            yield
+        finally:
+            self._accepting -= 1
+            self._give_turns()
+
+    def _give_turns(self) -> None:
+        while self._starting < self._most() and self._turns.give():
+            self._starting += 1
+
+    def _most(self) -> int:
+        if self._accepting < BURST_REQUESTS:
+            return self._at_once
+        is_late = bool(self._turns) and _now_s() - self._waiting_since_s >= YIELDING_S
+        return self._at_once if is_late else STARTING_IN_BURST
 
 
 class _Pace:
@@ -307,6 +340,10 @@ class Dispatcher:
     async def turn(self, caller: str) -> None:
         """Wait for the turn of a request to accept a job."""
         await self._pace.turn(caller)
+
+    def accepting(self) -> AbstractContextManager[None]:
+        """Count a request that may start a job, after its turn."""
+        return self._starting.accepting()
 
     def _accepted(self, worker_id: int, job: ClaimedJob, committed: bool) -> None:  # noqa: FBT001 - a callback's outcome
         is_accepted = job.job_id not in self._not_accepted

@@ -311,10 +311,16 @@ class Dispatcher:
             deps=self._services,
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
-        if endpoint.starts_job:
-            await self._services.app.dispatch.turn(call.actor.user_id)
         respond = partial(self._respond_if_matches, endpoint, call)
-        if endpoint.idempotency_key and HEADER in headers:
+        if not endpoint.starts_job:
+            return await self._respond_once(endpoint, call, respond)
+        dispatch = self._services.app.dispatch
+        await dispatch.turn(call.actor.user_id)
+        with dispatch.accepting():
+            return await self._respond_once(endpoint, call, respond)
+
+    async def _respond_once(self, endpoint: Endpoint, call: Request[Any, Any], respond: Respond) -> Response:
+        if endpoint.idempotency_key and HEADER in call.headers:
             # A request that took effect gets its answer again, though the object has changed by it.
             return await respond_once(self._services.idempotency, endpoint, call, respond)
         return await respond()
