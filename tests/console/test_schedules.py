@@ -1,6 +1,7 @@
 """What is scheduled in an organization, in the API and on its page."""
 
 import re
+from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 from launchbay.clock import to_ms
 from launchbay.console.pages.schedules import Day, Entry
 from launchbay.store.schedules import FleetScheduleRow
-from tests.support.pages import ORIGIN, get
+from tests.support.pages import ORIGIN, get, words_of
 from tests.support.service import Api, accepted, fresh_name, person, refused
 
 HOUR_MS = 3_600_000
@@ -65,6 +66,25 @@ def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> Non
     day = Day(noon.date(), True, True, sorted(entries, key=lambda each: each.at))
     assert [(group[0].what, len(group)) for group in day.shown] == [("expires", 2), ("copy", 2), ("copy", 1)]
     assert day.hidden == 2
+
+
+async def test_recurring_schedules_are_in_the_calendar_once_a_day_and_in_the_list_once(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.running(MANIFEST)
+    within, name = f"organizations/{api.organization}", fresh_name("ebb")
+    body = {"name": name, "cron": "5,35 4 * * *", "instanceId": instance, "workflow": "actions.report"}
+    made = accepted(await api.post(f"{within}/recurring-schedules", body))["id"]
+    later = (datetime.now(UTC).replace(day=1) + timedelta(days=70)).replace(day=1)
+    shown = f"/console/{within}/schedules?month={later:%Y-%m}"
+    own = f'href="/console/{within}/recurring/{made}" title='
+    days = monthrange(later.year, later.month)[1]
+    assert days <= (await get(visitor, shown)).answer.text.count(own) <= 42
+    listed = (await get(visitor, f"/console/{within}/schedules?view=list&q={name}")).answer.text
+    [row] = re.findall(r"<tr>.*?</tr>", listed.partition("<tbody")[2], re.DOTALL)
+    assert re.match(rf"in .* {name} actions\.report .*Repeats, next ", words_of(row))
+    accepted(await api.post(f"recurring-schedules/{made}/pause"))
+    assert own not in (await get(visitor, shown)).answer.text
 
 
 async def test_past_days_of_the_calendar_say_how_many_ran(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -8,7 +8,7 @@ Times that pass while no server runs, or while an instance is busy, are made up 
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import islice, pairwise
 from typing import Any, Literal
 
@@ -325,6 +325,19 @@ async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[Recurri
 def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -> list[datetime]:
     """Return the next times of a schedule, without jitter."""
     return [] if schedule.due_at is None else list(islice(_timing(schedule).times(now), most))
+
+
+def first_times(schedule: RecurringSchedule, since: datetime, until: datetime) -> Iterator[datetime]:
+    """Yield when a schedule fires first on each day in UTC, without jitter.
+
+    What is paused doesn't fire.
+    """
+    if schedule.due_at is None:
+        return
+    timing, after = _timing(schedule), since
+    while (at := next(timing.times(after), None)) is not None and at < until:
+        yield at
+        after = datetime.combine(at.astimezone(UTC).date(), time.max, UTC)
 
 
 def _timing(row: RecurringSchedule | DueRow) -> Timing:

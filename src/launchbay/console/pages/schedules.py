@@ -3,11 +3,13 @@
 import calendar
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from starlette.responses import Response
 
 from launchbay.console import forms
+from launchbay.console.pages.recurring import shown_rows
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import LaunchbayError
 from launchbay.limits import PAGE_ROWS_MAX
@@ -15,6 +17,7 @@ from launchbay.store.fleet import FleetRow, TimeRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet, workflows
 from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.recurring import first_times, list_recurring_schedules
 
 routes = Routes()
 
@@ -23,10 +26,11 @@ _LISTED = timedelta(days=366)
 _NAMED = 3  # in a day of the month
 _DAY = timedelta(days=1)
 _EXPIRES = "expires"
+_RECURRING = 50  # the newest ones
 
 
 class Entry(NamedTuple):
-    """A run that is scheduled, or the expiry of an instance."""
+    """A run or recurring schedule that is due, or the expiry of an instance."""
 
     at: datetime
     what: str
@@ -35,9 +39,16 @@ class Entry(NamedTuple):
     owner_id: str
     schedule: FleetScheduleRow | None = None
     expiring: FleetRow | None = None
+    recurring: str = ""  # the page of the recurring schedule that fires
+
+    @property
+    def href(self) -> str:
+        return self.recurring or f"{HOME}/instances/{self.instance_id}"
 
     @property
     def kind(self) -> str:
+        if self.recurring:
+            return "repeats"
         if self.schedule is None:
             return "expiries"
         if self.schedule.cancelled_at is not None:
@@ -83,13 +94,17 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     days = [] if is_list else list(calendar.Calendar().itermonthdates(first.year, first.month))
     since = now if is_list else max(now, datetime.combine(days[0], datetime.min.time(), UTC))
     until = now + _LISTED if is_list else datetime.combine(days[-1], datetime.min.time(), UTC) + _DAY
-    entries = await _entries(request, organization_id, since, until)
+    entries = await _entries(request, organization_id, since, until, is_daily=not is_list)
     ran = await _past_days(request, organization_id, [each for each in days if each < now.date()])
     wanted = request.query("kind")
     wanted = wanted if wanted in KINDS else "all"
     text = (request.query("q") or "").lower()
     matching = [each for each in entries if text in f"{each.what} {each.instance}".lower()]
-    soon = entries if not is_list and first <= now.date() else await _entries(request, organization_id, now, now + _DAY)
+    soon = (
+        entries
+        if not is_list and first <= now.date()
+        else await _entries(request, organization_id, now, now + _DAY, is_daily=True)
+    )
     return await request.page(
         "schedules.html",
         section="schedules",
@@ -140,7 +155,13 @@ def _month(text: str | None, now: datetime) -> date:
     return found if 2000 <= found.year <= 2999 else now.date().replace(day=1)
 
 
-async def _entries(request: PageRequest, organization_id: str, since: datetime, until: datetime) -> list[Entry]:
+async def _entries(
+    request: PageRequest, organization_id: str, since: datetime, until: datetime, *, is_daily: bool
+) -> list[Entry]:
+    """Return what is due in a time, in its order.
+
+    Recurring schedules are there with their first time of each day, or with the next one alone.
+    """
     scheduled = await fleet.list_schedules(request.ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     expiring = await fleet.list_instances(
         request.ctx,
@@ -150,7 +171,18 @@ async def _entries(request: PageRequest, organization_id: str, since: datetime, 
         after=None,
         count=PAGE_ROWS_MAX,
     )
-    return sorted([*_runs(scheduled), *_expiries(expiring.rows, since)], key=lambda each: each.at)
+    recurring = await list_recurring_schedules(
+        request.ctx, organization_id, instance_id=None, application_id=None, after=None, count=_RECURRING
+    )
+    fired = [
+        Entry(
+            at, one.name, one.instance_id or "", f"{row.what} {row.instance if one.instance_id else ''}", one.owner_id
+        )._replace(recurring=f"{HOME}/organizations/{organization_id}/recurring/{one.id}")
+        for row in await shown_rows(request, organization_id, recurring)
+        for one in [row.schedule]
+        for at in islice(first_times(one, since, until), None if is_daily else 1)
+    ]
+    return sorted([*_runs(scheduled), *_expiries(expiring.rows, since), *fired], key=lambda each: each.at)
 
 
 async def _past_days(request: PageRequest, organization_id: str, days: Sequence[date]) -> Mapping[date, TimeRow]:
