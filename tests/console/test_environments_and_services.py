@@ -1,5 +1,6 @@
 """The pages of environments and services: what they give, where they differ, and who uses and holds what."""
 
+import asyncio
 import re
 
 import httpx
@@ -92,6 +93,16 @@ async def test_the_page_of_a_pool_shows_its_resources_and_their_holders(api: Api
     page = await get(visitor, f"/console/services/{made}")
     assert "1 of 2 taken" in page.text
     assert ": held by Ann" in page.answer.text
+    acquire = f"services/{made}/acquire"
+    accepted(await api.post(acquire, {"arguments": {"holder": "Ben"}}))
+    waits = asyncio.create_task(api.post(acquire, {"arguments": {"holder": "Cleo", "timeout": 30}}))
+    async with asyncio.timeout(20):
+        while "Waiting 1" not in (text := words_of((await get(visitor, f"/console/services/{made}")).answer.text)):
+            await asyncio.sleep(0.05)
+    assert "Waiting 1 the first gets the next free resource Cleo 1" in text
+    accepted(await api.post(f"services/{made}/release", {"arguments": {"holder": "Ann"}}))
+    accepted(await waits)
+    assert "Waiting 1" not in (await get(visitor, f"/console/services/{made}")).text
     other = await get(visitor, f"/console/organizations/{api.organization}/services")
     assert re.search(rf"{body['name']}.*?nobody", other.text, re.DOTALL)
 

@@ -35,7 +35,7 @@ from launchbay.store.services import PoolResourceRow
 RESOURCES = "configuration.resources"
 _INTERFACE = "resource-pool"
 _POLL_S = 0.25
-_ABANDONED_AFTER_S = 5.0
+ABANDONED_AFTER_S = 5.0
 _HOLDERS_SHOWN = 3
 _HOLDER = CommandArgument(STRING, "The holder of the resource, such as an instance's ID.", required=True)
 
@@ -187,7 +187,7 @@ async def _attempt(connection: Connection, service_id: str, holder: str, *, stay
     held = next((row.resource_id for row in rows if row.holder == holder), None)
     if held is not None:
         return _Attempt(held, resources.get(held), 0)
-    await store.delete_silent_waiters(connection, service_id=service_id, silent_s=_ABANDONED_AFTER_S)
+    await store.delete_silent_waiters(connection, service_id=service_id, silent_s=ABANDONED_AFTER_S)
     ticket = await store.enqueue_waiter(connection, service_id=service_id, holder=holder)
     ahead = await store.count_ahead(connection, service_id=service_id, ticket=ticket) or 0
     free = _free(resources, rows)
@@ -213,7 +213,7 @@ async def _release(call: ServiceCall, holder: str) -> dict[str, Any]:
 async def _list(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
         resources, rows = await _state(connection, call.service_id)
-        await store.delete_silent_waiters(connection, service_id=call.service_id, silent_s=_ABANDONED_AFTER_S)
+        await store.delete_silent_waiters(connection, service_id=call.service_id, silent_s=ABANDONED_AFTER_S)
         waiting = await store.count_waiting(connection, service_id=call.service_id) or 0
     holders = {row.resource_id: row for row in rows if row.holder is not None}
     entries = [

@@ -25,7 +25,7 @@ from launchbay.service_types.contract import (
     changed_parameters,
     validate_arguments,
 )
-from launchbay.service_types.resource_pool import ResourcePool, resources_of
+from launchbay.service_types.resource_pool import ABANDONED_AFTER_S, ResourcePool, resources_of
 from launchbay.service_types.secrets import (
     SECRET_NAME,
     VAULT,
@@ -218,9 +218,7 @@ async def list_resources(ctx: Context, service_id: str) -> list[PoolResource] | 
             return None
         rows = await store.list_acquired(work.connection, service_id=service.id)
         held = {row.resource_id: row for row in rows if row.holder is not None}
-        ids = [(row.holder or "").partition(":")[0] for row in held.values()]
-        named = await store.list_instance_names(work.connection, organization_id=service.organization_id, ids=ids)
-    names = {row.id: row.name for row in named}
+        holders = await _holders(work, service, [row.holder or "" for row in held.values()])
     known = resources_of(msgspec.json.decode(service.parameters))
     found: list[PoolResource] = []
     for resource_id in dict.fromkeys([*known, *held]):
@@ -228,10 +226,42 @@ async def list_resources(ctx: Context, service_id: str) -> list[PoolResource] | 
         if row is None or row.holder is None:
             found.append(PoolResource(resource_id, None, None, None, is_known=True))
             continue
-        owner = row.holder.partition(":")[0]
-        holder, instance_id = (names[owner], owner) if owner in names else (row.holder, None)
-        found.append(PoolResource(resource_id, holder, instance_id, row.changed_at, is_known=resource_id in known))
+        holder = holders[row.holder]
+        is_known = resource_id in known
+        found.append(PoolResource(resource_id, holder.name, holder.instance_id, row.changed_at, is_known=is_known))
     return found
+
+
+class Holder(NamedTuple):
+    """Who has a resource of a pool, or waits for one.
+
+    `name` is that of the instance, or any text.
+    """
+
+    name: str
+    instance_id: str | None
+
+
+async def _holders(work: Work, service: Service, texts: Sequence[str]) -> dict[str, Holder]:
+    """Return holders by their texts, which begin with the ID of an instance."""
+    owners = {text: text.partition(":")[0] for text in texts}
+    ids = sorted(set(owners.values()))
+    named = await store.list_instance_names(work.connection, organization_id=service.organization_id, ids=ids)
+    names = {row.id: row.name for row in named}
+    return {
+        text: Holder(names[owner], owner) if owner in names else Holder(text, None) for text, owner in owners.items()
+    }
+
+
+async def list_waiting(ctx: Context, service_id: str, count: int) -> list[Holder]:
+    """Return the first who wait for a resource of a pool, in order."""
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        waiting = await store.list_waiting(
+            work.connection, service_id=service.id, silent_s=ABANDONED_AFTER_S, count=count
+        )
+        holders = await _holders(work, service, waiting)
+    return [holders[text] for text in waiting]
 
 
 async def list_zones(ctx: Context, organization_id: str) -> list[NamedRow]:

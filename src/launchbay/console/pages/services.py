@@ -32,6 +32,7 @@ _SECRET_ARGUMENTS = frozenset({"value", "privateKey"})  # of commands that store
 routes = Routes()
 _USERS = 50
 _LOG_ROWS = 6
+_WAITING = 20
 _CHANGES = 4  # fields of one entry
 CLOUD_ACCOUNT = "builtin:cloud_account"
 _VAULT, _POOL = "builtin:cobalt_secure_store", "builtin:static_resource_pool"
@@ -159,6 +160,7 @@ async def show(
         users=(await services.count_users(request.ctx, view.record.organization_id)).get(view.record.id, 0),
         offered=(await _offered(request, view.record.organization_id)).get(view.record.id, []),
         resources=await services.list_resources(request.ctx, view.record.id),
+        waiting=await services.list_waiting(request.ctx, view.record.id, _WAITING),
         catalog=await services.read_catalog(request.ctx, view.record.id),
         instances=instances[:_USERS],
         more_instances=len(instances) > _USERS,

@@ -102,6 +102,12 @@ SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s AND ticket <
 -- name: count_waiting
 SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s;
 
+-- name: list_waiting
+-- The first of those who wait for a resource of a pool, in their order; who has stopped asking has given up.
+SELECT holder FROM pool_tickets
+WHERE service_id = %(service_id)s AND asked_at >= clock_timestamp() - make_interval(secs => %(silent_s)s)
+ORDER BY ticket LIMIT %(count)s;
+
 -- name: count_users
 -- How many instances use each service of an organization.
 SELECT services.id, count(DISTINCT instance_links.instance_id)::integer AS users
