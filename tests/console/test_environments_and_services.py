@@ -8,9 +8,20 @@ import httpx
 from launchbay.console.pages.environments import Row, differences
 from launchbay.console.pages.overview import Health
 from tests.support.pages import Page, browser, get, words_of
-from tests.support.second_factors import post
+from tests.support.second_factors import post, shown
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
+READS_REGION = """\
+application:
+  bindings: [[main, needs]]
+  components:
+    needs: {type: reference.Service, interfaces: {properties: {region: publish-signal(string)}}}
+    main:
+      type: workflow.Instance
+      required: [properties]
+      interfaces: {properties: {region: consume-signal(string)}}
+      configuration: {configuration.workflows: {launch: {steps: []}}}
+"""
 MAY_SEE_ACTIVITY = "- Read: [/*]\n- ViewAudit: [/*]\n"
 
 
@@ -51,6 +62,30 @@ async def test_the_list_of_environments_shows_rules_and_who_changed_them(api: Ap
     row = table_row(await get(visitor, f"/console/{within}/environments"), name)
     assert "8 hours, at most 7 days 2 people" in row
     assert row.endswith(" ago")
+
+
+async def test_a_change_of_an_environment_is_shown_before_it_is_made(api: Api, visitor: httpx.AsyncClient) -> None:
+    within = f"organizations/{api.organization}"
+    place = accepted(await api.post(f"{within}/environments", {"name": fresh_name("Slip")}))["id"]
+    properties = [{"name": "region", "type": "string", "value": "north"}]
+    accepted(await api.put(f"environments/{place}/properties", {"properties": properties}))
+    name = fresh_name("Sloop")
+    await api.launch(await api.application(READS_REGION), environmentId=place, instanceName=name)
+    sent = {"name": "region", "type": "string", "value": "south", "do": "preview"}
+    page = await shown(visitor, f"/console/environments/{place}/properties", **sent)
+    told = words_of(page.answer.text.partition('id="impact"')[2].partition("</section>")[0])
+    assert "1 instance changes" in told
+    assert name in told
+    assert 'value="south"' in page.answer.text
+    assert accepted(await api.get(f"environments/{place}/properties"))["properties"] == properties
+    secret = {"name": "password", "type": "string", "value": "quay-4412", "do": "preview"}
+    page = await shown(visitor, f"/console/environments/{place}/properties", **secret)
+    assert "Enter the new secrets once more" in page.text
+    assert "quay-4412" not in page.answer.text
+    policies = "policies:\n  restcall.retryCount: 2\n"
+    same = await shown(visitor, f"/console/environments/{place}/policies", policies=policies, do="preview")
+    assert "0 instances change, 1 stays as it is" in words_of(same.answer.text)
+    assert "restcall.retryCount: 2" in same.answer.text
 
 
 async def test_lists_say_who_changed_what_to_those_who_may_see_the_activity(

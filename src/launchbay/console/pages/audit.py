@@ -218,7 +218,10 @@ _BELOW = {
 
 
 class Told(NamedTuple):
-    """An entry in words; `name` and `href` are those of its object, `changes` a few of what it changed."""
+    """An entry in words.
+
+    `name` and `href` are those of its object, `changes` a few of what it changed.
+    """
 
     id: str
     row: AuditRow

@@ -12,6 +12,7 @@ from launchbay.console.forms import SEEN, seen_tag
 from launchbay.console.pages.overview import Health, health_of_groups
 from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
 from launchbay.console.pages.services import CLOUD_ACCOUNT
+from launchbay.console.pages.versions import groups_of
 from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
@@ -23,6 +24,7 @@ from launchbay.usecases.browsing import read_environment
 from launchbay.usecases.change_sets import ChangePolicy
 from launchbay.usecases.context import Context
 from launchbay.usecases.environments import list_offered_instances
+from launchbay.usecases.impact import EnvironmentChange, Impact, impact_of_environment
 from launchbay.usecases.organizations import list_last_changes
 from launchbay.usecases.roles import list_roles
 from launchbay.usecases.services import list_service_types, list_services
@@ -121,7 +123,9 @@ async def create(request: PageRequest) -> Response:
 
 
 @routes.get("/console/environments/{id}")
-async def show(request: PageRequest, problem: LaunchbayError | None = None, tab: str = "") -> Response:
+async def show(
+    request: PageRequest, problem: LaunchbayError | None = None, tab: str = "", *, impact: Impact | None = None
+) -> Response:
     """Show what instances get in an environment, or its settings."""
     ctx, form = request.ctx, request.form
     environment = await read_environment(ctx, request.path("id"))
@@ -150,7 +154,10 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
         markers=form.raw("markers", "\n".join(marker.name for marker in markers)),
         properties=_rows(request, await environments.read_properties(ctx, environment.id)),
         types=TYPES,
-        offered={row.id for row in offered},
+        offered=set(form.all("service")) if impact and _part(request) == "services" else {row.id for row in offered},
+        impact=impact,
+        impact_groups=[] if impact is None else groups_of(impact),
+        has_secrets=impact is not None and _sends_secrets(request),
         cloud_account=CLOUD_ACCOUNT,
         services=await list_services(ctx, environment.organization_id),
         type_names={kind.id: kind.name for kind in await list_service_types(ctx, environment.organization_id)},
@@ -254,6 +261,8 @@ async def make_default(request: PageRequest) -> Response:
 
 @routes.post("/console/environments/{id}/policies", again=show, refusals=(BadRequest, PreconditionFailed))
 async def replace_policies(request: PageRequest) -> Response:
+    if _is_preview(request):
+        return await _preview(request, EnvironmentChange(policies=request.form.raw("policies")))
     async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "policies")):
         await environments.replace_policies(request.ctx, request.path("id"), request.form.raw("policies"))
     return request.redirect(_path(request), "Policies saved.")
@@ -264,6 +273,8 @@ async def replace_markers(request: PageRequest) -> Response:
     """Replace the markers, one per line."""
     lines = [line.strip() for line in request.form.raw("markers").splitlines() if line.strip()]
     markers = [Marker(line) for line in lines]
+    if _is_preview(request):
+        return await _preview(request, EnvironmentChange(markers=markers))
     async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "markers")):
         await environments.replace_markers(request.ctx, request.path("id"), markers)
     return request.redirect(_path(request), "Markers saved.")
@@ -272,6 +283,10 @@ async def replace_markers(request: PageRequest) -> Response:
 @routes.post("/console/environments/{id}/properties", again=show, refusals=(BadRequest, PreconditionFailed))
 async def replace_properties(request: PageRequest) -> Response:
     """Replace the properties, one per row that has a name."""
+    if _is_preview(request):
+        stored = await environments.read_properties(request.ctx, request.path("id"))
+        properties = _sent_properties(request, {entry.name: entry for entry in stored})
+        return await _preview(request, EnvironmentChange(properties=properties))
     async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "properties")):
         before = await environments.read_properties(request.ctx, request.path("id"))
         properties = _sent_properties(request, {entry.name: entry for entry in before})
@@ -282,9 +297,26 @@ async def replace_properties(request: PageRequest) -> Response:
 @routes.post("/console/environments/{id}/services", again=show)
 async def replace_services(request: PageRequest) -> Response:
     """Offer the selected services in the environment, and no other."""
+    if _is_preview(request):
+        return await _preview(request, EnvironmentChange(services=request.form.all("service")))
     async with request.unless_changed("environments", request.path("id"), partial(_read_part, request, "services")):
         await environments.replace_services(request.ctx, request.path("id"), request.form.all("service"))
     return request.redirect(_path(request), "Services saved.")
+
+
+def _is_preview(request: PageRequest) -> bool:
+    return request.form.text("do") == "preview"
+
+
+async def _preview(request: PageRequest, change: EnvironmentChange) -> Response:
+    """Show what a change means for live instances, with its form."""
+    return await show(request, impact=await impact_of_environment(request.ctx, request.path("id"), change))
+
+
+def _sends_secrets(request: PageRequest) -> bool:
+    """Tell whether the form has new secrets, which a page doesn't show again."""
+    sent = zip(request.form.all("name"), request.form.all("value"), strict=False)
+    return any(value and is_secret_name(name.strip()) for name, value in sent)
 
 
 @routes.get("/console/environments/{id}/delete")
@@ -330,7 +362,10 @@ def _sent_properties(request: PageRequest, before: dict[str, Property]) -> list[
 
 
 def _value(kind: str, text: str) -> Any:
-    """Return the value as a string, or as JSON for structured types. The use case refuses a mismatch."""
+    """Return the value as a string, or as JSON for structured types.
+
+    The use case refuses a mismatch.
+    """
     if kind in {"string", "int", "bool"}:
         return text
     try:
@@ -340,7 +375,10 @@ def _value(kind: str, text: str) -> Any:
 
 
 def _rows(request: PageRequest, properties: Sequence[Property]) -> list[tuple[str, str, str, bool]]:
-    """Return the rows of the form: name, type, value, and whether the value is a hidden secret."""
+    """Return the rows of the form.
+
+    Each has name, type, value, and whether the value is a hidden secret.
+    """
     form = request.form
     if form.has("value"):
         rows = list(zip(form.all("name"), form.all("type"), form.all("value"), strict=False))

@@ -52,7 +52,7 @@ class Health(NamedTuple):
 
 
 class EnvironmentHealth(NamedTuple):
-    """An environment with its instances and the outcomes of its last runs, the oldest first."""
+    """An environment with its instances and the outcomes of its last runs, oldest first."""
 
     id: str
     name: str

@@ -137,7 +137,10 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 
 @routes.post("/console/instances/{id}/schedules/{schedule}", again=show)
 async def change(request: PageRequest) -> Response:
-    """Cancel a schedule, or move it; a cancelled one of the manifest then runs again."""
+    """Cancel a schedule, or move it.
+
+    A cancelled one of the manifest that is moved runs again.
+    """
     form = request.form
     interval = 0 if form.text("do") == "cancel" else forms.minutes_ms(form.text("minutes"))
     await workflows.reschedule_workflow(request.ctx, request.path("id"), request.path("schedule"), interval, None)
