@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from launchbay import documentation
+from launchbay import __version__, documentation
 from launchbay.documentation import MOVED, with_headings, without_keywords
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +27,9 @@ _REDIRECT = (
     '<script>location.replace("{target}" + location.hash)</script>\n'
     '<p>This page is at <a href="{target}">{target}</a>.</p>\n</html>\n'
 )
+_NAME = 'site_name = "Launchbay"'
+_STYLE = "copy.css"
+_EDIT_HINT = re.compile(r"\s*<p>To change this page, edit <code>[^<]*</code> in the source\.</p>")
 _DECISION = re.compile(r"# (?:\d+[:.]? )?(.*)")
 
 
@@ -61,9 +64,12 @@ def with_links(page: Path, place: Path, pages: dict[Path, Path]) -> str:
 
 
 def described(place: Path, text: str) -> str:
-    """Return a page of the site with what search engines show of it."""
+    """Return a page of the site with what search engines show of it, and the file to edit."""
     page = documentation.pages().get(place.with_suffix("").as_posix())
-    return f"---\ndescription: {json.dumps(page.description)}\n---\n\n{text}" if page and page.description else text
+    if page is None:
+        return text
+    text = f"{text}\n---\n\nTo change this page, edit `docs/{place.as_posix()}` in the source.\n"
+    return f"---\ndescription: {json.dumps(page.description)}\n---\n\n{text}" if page.description else text
 
 
 def decisions() -> str:
@@ -77,8 +83,12 @@ def decisions() -> str:
 
 
 def configuration() -> str:
-    """Return the generator's configuration. The menu has the evidence where it was measured and written."""
-    lines = (ROOT / "docsite" / "zensical.toml").read_text("utf-8").splitlines(keepends=True)
+    """Return the generator's configuration, with the version in the name of the site.
+
+    The menu has the evidence where it was measured and written.
+    """
+    text = (ROOT / "docsite" / "zensical.toml").read_text("utf-8").replace(_NAME, f'{_NAME[:-1]} {__version__}"')
+    lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if EVIDENCE not in line or (ROOT / "docs" / EVIDENCE).exists())
 
 
@@ -93,6 +103,7 @@ def write_source() -> None:
         place = SOURCE / path.relative_to(ROOT / "docs")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
+    shutil.copy(ROOT / "docsite" / _STYLE, SOURCE / _STYLE)
     (SOURCE / "decisions" / "index.md").write_text(decisions(), "utf-8")
     (BUILD / "zensical.toml").write_text(configuration(), "utf-8")
 
@@ -102,6 +113,7 @@ def change_search(index: Path) -> None:
     document = json.loads(index.read_text("utf-8"))
     document["items"] = [item for item in document["items"] if not item["location"].startswith(_NOT_SEARCHED)]
     for item in document["items"]:
+        item["text"] = _EDIT_HINT.sub("", item["text"])
         page = documentation.pages().get(item["location"].removesuffix(".html"))
         if page is not None and page.keywords:
             item["text"] = f"{item['text']} {page.keywords}"

@@ -59,11 +59,17 @@ async def test_a_page_has_its_menu_its_contents_and_its_neighbors(guest: httpx.A
     assert not re.findall(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?|png|svg)"', answer.text)
 
 
+def copied_of(page: str) -> list[str]:
+    return [unescape(each) for each in re.findall(r'data-copy="([^"]*)"', rendered(page))]
+
+
 def test_copying_a_command_leaves_out_prompt_and_output() -> None:
-    text = rendered("howto/install-package")
-    copied = [unescape(each) for each in re.findall(r'data-copy="([^"]*)"', text)]
+    copied = copied_of("howto/install-package")
     assert copied
     assert not [each for each in copied if each.startswith("$ ")]
+    token = next(each for each in copied_of("howto/automation-tokens") if "token create" in each)
+    assert "--scope 'CreateInstance: [/applications/*]'" in token  # on the line that continues the command
+    assert "expiresAt" not in token
 
 
 async def test_a_search_lists_sections_and_no_result_says_so(guest: httpx.AsyncClient) -> None:

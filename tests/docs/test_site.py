@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from docsite.build import BUILD, ROOT, configuration, placed
+from launchbay import __version__
 
 ADDRESSES = Path(__file__).with_name("addresses.txt")  # of pages before they moved
 LISTED_ELSEWHERE = ("decisions/", "evidence/", "reference/api/", "reference/cli/")
@@ -76,6 +77,10 @@ def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
     assert list(broken_links(BUILD / "html")) == []
     foreign = ("fonts.googleapis", "cdn.", "unpkg", "gstatic")
     assert [page.name for page in pages if any(host in page.read_text("utf-8") for host in foreign)] == []
+    upgrade = (BUILD / "html" / "howto" / "upgrade.html").read_text("utf-8")
+    assert f"<title>Upgrade - Launchbay {__version__}</title>" in upgrade
+    assert "To change this page, edit <code>docs/howto/upgrade.md</code>" in upgrade
+    assert 'href="../copy.css"' in upgrade
     moved = (BUILD / "html" / "guarantees.html").read_text("utf-8")
     assert 'url=explain/guarantees.html"' in moved
     once = {line.partition("#")[0] for line in ADDRESSES.read_text("utf-8").splitlines()}
@@ -83,5 +88,6 @@ def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
     index = json.loads((BUILD / "html" / "search.json").read_text("utf-8"))["items"]
     locations = [item["location"] for item in index]
     assert not [place for place in locations if place.startswith(("decisions/", "evidence/", "contribute/"))]
+    assert [item["location"] for item in index if "To change this page" in item["text"]] == []
     assert "reference/errors.html#invalidparameters" in locations
     assert any(place.startswith("troubleshooting.html#stuck") for place in locations)

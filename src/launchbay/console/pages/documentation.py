@@ -1,6 +1,7 @@
 """The documentation at `/docs/…`: pages, pictures, entries by name, a search; all public."""
 
 import asyncio
+import re
 from functools import cache
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -28,6 +29,7 @@ _START = "index"
 _OF_THE_API = ("api", "openapi")
 _PICTURE = ".svg"
 _DEEPEST_IN_CONTENTS = 3
+_COMMAND = re.compile(r"^\$ (.*(?:(?<=\\)\n.*)*)", re.MULTILINE)  # with the lines that continue it
 
 
 class _Kept(NamedTuple):
@@ -57,7 +59,7 @@ def _markdown() -> MarkdownIt:
 def _code(token: Token) -> str:
     copied = "\n".join(line.removeprefix("$ ") for line in token.content.splitlines())
     if token.info.startswith("console"):  # without what the commands print
-        copied = "\n".join(line[2:] for line in token.content.splitlines() if line.startswith("$ ")) or copied
+        copied = "\n".join(_COMMAND.findall(token.content)) or copied
     button = Markup('<button type="button" class="copy" data-copy="{}" aria-label="Copy">{}</button>')
     template = Markup('<div class="code-box">{}<pre tabindex="0"><code>{}</code></pre></div>\n')
     return str(template.format(button.format(copied, icon("copy")), escape(token.content)))
