@@ -419,20 +419,27 @@ async def test_jobs_of_earlier_versions_are_added_to_the_list(own: Api) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_searches_find_everything_while_the_index_of_words_is_made(own: Api) -> None:
+@pytest.mark.parametrize(
+    ("former", "definition", "word"),
+    [
+        ("instances_words", "launchbay_word_keys(organization_id, launchbay_search_text(name, labels))", "quokka"),
+        ("instances_search", "launchbay_trigrams(launchbay_search_text(name, labels))", "wombat"),
+    ],
+)
+async def test_searches_find_everything_while_the_index_of_words_is_made(
+    own: Api, former: str, definition: str, word: str
+) -> None:
     application = await own.application(PAUSING)
-    instance = await own.launch(application, instanceName="old quokka")
+    instance = await own.launch(application, instanceName=f"old {word}")
     await own.settled(instance)
-    async with own.database.transaction() as connection:  # as the version before left it
-        await connection.execute("DROP INDEX instances_words")
-        old = "launchbay_trigrams(launchbay_search_text(name, labels))"
-        await connection.execute(f"CREATE INDEX instances_search ON instances USING gin ({old})")
-        new = "launchbay_word_keys(organization_id, launchbay_search_text(name, labels))"
+    groups = "ON instances USING gin (launchbay_word_groups(organization_id, launchbay_search_text(name, labels)))"
+    async with own.database.transaction() as connection:  # as a version before left it
+        await connection.execute("DROP INDEX instances_word_groups")
+        await connection.execute(f"CREATE INDEX {former} ON instances USING gin ({definition})")
         await connection.execute(
-            "INSERT INTO index_changes VALUES (1, 'instances_words', %s), (2, 'instances_search', NULL)",
-            [f"ON instances USING gin ({new})"],
+            "INSERT INTO index_changes VALUES (1, 'instances_word_groups', %s), (2, %s, NULL)", [groups, former]
         )
-    assert await names(own, q="quokka") == ["old quokka"]
+    assert await names(own, q=word) == [f"old {word}"]
     async with own.database.transaction() as reader:
         await reader.execute("SELECT count(*) FROM instances")  # indexes are complete after this transaction
         for stops in (True, False):
@@ -441,7 +448,7 @@ async def test_searches_find_everything_while_the_index_of_words_is_made(own: Ap
                 while not await _shown(own, _CHANGING):
                     await asyncio.sleep(0.01)
             await change_indexes(own.database)  # another process, which finds one at it
-            assert await names(own, q="quokka") == ["old quokka"]
+            assert await names(own, q=word) == [f"old {word}"]
             assert (await own.settled(await own.launch(application)))["status"] == "Running", "nobody waits for it"
             if stops:
                 changing.cancel()  # its process stops
@@ -449,9 +456,11 @@ async def test_searches_find_everything_while_the_index_of_words_is_made(own: Ap
                 assert await _shown(own, "SELECT FROM pg_index WHERE NOT indisvalid")
     await changing
     assert not await _shown(own, "SELECT FROM index_changes")
-    assert not await _shown(own, "SELECT FROM pg_indexes WHERE indexname = 'instances_search'")
-    assert await _shown(own, "SELECT FROM pg_index WHERE indexrelid = 'instances_words'::regclass AND indisvalid")
-    assert await names(own, q="quokka") == ["old quokka"]
+    assert not await _shown(own, f"SELECT FROM pg_indexes WHERE indexname = '{former}'")
+    assert await _shown(own, "SELECT FROM pg_index WHERE indexrelid = 'instances_word_groups'::regclass AND indisvalid")
+    uncounted = "SELECT FROM pg_attribute WHERE attrelid = 'instances_word_groups'::regclass AND attstattarget = 0"
+    assert await _shown(own, uncounted), "ANALYZE leaves the words alone"
+    assert await names(own, q=word) == [f"old {word}"]
 
 
 _CHANGING = """

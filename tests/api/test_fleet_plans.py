@@ -80,12 +80,13 @@ async def test_a_search_reads_the_words_of_its_own_organization_alone(full: Api)
         await connection.execute("SET LOCAL enable_seqscan = off")
         await connection.execute("SET LOCAL enable_indexscan = off")
         found = await connection.execute(
-            "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) SELECT id FROM instances WHERE launchbay_word_keys("
-            "organization_id, launchbay_search_text(name, labels)) @> launchbay_word_keys(%s, 'shop')",
+            "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) SELECT id FROM instances WHERE"
+            " launchbay_word_groups(organization_id, launchbay_search_text(name, labels))"
+            " @> launchbay_word_groups(%s, 'shop')",
             [fleet.NEIGHBOR],
         )
         plan = "\n".join(line for (line,) in await found.fetchall())
-    assert "Bitmap Index Scan on instances_words (actual rows=50" in plan, plan
+    assert "Bitmap Index Scan on instances_word_groups (actual rows=50" in plan, plan
     [own] = accepted(await full.get(f"organizations/{fleet.NEIGHBOR}/instances", q="shop-17"))
     assert own["name"] == "shop-17"
 

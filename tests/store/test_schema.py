@@ -351,6 +351,24 @@ def test_lists_tell_requested_instances_from_others_after_the_upgrade(empty_data
         assert _ask(url, "SELECT count(*) FROM fleet WHERE is_requested") == 0
 
 
+def test_searches_go_by_the_first_index_of_words_until_the_newest_is_made(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrate_to(url, "0068")
+    with psycopg.connect(url, autocommit=True) as connection:
+        make_application(connection)
+        connection.execute(
+            "INSERT INTO instances"
+            " (id, organization_id, application_id, environment_id, version, name, owner_id, status)"
+            " VALUES ('i', 'o', 'a', 'e', 1, 'old quokka', 'u', 'Running')"
+        )
+        upgrade(url)
+        found = "SELECT launchbay_search('o', 'quokka', 10)"
+        changes = "SELECT name, definition IS NULL FROM index_changes WHERE name LIKE 'instances%' ORDER BY number"
+        expected = [("instances_word_groups", False), ("instances_words", True), ("instances_search", True)]
+        assert connection.execute(changes.encode()).fetchall() == expected
+        assert _ask(url, found) == "i"
+
+
 def test_an_upgrade_brings_addresses_into_their_form(empty_database_url: str) -> None:
     url = empty_database_url
     migrate_to(url, "0023")

@@ -25,7 +25,7 @@ ARCHIVE = Path(__file__).parent / "old_versions" / f"{OLDEST_COMPATIBLE}.tar.gz"
 # may refuse what they write: say here why it does neither.
 ACCEPTED: Rows = {
     # Made at once only in a new database; otherwise beside the work of everybody, by `change_indexes`.
-    ("instances", "instances_words"),
+    ("instances", "instances_word_groups"),
     ("fleet_jobs", "fleet_jobs_owner"),
     ("fleet_jobs", "fleet_jobs_duration"),
     ("fleet_jobs", "fleet_jobs_failures"),
