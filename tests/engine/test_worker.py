@@ -11,6 +11,7 @@ import pytest
 
 from launchbay.engine.worker import PeriodicTask, run_periodically
 from launchbay.errors import Unavailable
+from launchbay.store.database import Database
 from tests.support.engine import Bay
 
 
@@ -135,3 +136,20 @@ async def test_another_worker_takes_what_was_handed_over_while_the_first_one_sti
             # The first worker is taken for dead now, and does not hold on to what others have.
             await bay.change("DELETE FROM workers WHERE id = (SELECT min(id) FROM workers)")
             await bay.until("SELECT fence > 1 FROM jobs WHERE id = %s", long)
+
+
+async def test_a_look_for_room_on_the_disk_rests_until_the_next_one(database: Database) -> None:
+    rounds, stop = 0, asyncio.Event()
+    look: Callable[[], Awaitable[object]] = database.look_for_room
+
+    async def counted() -> object:
+        nonlocal rounds
+        rounds += 1
+        return await look()
+
+    attending = asyncio.create_task(run_periodically(PeriodicTask("room", 60, counted), stop))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    stop.set()
+    await attending
+    assert rounds == 1

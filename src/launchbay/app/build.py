@@ -548,7 +548,7 @@ def _engine(
         stager_interval_s=settings.stager_interval_ms / 1000,
         is_alone=not settings.database_url,  # the embedded database serves one process
         periodic_tasks=(
-            PeriodicTask("room", ROOM_S, database.has_room),
+            PeriodicTask("room", ROOM_S, database.look_for_room),
             PeriodicTask("cleaner", CLEANER_INTERVAL_S, Cleaner(database).clean),
             PeriodicTask(
                 "retention",

@@ -176,7 +176,8 @@ class Database:
 
     async def ping(self) -> None:
         """Run a statement. Raises Unavailable, also while the disk of the database is full."""
-        if not await self.has_room():
+        await self.look_for_room()
+        if self._is_full:
             raise Unavailable(_FULL, "Retry.", retry_after_s=30)
         async with self.connection() as connection:
             await connection.execute("SELECT 1")
@@ -187,23 +188,20 @@ class Database:
             self._is_full = True
             log.error("database.disk_full", error=error.diag.message_primary, effect="Changes are refused with 503.")
 
-    async def has_room(self) -> bool:
-        """Return whether the disk of the database has room.
-
-        Once a change was refused, this tries to write.
-        """
+    async def look_for_room(self) -> None:
+        """Once a full disk has refused a change, try to write, and log if it has room again."""
+        if not self._is_full:
+            return
+        try:
+            async with self.transaction() as connection:
+                await connection.execute(_TAKE_ROOM)
+        except Unavailable:
+            return
+        except errors.InsufficientPrivilege:
+            pass  # without temporary tables, the next change tells
         if self._is_full:
-            try:
-                async with self.transaction() as connection:
-                    await connection.execute(_TAKE_ROOM)
-            except Unavailable:
-                return False
-            except errors.InsufficientPrivilege:
-                pass  # without temporary tables, the next change tells
-            if self._is_full:
-                self._is_full = False
-                log.info("database.disk_has_room")
-        return not self._is_full
+            self._is_full = False
+            log.info("database.disk_has_room")
 
     async def close(self) -> None:
         """Close the connections. Waiting callers get Unavailable."""
