@@ -309,6 +309,7 @@ COMMAND_REPORTS = 1_000  # intermediate results in one command's response, the n
 
 # Authentication and authorization.
 ROLE_TEXT_BYTES = 64 * KIB
+ROLE_TEXTS_BYTES = MIB  # of all roles of an organization
 ROLE_PATTERNS = 1_000
 ROLE_PATTERN_CHARS = 1_024
 PASSWORD_BYTES = 1_024

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.pages import browser
 from tests.support.responsiveness import Call, Watchdog, called
-from tests.support.service import EMAIL, PASSWORD, Api, accepted, basic, running_api
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, basic, fresh_name, person, refused, running_api
 
 BLOCKED_MS = 50.0  # on a quiet machine
 STEPS = limits.JOB_STEPS
@@ -240,3 +241,41 @@ async def test_the_measurement_sees_a_blocked_loop(api: Api) -> None:
     free = await called(api.parts.app, "GET", "/api/1/organizations", {"authorization": basic(EMAIL, PASSWORD)})
     assert blocked.blocked_ms > 2 * BLOCKED_MS
     assert free.blocked_ms < BLOCKED_MS
+
+
+NAMED = "- Read: [/applications/{0:024x}/instances/*]\n"
+STARRED = "- Read: [/applications/*/instances/{0:024x}]\n"
+
+
+@pytest.mark.slow  # fills an organization
+async def test_roles_as_large_as_they_may_be_leave_the_loop_free(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api, browser(api) as visitor:
+        within, most = f"organizations/{api.organization}", limits.ROLE_PATTERNS
+        texts = [NAMED, STARRED] * 10
+        names = []
+        for text in texts:
+            body = {"name": fresh_name("large"), "permissions": "".join(map(text.format, range(most)))}
+            created = await api.post(f"{within}/roles", body)
+            if created.status_code == 400:
+                assert "at most 1 MiB together" in refused(created, 400)
+                break
+            names.append(body["name"])
+        assert 10 < len(names) < len(texts)
+        async with api.database.transaction() as connection:
+            await connection.execute(
+                "INSERT INTO applications (id, organization_id, name, latest_version)"
+                " SELECT launchbay_new_id(), %s, 'application ' || n, 1 FROM generate_series(1, 300) n",
+                [api.organization],
+            )
+        who = await person(api, *names[:2])
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        cookie = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
+        as_person, as_administrator = {"authorization": basic(who.email, who.password)}, {"cookie": cookie}
+        for path, headers in (
+            (f"/api/1/{within}/applications", as_person),
+            (f"/console/{within}/roles", as_administrator),
+            (f"/console/{within}/users/{who.id}", as_administrator),
+        ):
+            await check(partial(called, api.parts.app, "GET", path, headers))
+    databases.drop(url)

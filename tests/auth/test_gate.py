@@ -1,6 +1,7 @@
 """The gate against a slow, obvious model of the rules, and the cases that the design page spells out."""
 
 import itertools
+import random
 import re
 import time
 
@@ -397,3 +398,43 @@ def test_a_scope_and_the_roles_allow_what_both_allow(role: str, scope: str, touc
     assert _allows(other, touched) or "'token'" in reason
     assert gate.holds(grants, Permission.READ)
     assert not gate.holds(grants, Permission.EDIT_APPLICATION)
+
+
+def test_of_hundreds_of_patterns_the_same_one_decides_as_in_their_order() -> None:
+    chance = random.Random(1)
+    names = ["a", "b", "c", "*", "a*"]
+
+    def some_pattern() -> str:
+        kind = chance.choice(["applications", "environments", "*", "app*"])
+        path = f"/{kind}/{chance.choice(names)}"
+        return path + (f"/instances/{chance.choice(names)}" if chance.random() < 0.5 else "")
+
+    def some_entry() -> Entry:
+        patterns = (parse_pattern(some_pattern()) for _ in range(chance.choice([1, 1, 2, 40])))
+        return Entry(Permission.READ, tuple(patterns))
+
+    for _ in range(30):
+        roles = tuple(
+            RoleGrants(f"role {number}", tuple(some_entry() for _ in range(chance.randrange(1, 30))))
+            for number in range(3)
+        )
+        for object_name, part in itertools.product("abcd", "abcd"):
+            touched = (permissions.instance(object_name, part), permissions.environment(part))
+            expected = next(
+                (
+                    (role.role, entry, pattern)
+                    for role in roles
+                    for entry in role.entries
+                    for pattern in entry.patterns
+                    if pattern.covers(touched[0])
+                    and (
+                        not any(each.concerns("environments") for each in entry.patterns)
+                        or any(each.covers(touched[1]) for each in entry.patterns)
+                    )
+                ),
+                None,
+            )
+            found = decide(Grants(roles), Permission.READ, touched)
+            assert (expected is None) is not found.allowed
+            if expected is not None:
+                assert (found.role, found.entry, found.pattern) == expected

@@ -14,11 +14,13 @@ sessions since the credentials were verified; NotFound when there is no such obj
 whatever organization.
 """
 
+import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -44,8 +46,18 @@ from launchbay.store.services import Service
 from launchbay.store.users import HeldRole, Role, RoleKind, User
 
 T = TypeVar("T")
+_SLICE_S = 0.0005
+_INLINE_CHARS = 16_384  # of texts of roles: longer ones take milliseconds to read
 RuleOwner = Literal["application", "environment"]  # whose lifetimes, sleep windows and limits of jobs rules set
 _log = structlog.get_logger("launchbay.access")
+
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Identified = TypeVar("Identified", bound=_HasId)
 
 
 class _CachedGrants(NamedTuple):
@@ -69,7 +81,9 @@ class GrantsCache:
             if not rows:
                 return NO_GRANTS  # the organization is being deleted
             # Grants and stamp of one snapshot belong together; the stamp given may be older already.
-            kept = self._cached[key] = _CachedGrants(rows[0].access_stamp, _grants_of(rows))
+            is_long = sum(len(row.permissions or "") for row in rows) > _INLINE_CHARS
+            grants = await asyncio.to_thread(_grants_of, rows) if is_long else _grants_of(rows)
+            kept = self._cached[key] = _CachedGrants(rows[0].access_stamp, grants)
             while len(self._cached) > self._capacity:
                 self._cached.popitem(last=False)
         self._cached.move_to_end(key)
@@ -313,6 +327,20 @@ class Lookup:
     def allows(self, organization_id: str, permission: Permission, *touched: Resource) -> bool:
         """Decide about one more thing of an organization that was looked up before, such as each row of a list."""
         return gate.decide(self.grants(organization_id), permission, touched).allowed
+
+    async def permitted(
+        self, organization_id: str, permission: Permission, rows: Iterable[Identified], path: Callable[[str], Resource]
+    ) -> list[Identified]:
+        """Return the rows that `allows` allows, and give way to other requests meanwhile."""
+        grants, found = self.grants(organization_id), list[Identified]()
+        until_s = time.perf_counter() + _SLICE_S
+        for row in rows:
+            if gate.decide(grants, permission, (path(row.id),)).allowed:
+                found.append(row)
+            if time.perf_counter() > until_s:
+                await asyncio.sleep(0)
+                until_s = time.perf_counter() + _SLICE_S
+        return found
 
     def holds(self, organization_id: str, permission: Permission) -> bool:
         """Tell whether the caller holds a permission there for anything at all, as `organization` asks for it."""

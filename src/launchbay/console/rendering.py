@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,6 +43,7 @@ from launchbay.store.users import SignInState
 from launchbay.usecases.organizations import Change
 
 _LINK_CHARS = 2_048
+_ROLES_READ = 1_024
 _SHOWN_PERMISSIONS = 4
 _YEAR_2000_MS = 946_684_800_000
 _FINGERPRINT = "fingerprint:"  # of a value that the audit log doesn't keep
@@ -356,8 +358,12 @@ def entry_words(entry: Entry, names: Mapping[str, str]) -> str:
     return _VERBS[entry.permission] + where
 
 
+@lru_cache(maxsize=_ROLES_READ)
 def role_words(text: str) -> str:
-    """Return what the text of a role allows, in short."""
+    """Return what the text of a role allows, in short.
+
+    Pages with many roles read them in a thread first: `await asyncio.to_thread(list, map(role_words, texts))`.
+    """
     try:
         found = list(dict.fromkeys(entry.permission for entry in read_role_text(text) if entry.patterns))
     except BadRequest:

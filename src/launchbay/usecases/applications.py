@@ -30,9 +30,7 @@ async def list_applications(ctx: Context, organization_id: str, labels: str | No
             listed = await store.list_labels(work.connection, organization_id=organization.id)
             labels_by_id = {row.id: msgspec.json.decode(row.labels) for row in listed}
             rows = [row for row in rows if selector.fits(labels_by_id.get(row.id, {}))]
-    return [
-        row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.application(row.id))
-    ]
+    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.application)
 
 
 async def create_application(ctx: Context, organization_id: str, name: str) -> str:

@@ -51,9 +51,7 @@ async def list_environments(ctx: Context, organization_id: str, labels: str | No
             listed = await store.list_labels(work.connection, organization_id=organization.id)
             labels_by_id = {row.id: msgspec.json.decode(row.labels) for row in listed}
             rows = [row for row in rows if selector.fits(labels_by_id.get(row.id, {}))]
-    return [
-        row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.environment(row.id))
-    ]
+    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.environment)
 
 
 async def list_contents(ctx: Context, organization_id: str) -> list[EnvironmentContents]:
@@ -61,9 +59,7 @@ async def list_contents(ctx: Context, organization_id: str) -> list[EnvironmentC
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await store.list_contents(work.connection, organization_id=organization.id)
-    return [
-        row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.environment(row.id))
-    ]
+    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.environment)
 
 
 async def create_environment(ctx: Context, organization_id: str, name: str) -> str:

@@ -14,7 +14,7 @@ from launchbay.auth.gate import Entry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
-from launchbay.limits import GROUP_ROLES
+from launchbay.limits import GROUP_ROLES, MIB, ROLE_TEXTS_BYTES
 from launchbay.store import audit, organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
@@ -44,7 +44,7 @@ async def list_roles(ctx: Context, organization_id: str) -> list[Role]:
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await store.list_roles_by_organization(work.connection, organization_id=organization.id)
-    return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, auth_permissions.role(row.id))]
+    return await work.lookup.permitted(organization.id, Permission.READ, rows, auth_permissions.role)
 
 
 async def read_role(ctx: Context, role_id: str) -> Role:
@@ -160,6 +160,7 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
         )
         name = validate_name(name)
         read_role_text(permissions)
+        await _check_size(work, organization.id, role_id, permissions)
         with unique_violation_as(*name_taken("a role", name)):
             await store.insert_role(
                 work.connection,
@@ -174,6 +175,16 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
         return await work.lookup.role(role_id, Permission.MANAGE_ROLES)
 
 
+async def _check_size(work: Work, organization_id: str, role_id: str, permissions: str) -> None:
+    """Raise BadRequest if the roles would be so large together that decisions for who holds all of them take long."""
+    others = await store.sum_role_bytes(work.connection, organization_id=organization_id, but=role_id) or 0
+    if others + len(permissions.encode()) > ROLE_TEXTS_BYTES:
+        raise BadRequest(
+            f"The permissions of all roles of an organization have at most {ROLE_TEXTS_BYTES // MIB} MiB together.",
+            "Delete roles, or write patterns with '*' instead of one for each object.",
+        )
+
+
 async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -> None:
     """Replace name and text of a role. Raises NotAllowed for the built-in Administrator, BadRequest."""
     async with ctx.begin() as work:
@@ -182,6 +193,7 @@ async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -
             raise _built_in(role)
         name = validate_name(name)
         read_role_text(permissions)
+        await _check_size(work, role.organization_id, role.id, permissions)
         with unique_violation_as(*name_taken("a role", name)):
             await store.update_role(work.connection, id=role.id, name=name, permissions=permissions)
         before = {"name": role.name, "permissions": role.permissions}

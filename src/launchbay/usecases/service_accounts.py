@@ -26,7 +26,7 @@ async def list_service_accounts(ctx: Context, organization_id: str) -> list[Serv
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await store.list_service_accounts(work.connection, organization_id=organization.id, id=None)
-    return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.id))]
+    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.user)
 
 
 async def read_service_account(ctx: Context, organization_id: str, account_id: str) -> ServiceAccountRow:

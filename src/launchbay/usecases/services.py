@@ -131,7 +131,7 @@ async def list_services(ctx: Context, organization_id: str) -> list[OfferedServi
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await store.list_by_organization(work.connection, organization_id=organization.id)
-    return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.service(row.id))]
+    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.service)
 
 
 async def count_users(ctx: Context, organization_id: str) -> dict[str, int]:

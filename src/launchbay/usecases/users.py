@@ -67,11 +67,11 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView[Organi
         organization = await work.lookup.organization(organization_id)
         rows = await users.list_by_organization(work.connection, organization_id=organization.id)
         administrators = await users.list_administrators(work.connection, organization_id=organization.id)
+    readable = await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.user)
     grants = work.lookup.grants(organization.id)
     return [
         UserView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
-        for row in rows
-        if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.id))
+        for row in readable
     ]
 
 

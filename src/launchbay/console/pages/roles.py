@@ -1,5 +1,6 @@
 """Roles, and why an operation is allowed or not."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -8,6 +9,7 @@ from starlette.responses import Response
 from launchbay.auth.gate import Entry, entries_of_role, extent
 from launchbay.auth.permissions import KINDS, Permission
 from launchbay.console.forms import SEEN, seen_tag
+from launchbay.console.rendering import role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.store.users import Role
@@ -29,7 +31,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     organization_id = request.path("id")
     explained, explanation_problem = await _explained(request, organization_id)
     rows = await roles.list_roles(request.ctx, organization_id)
-    entries = [_entries(row) for row in rows]
+    counts, grid = await asyncio.to_thread(_read_roles, rows)
     may_map = (await request.permissions(organization_id)).map_groups(rows)
     return await request.page(
         "roles.html",
@@ -37,14 +39,10 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=rows,
-        entry_counts={row.id: len(held) for row, held in zip(rows, entries, strict=True)},
+        entry_counts=counts,
         changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
         counts=await roles.count_holders(request.ctx, organization_id),
-        grid=[
-            (each.value, [extent(held, each) for held in entries])
-            for each in Permission
-            if any(entry.permission is each for held in entries for entry in held)
-        ],
+        grid=grid,
         check=await _checked(request, organization_id, None),
         role_completions=_COMPLETIONS,
         groups=await roles.list_group_roles(request.ctx, organization_id) if may_map else None,
@@ -145,6 +143,16 @@ async def delete(request: PageRequest) -> Response:
     role = await roles.read_role(request.ctx, request.path("id"))
     await roles.delete_role(request.ctx, role.id)
     return request.redirect(f"{HOME}/organizations/{role.organization_id}/roles", f"Role {role.name} deleted.")
+
+
+def _read_roles(rows: list[Role]) -> tuple[dict[str, int], list[tuple[str, list[str]]]]:
+    """Return how many entries each role has, and for what it holds each permission; this takes long for many roles."""
+    entries = {row.id: _entries(row) for row in rows}
+    for row in rows:
+        role_words(row.permissions)
+    used = {entry.permission for held in entries.values() for entry in held}
+    grid = [(each.value, [extent(entries[row.id], each) for row in rows]) for each in Permission if each in used]
+    return {row.id: len(entries[row.id]) for row in rows}, grid
 
 
 def _entries(role: Role) -> tuple[Entry, ...]:

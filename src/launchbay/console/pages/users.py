@@ -1,11 +1,12 @@
 """The users of an organization, their roles, and invitations."""
 
+import asyncio
 from typing import Any
 
 from starlette.responses import Response
 
 from launchbay.console.pages.audit import Told, told
-from launchbay.console.rendering import is_weak
+from launchbay.console.rendering import is_weak, role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import LaunchbayError
 from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
@@ -76,6 +77,8 @@ async def add(request: PageRequest) -> Response:
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     view = await users.read_user(request.ctx, organization_id, request.path("user"))
+    known_roles = await roles.list_roles(request.ctx, organization_id)
+    await asyncio.to_thread(list, map(role_words, [each.permissions for each in known_roles]))
     return await request.page(
         "user.html",
         section="users",
@@ -84,7 +87,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         view=view,
         seen=request.seen("/roles", _held(view)),
-        roles=await roles.list_roles(request.ctx, organization_id),
+        roles=known_roles,
         blocked_s=await users.sign_in_blocked_s(request.ctx, organization_id, view.row.id),
     )
 

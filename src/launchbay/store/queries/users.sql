@@ -365,6 +365,10 @@ WHERE r.organization_id = %(organization_id)s GROUP BY r.id;
 INSERT INTO roles (id, organization_id, name, permissions, kind)
 VALUES (%(id)s, %(organization_id)s, %(name)s, %(permissions)s, %(kind)s);
 
+-- name: sum_role_bytes
+-- The size of an organization's roles but one.
+SELECT sum(octet_length(permissions))::bigint FROM roles WHERE organization_id = %(organization_id)s AND id <> %(but)s;
+
 -- name: update_role
 UPDATE roles SET name = %(name)s, permissions = %(permissions)s WHERE id = %(id)s;
 
