@@ -20,6 +20,13 @@ const colours = HighlightStyle.define([
   { tag: [tags.labelName, tags.typeName, tags.keyword, tags.meta], color: "var(--syn-mark)" },
 ]);
 
+// The glyphs of the console for findings in the gutter, in its colors: the shape is a mask, with the sign cut out.
+function gutterGlyph(shape, sign, color) {
+  const stroke = "stroke-width='1.7' stroke-linecap='round' stroke-linejoin='round'";
+  const svg = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><mask id='m'><path d='${shape}' fill='#fff'/><path d='${sign}' stroke='#000' ${stroke}/></mask><path d='M0 0h16v16H0z' mask='url(#m)'/></svg>`;
+  return { content: "normal", backgroundColor: color, forcedColorAdjust: "none", mask: `url("data:image/svg+xml,${encodeURIComponent(svg)}") center / contain no-repeat` };
+}
+
 const look = EditorView.theme({
   "&": { color: "var(--text)", backgroundColor: "var(--surface)", fontSize: "13.5px" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55", maxHeight: "70vh" },
@@ -37,6 +44,8 @@ const look = EditorView.theme({
   ".cm-completionDetail": { color: "inherit", fontStyle: "normal", marginLeft: "1em" },
   ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--fail)", textUnderlineOffset: "3px" },
   ".cm-lintRange-warning": { backgroundImage: "none", textDecoration: "underline wavy var(--wait)", textUnderlineOffset: "3px" },
+  ".cm-lint-marker-error": gutterGlyph("M5.3 1.5h5.4L14.5 5.3v5.4l-3.8 3.8H5.3L1.5 10.7V5.3z", "m5.7 5.7 4.6 4.6m0-4.6-4.6 4.6", "var(--fail)"),
+  ".cm-lint-marker-warning": gutterGlyph("M8 1.5 15 14H1z", "M8 6v3.5M8 11.7h.01", "var(--wait)"),
   ".cm-panels": { backgroundColor: "var(--sunken)", color: "var(--text)", borderColor: "var(--line)" },
   ".cm-panels input, .cm-panels button": { backgroundImage: "none", backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--control)" },
 });

@@ -22,6 +22,7 @@ def test_from_a_broken_manifest_to_a_destroyed_instance(stranger: Page, site: Si
     finding = page.locator("#findings li")
     expect(finding).to_contain_text("weit")
     expect(page.locator(".cm-lint-marker-error")).to_have_count(1)
+    expect(page.locator(".cm-lint-marker-error")).to_have_css("mask-image", re.compile("svg"))  # the glyph of failures
     page.get_by_role("button", name="Save version 2").click()
     expect(page.get_by_role("alert")).to_contain_text("was not saved")
     ready(page)

@@ -1,6 +1,7 @@
 """The views of approvals: those for the user, asked by the user, all open ones, and decided ones."""
 
 import asyncio
+import re
 
 import httpx
 import pytest
@@ -68,6 +69,7 @@ async def test_an_instance_that_waits_for_an_approval_says_so_everywhere(api: Ap
             "head": head.partition('id="state"')[2].partition("</h")[0][:600],
         }
 
+    assert re.search(r"<title>\(\d+\) Instances · Launchbay</title>", (await get(visitor, listed)).answer.text)
     for place, text in (await shown()).items():
         assert "Needs approval" in text, place
         assert "g-wait" in text, place

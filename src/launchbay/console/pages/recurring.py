@@ -362,7 +362,7 @@ def _result(firing: Firing, view: RecurringView) -> tuple[Glyph, str]:
     status = view.statuses.get(firing.job_id or "")
     if firing.outcome == "Started" and status is not None:
         return shown_status(status)
-    return (Glyph.OK, "Begun") if firing.bulk_id else _OUTCOMES[firing.outcome]
+    return (Glyph.OK, "Started") if firing.bulk_id else _OUTCOMES[firing.outcome]
 
 
 def _firing(firing: Firing, view: RecurringView, zone: ZoneInfo) -> ShownFiring:
