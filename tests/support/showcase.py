@@ -172,7 +172,7 @@ NO_PAGES = {
     *("/console/instances/{id}/components/card", "/console/instances/{id}/menu"),
     *(f"{_OF_A_RUN}/log/failure", f"{_OF_A_RUN}/compare"),  # redirects
     *(f"{_OF_A_RUN}/log/text", f"{_OF_A_RUN}/export", "/console/organizations/{id}/archive"),  # files
-    *("/console/organizations/{id}/instances/export", "/console/organizations/{id}/runs/export"),
+    *(f"/console/organizations/{{id}}/{each}/export" for each in ("instances", "runs", "audit")),
     # One is for a link that only its reader has, the other for a sign-in that isn't complete.
     *("/console/invitations/{token}", "/console/newPassword"),
 }
