@@ -137,7 +137,7 @@ async def test_a_bulk_run_is_paused_continued_and_cancelled_by_who_may(api: Api,
     for instance in instances:
         for job in (await api.document(instance))["workflowHistory"]:
             if job["status"] == "Executing":
-                accepted(await api.post(f"instances/{instance}/jobs/{job['id']}/cancel"))
+                accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
 
 
 async def test_nothing_can_be_selected_by_who_may_only_read(api: Api) -> None:
