@@ -51,6 +51,9 @@ def test_an_application_lives_from_upload_to_deletion(cli: Shell, tmp_path: Path
     assert [each["name"] for each in cli.document("instance", "list", "--application", "life")] == ["born"]
     assert cli.document("job", "show", "born", "last")["name"] == "launch"
     assert cli.good("instance", "set-destroy-at", "born", "never") == ""
+    assert "A time or duration can't be negative: -1." in cli.bad(2, "instance", "set-destroy-at", "born", "-1")
+    assert "2020-01-01 has passed." in cli.bad(2, "instance", "set-destroy-at", "born", "2020-01-01")
+    assert "TIME: +2h, 2026-12-24T18:00 or never." in cli.good("instance", "set-destroy-at", "--help")
     assert cli.document("instance", "show", "born")["destroyAt"] is None
     cli.good("revision", "create", "life", "stable", "--version", "2", "-p", "input.who=stable")
     launched = cli.good("launch", "life", "--revision", "life/stable", "--instance-name", "fixed").strip()
@@ -67,7 +70,12 @@ def test_a_workflow_is_run_scheduled_and_its_log_read(cli: Shell, tmp_path: Path
     uploaded(cli, tmp_path, "asked", ASKED)
     cli.good("launch", "asked", "--instance-name", "answers", "--wait")
     cli.good("run", "answers", "act.greet", "name=Ann", "--wait")
-    assert "'logging' has no effect here" in cli.good("logs", "answers")
+    log = cli.good("logs", "answers")
+    assert "'logging' has no effect here" in log
+    assert re.search(r"^\d\d:\d\d:\d\d \w+ › \w+ ", log, re.MULTILINE)
+    bare = cli.good("logs", "answers", "--no-prefix").splitlines()
+    assert len(bare) == len(log.splitlines())
+    assert not any(re.match(r"\d\d:\d\d:", line) for line in bare)
     schedule = cli.good("instance", "schedule", "answers", "act.greet", "1h", "-p", "name=Bob").strip()
     listed = cli.document("instance", "schedules", "answers")["schedules"]
     assert [each["id"] for each in listed] == [schedule]

@@ -79,7 +79,9 @@ def test_a_refresh_token_of_the_page_will_do_unless_a_variable_is_empty(shell: S
 
 def test_profiles_are_listed_used_changed_and_removed(shell: Shell, server: Bay) -> None:
     signed_in(shell, server)
-    signed_in(shell, server, "--profile", "other", "--organization", "Default")
+    words = ("--email", EMAIL, "--password-stdin", "--profile", "other", "--organization", "Default")
+    switched = shell.run("login", server.url, *words, stdin=f"{PASSWORD}\n").stderr
+    assert "Commands now use the profile 'other'. To go back: launchbay profile use default" in switched
     listed = {each["name"]: each for each in json.loads(shell.good("profile", "list", "-o", "json"))}
     assert (listed["other"]["current"], listed["other"]["organization"]) == (True, "Default")
     shell.good("profile", "use", "default")
@@ -150,3 +152,21 @@ def test_a_private_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         write_private(path, {"a": object()})
     assert json.loads(path.read_text("utf-8")) == {"a": 1}
     assert [each.name for each in tmp_path.iterdir()] == ["private.json"]
+
+
+def test_a_password_that_somebody_else_chose_is_replaced_at_the_login(shell: Shell, server: Bay) -> None:
+    Shell.of(server, shell.config).good(
+        "user", "create", "Cy", "--email", "cy@example.org", "--password", "harbor lantern 88"
+    )
+    words = ("login", server.url, "--email", "cy@example.org", "--profile", "cy")
+    told = shell.bad(5, *words, "--password-stdin", stdin="harbor lantern 88\n")
+    assert "Somebody else chose this password." in told
+    assert f"{server.url}/console/newPassword" in told
+    own = "another lantern 99\n"
+    assert "Choose your own." in shell.run(*words, stdin=f"harbor lantern 88\n{own}{own}").stderr
+    shell.good(*words, "--password-stdin", stdin=own)
+
+
+def test_wrong_credentials_of_a_variable_are_named(shell: Shell, server: Bay) -> None:
+    shell.environ |= {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_TOKEN": "lbr_nothing"}
+    assert "The credentials are those of LAUNCHBAY_TOKEN." in shell.bad(4, "organization", "list")

@@ -71,6 +71,12 @@ def test_the_status_names_application_job_and_error(cli: Shell, ferry: str, ship
     assert all(ISO.fullmatch(job["finishedAt"]) for job in document["jobs"])
 
 
+def test_the_status_of_an_instance_of_another_organization_has_names(cli: Shell, ferry: str, ship: str) -> None:
+    other = cli.good("organization", "create", f"other than {ferry}").strip()
+    document = cli.document("status", ship, "--organization", other)
+    assert (document["application"], document["environment"]) == (ferry, "default")
+
+
 def test_the_status_says_what_destroyed_an_instance(cli: Shell, ferry: str) -> None:
     expired = cli.good("launch", ferry, "--destroy-interval", "1ms").strip()
     cli.good("instance", "wait", expired, "--until", "Destroyed")

@@ -182,6 +182,11 @@ def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
     assert not caught.value.may_have_arrived
 
 
+def test_a_server_without_tls_is_told_as_such() -> None:
+    with scripted(CREATED) as script, pytest.raises(ConnectionFailed, match="The server speaks no TLS"):
+        Client(script.url.replace("http://", "https://"), retries=QUICK).read_organization(ID)
+
+
 def test_the_reason_of_a_lost_answer_ends_with_one_period() -> None:
     with scripted(CUT) as script, pytest.raises(ConnectionFailed) as caught:
         client(script).reschedule_workflow(ID, "w", interval=0)

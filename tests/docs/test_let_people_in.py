@@ -40,8 +40,6 @@ def follow(shell: Shell, folder: Path, application: str) -> list[str]:
             (folder / name).write_text(block.text, "utf-8")
         elif block.language == "console":
             for line in block.text.splitlines():
-                if "change-password" in line or "export" in line:
-                    continue  # below, for the colleague
                 words = shlex.split(line.removeprefix("$ launchbay ").replace("APPLICATION", application))
                 printed = shell.good(*words)
                 explained += [printed] if words[0] == "permission" else []
@@ -52,7 +50,8 @@ def signed_in(shell: Shell, config: Path) -> Shell:
     """Return what another colleague with the role has, after choosing a password as the page says."""
     email = "lee@example.org"
     shell.good("user", "create", "Lee", "--email", email, "--roles", "Approvers", "--password", FIRST)
-    shell.bad(5, "login", shell.environ["LAUNCHBAY_URL"], "--email", email, "--password-stdin", stdin=FIRST)
-    first = Shell(config, {**shell.environ, "LAUNCHBAY_EMAIL": email, "LAUNCHBAY_PASSWORD": FIRST})
-    first.good("account", "change-password", stdin=f"{FIRST}\n{OWN}\n{OWN}\n")
-    return Shell(config, {**first.environ, "LAUNCHBAY_PASSWORD": OWN})
+    colleague = Shell(config)
+    words = ("login", shell.environ["LAUNCHBAY_URL"], "--email", email)
+    colleague.bad(5, *words, "--password-stdin", stdin=FIRST)
+    colleague.good(*words, stdin=f"{FIRST}\n{OWN}\n{OWN}\n")
+    return colleague

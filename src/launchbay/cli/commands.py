@@ -18,7 +18,7 @@ import msgspec
 
 from launchbay.cli.connection import OUTPUTS, Connection, connect
 from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
-from launchbay.cli.inputs import Input, inputs, parse_duration_ms
+from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
 from launchbay.cli.lazy import DOCUMENTATION, HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import (
     CommandFailed,
@@ -87,7 +87,8 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
     has_tag = operation.row.method == "GET" and not operation.row.public and isinstance(operation, Operation)
     if has_tag:
         more.append(click.Option(["--etag"], is_flag=True, help="Print the tag of the object, for `--if-match`."))
-    note = f"\n\n{extension.note}" if extension.note else ""
+    notes = [extension.note, *(hint_of(parameter) for parameter in own)]
+    note = "".join(f"\n\n{each}" for each in notes if each)
     about = " ".join(inspect.cleandoc(operation.__doc__ or "").partition("\n\n")[0].split())
 
     def callback(**given: Any) -> None:
@@ -479,7 +480,7 @@ def _upload(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> No
 
 
 def _log(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    print_log(connection, call, follow=options["follow"])
+    print_log(connection, call, follow=options["follow"], is_bare=options["is_bare"])
 
 
 def _audit(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -579,7 +580,12 @@ EXTENSIONS: Mapping[str, Extension] = {
         options=[
             click.Option(
                 ["-f", "--follow"], is_flag=True, help="Keep printing new lines until the job or the instance ends."
-            )
+            ),
+            click.Option(
+                ["--no-prefix", "is_bare"],
+                is_flag=True,
+                help="Print only the text of lines, without time, component and step.",
+            ),
         ],
     ),
     "watch_instance": Extension(_events),

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from zlib import crc32
 
 import click
 
@@ -184,13 +185,14 @@ def _label(path: str, name: str) -> str:
 
 _FILTERS = {"step": "--step", "component": "--component", "level": "--level", "q": "-q"}
 _SHOWN = ("at", "level", "job", "step", "component", "attempt", "stream", "text")
+_COMPONENT_COLORS = ("cyan", "green", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta", "bright_blue")
 _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 
 
-def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
+def print_log(connection: Connection, call: Call[Any], *, follow: bool, is_bare: bool = False) -> None:
     """Print the lines of a `read_log` call; with `follow`, also new ones.
 
-    If no line fits the filters, a message on standard error says so.
+    With `is_bare`, a line is only its text. If no line fits the filters, a message on standard error says so.
     `limit` is the number of all lines: without it, `each` would fetch page after page. The API knows steps by their
     paths; a last name is compared here.
     """
@@ -212,7 +214,7 @@ def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
     is_empty = True
     for line in itertools.islice(lines, query.get("limit")):
         is_empty = False
-        _print(connection.output, line)
+        _print(connection.output, line, is_bare=is_bare)
     given = [(flag, call.query.get(field)) for field, flag in _FILTERS.items()]
     filters = [f"{flag} {value}" for flag, value in given if isinstance(value, str) and value]
     if is_empty and filters:
@@ -232,11 +234,25 @@ def _lines(client: Client, call: Call[Any], *, follow: bool) -> Iterator[Mapping
         yield {name: event.data.get(name) for name in _SHOWN}
 
 
-def _print(output: str, line: Mapping[str, Any]) -> None:
+def _print(output: str, line: Mapping[str, Any], *, is_bare: bool) -> None:
     if output != "table":
         show_one_of_many(dict(line), output)
         return
-    at = datetime.fromtimestamp((line["at"] or 0) / 1000, UTC).astimezone().strftime("%H:%M:%S")
-    step = printable((line.get("step") or "").rpartition("/")[2])
     text = click.style(printable(line["text"]), fg=_COLOURS.get(line["level"]))
-    click.echo(f"{click.style(at, dim=True)} {click.style(step, bold=True)}{' ' if step else ''}{text}")
+    if is_bare:
+        click.echo(text)
+        return
+    at = datetime.fromtimestamp((line["at"] or 0) / 1000, UTC).astimezone().strftime("%H:%M:%S")
+    component, step = line.get("component") or "", (line.get("step") or "").rpartition("/")[2]
+    # The last name tells components apart, and leaves most of a narrow terminal to the text.
+    shown = (
+        click.style(printable(component.rpartition(".")[2]), fg=_color_of(component)),
+        click.style(printable(step), bold=True),
+    )
+    where = " › ".join(each for each, name in zip(shown, (component, step), strict=True) if name)
+    click.echo(" ".join(part for part in (click.style(at, dim=True), where, text) if part))
+
+
+def _color_of(component: str) -> str:
+    """Return the color of a component, which none of the levels has."""
+    return _COMPONENT_COLORS[crc32(component.encode()) % len(_COMPONENT_COLORS)]

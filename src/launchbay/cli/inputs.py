@@ -132,6 +132,13 @@ def parse_time_ms(text: str) -> int:
         raise click.UsageError(message) from None
 
 
+def _parse_future_ms(text: str) -> int:
+    time_ms = parse_time_ms(text)
+    if NEVER != time_ms < time.time() * 1000:
+        raise click.UsageError(f"{text} has passed. Use +2h, a time to come such as 2026-12-24T18:00, or never.")
+    return time_ms
+
+
 def parse_past_ms(text: str) -> int:
     """Parse a past time to milliseconds since the epoch: `10m` ago, or `2026-12-24T18:00`."""
     stripped = text.strip()
@@ -288,7 +295,7 @@ _FORMS = {
     "grace_ms": _Form(parse_duration_ms, "How long a destroy waits and can be taken back: 30m or 1d.", "DURATION"),
     "idle_ms": _Form(parse_duration_ms, "An instance without a run for so long is destroyed: 12h or 7d.", "DURATION"),
     "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
-    "destroy_at": _Form(parse_time_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
+    "destroy_at": _Form(_parse_future_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
 }
 
@@ -340,6 +347,16 @@ def _input(argument: inspect.Parameter, about: str, operation: str, *, is_only: 
     if positional:
         return Input(name, _argument(name, argument, operation), read)
     return Input(name, _keyword(name, argument, about, is_optional=is_optional), read)
+
+
+def hint_of(argument: click.Parameter) -> str:
+    """Return the forms of a positional argument, empty for text."""
+    form = _FORMS.get(argument.name or "")
+    if form is None or form.metavar not in {"TIME", "DURATION"} or argument.metavar != form.metavar:
+        return ""
+    if not isinstance(argument, click.Argument):
+        return ""
+    return f"{form.metavar}: {form.hint.rpartition(': ')[2]}"
 
 
 def _argument(name: str, argument: inspect.Parameter, operation: str) -> click.Parameter:

@@ -22,7 +22,7 @@ from launchbay.cli.connection import (
 from launchbay.cli.lazy import HelpfulGroup, unknown_name
 from launchbay.cli.names import Names
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
-from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries
+from launchbay.client import Basic, Client, ClientError, NotAllowed, RefreshToken, Retries
 
 _HERE = {"localhost", "127.0.0.1", "::1"}
 _KEYS = ("url", "organization", "output")
@@ -69,11 +69,14 @@ def login(url: str | None, profile: str | None, organization: str | None, **give
         _revoke(address, before)
     secrets_store.put(name, secrets)
     configuration.profiles[name] = Profile(address, email, chosen, known.output)
-    if profile or configuration.current not in configuration.profiles:
+    former = configuration.current
+    if profile or former not in configuration.profiles:
         configuration.current = name
     write_configuration(configuration)
     user = email or "the owner of the token"
     click.echo(f"Signed in to {address} as {user}. The token is stored in {secrets_store.name}.", err=True)
+    if former != configuration.current and former in configuration.profiles:
+        click.echo(f"Commands now use the profile '{name}'. To go back: launchbay profile use {former}", err=True)
 
 
 def _with_password(address: str, known: Profile, given: dict[str, Any]) -> tuple[str, Secrets]:
@@ -83,13 +86,32 @@ def _with_password(address: str, known: Profile, given: dict[str, Any]) -> tuple
         password = sys.stdin.readline().rstrip("\n")
     else:
         password = click.prompt("Password", hide_input=True, err=True)
+    try:
+        return email, _token(address, email, password)
+    except NotAllowed as error:
+        if not any(_CHOOSE_PAGE in message for message in error.messages):
+            raise
+        if given["password_stdin"]:
+            advice = f"Run this command without --password-stdin, or open {address.rstrip('/')}/console/newPassword"
+            raise CommandFailed(f"{error.messages[0]}\n{advice}", ExitCode.NOT_ALLOWED) from error
+    click.echo("Somebody else chose this password. Choose your own.", err=True)
+    own = click.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
+    with Client(address, Basic(email, password)) as client:
+        client.change_password(current_password=password, new_password=own)
+    return email, _token(address, email, own)
+
+
+_CHOOSE_PAGE = "/console/newPassword"  # in the page's refusal of a password that somebody else chose
+
+
+def _token(address: str, email: str, password: str) -> Secrets:
     label = f"launchbay on {socket.gethostname()}"[:100]
     with Client(address, Basic(email, password)) as client:
         client.list_organizations()  # a wrong password gets a better message here than from the page
         token = token_of(client.generate_token(email=email, password=password, label=label))
         ours = [each for each in client.list_tokens() if each.label == label]
     newest = max(ours, key=lambda each: each.id, default=None)
-    return email, Secrets(token, newest.id if newest else "")
+    return Secrets(token, newest.id if newest else "")
 
 
 def _with_token(address: str) -> tuple[str, Secrets]:

@@ -162,7 +162,8 @@ class Names:
             if begins:
                 raise _ambiguous("instance", text, [(each.id, _about_instance(each)) for each in begins])
         known = [each.name for each in islice(self.instances(), _SUGGESTED)]
-        raise ObjectNotFound(unknown_name(f"instance '{text}'", text, list(dict.fromkeys(known))))
+        message = unknown_name(f"instance '{text}'", text, list(dict.fromkeys(known)))
+        raise ObjectNotFound(message if "?" in message else f"{message} List them: launchbay ps --all")
 
     def instances(self) -> Iterable[FleetInstance]:
         """Return all instances of the organization, the newest first."""
@@ -268,8 +269,20 @@ def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
     if len(found) > 1:
         raise _ambiguous(kind, text, [(number, names[number]) for number in found])
     if not found:
-        raise ObjectNotFound(unknown_name(f"{kind} '{text}'", text, [name for name, _ in pairs]))
+        message = unknown_name(f"{kind} '{text}'", text, [name for name, _ in pairs])
+        listing = _LISTING.get(kind)
+        raise ObjectNotFound(message if "?" in message or listing is None else f"{message} List them: {listing}")
     return found[0]
+
+
+# By kind, the command that lists all of them.
+_LISTING = {
+    **{kind: f"launchbay {kind} list" for kind in ("application", "environment", "organization", "role", "service")},
+    **{kind: f"launchbay {kind} list" for kind in ("approval", "invitation", "token", "user", "zone")},
+    **{kind: f"launchbay {kind.replace(' ', '-')} list" for kind in ("change set", "git source", "recurring schedule")},
+    "bulk run": "launchbay bulk list",
+    "roll-out": "launchbay rollout list",
+}
 
 
 def is_prefix(text: str) -> bool:

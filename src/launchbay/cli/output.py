@@ -1,6 +1,7 @@
 """Results as tables, JSON or YAML; errors of the client as messages and exit codes."""
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -188,6 +189,9 @@ _REMEDIES_OF_CODES = {
     "InstanceActive": "To delete it anyway, add --force.",
     "InstanceInUse": "To destroy it anyway, add --force.",
     "PreconditionFailed": "Look at what it is now, and take its tag from the command that shows it, with --etag.",
+    "PasswordChangeRequired": "Choose your own password: launchbay account change-password",
+    "UnknownPath": "Check the address of the server, which has no path: launchbay profile list. It may also be older"
+    " than this command.",
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }
 _PREVIEWS = {
@@ -210,6 +214,26 @@ class CommandFailed(click.ClickException):
 
 class RemoteCommand(click.Command):
     """A command that calls a server: errors of the client become messages and exit codes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line.
+
+        Raises UsageError, with advice for a negative time, which looks like an option, and a named organization.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            wanted = {parameter.metavar for parameter in self.params if isinstance(parameter, click.Argument)}
+            if error.option_name[1:].isdecimal() and not wanted.isdisjoint(("TIME", "DURATION")):
+                text = f"A time or duration can't be negative: {error.option_name}. The help has the forms."
+                raise click.UsageError(text, ctx) from error
+            raise
+        except click.UsageError as error:
+            # Most nouns take a name here. The organization is an option of all commands.
+            if error.message.startswith("Got unexpected extra") and "launchbay organization " in ctx.command_path:
+                text = f"{error.message}. Choose the organization with --organization."
+                raise click.UsageError(text, ctx) from error
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Raises CommandFailed for errors of the client."""
@@ -250,6 +274,9 @@ def lines(error: ClientError, context: click.Context | None = None) -> Iterator[
         return
     yield from error.messages or (str(error),)
     remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(exit_code_of(error))
+    used = next((name for name in ("LAUNCHBAY_TOKEN", "LAUNCHBAY_PASSWORD") if os.environ.get(name)), None)
+    if used is not None and isinstance(error, NotAuthenticated):
+        remedy = f"The credentials are those of {used}. Correct it, or unset it to use the stored login."
     if error.code == "InstanceBusy":
         remedy = _remedy_of_busy({} if context is None else context.params)
     if context is not None and error.code == "InvalidParameters":

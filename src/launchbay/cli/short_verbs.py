@@ -28,7 +28,7 @@ from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import RemoteCommand, show, with_iso_times
-from launchbay.client import NotFound, Operations
+from launchbay.client import NotAllowed, NotFound, Operations
 from launchbay.client.types import JobDocument
 from launchbay.model.instance import InstanceStatus
 
@@ -89,7 +89,11 @@ def _step(step: dict[str, Any]) -> str:
 def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
     """Return the state of an instance with its running job and its newest jobs."""
     document = answer(connection, Operations.read_instance.call(instance_id))
-    listed = connection.client.list_organization_instances(connection.names.organization(), q=instance_id, limit=1)
+    try:  # an ID finds instances of other organizations than the chosen one too
+        organization_id = connection.client.read_application(document["applicationId"]).organization_id
+    except NotAllowed:
+        organization_id = connection.names.organization()
+    listed = connection.client.list_organization_instances(organization_id, q=instance_id, limit=1)
     known = msgspec.to_builtins(listed[0]) if listed else {}
     jobs = [
         {name: each.get(name) for name in JOB_COLUMNS}

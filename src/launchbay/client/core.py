@@ -201,6 +201,12 @@ def reason(error: httpx.TransportError) -> str:
     return str(error).removesuffix(".") or type(error).__name__
 
 
+def _advice(error: httpx.TransportError) -> str:
+    if "WRONG_VERSION_NUMBER" in str(error):
+        return "The server speaks no TLS: its address may begin with http://."
+    return "Is the server up, and the address right?"
+
+
 def read() -> Steps[bytes | httpx.TransportError]:
     outcome: bytes | httpx.TransportError = yield Read()
     return outcome
@@ -493,7 +499,7 @@ class Core:
     def _error(self, outcome: httpx.Response | httpx.TransportError) -> ClientError:
         if isinstance(outcome, httpx.TransportError):
             return ConnectionFailed(
-                f"{self.base_url} did not answer: {reason(outcome)}. Is the server up, and the address right?",
+                f"{self.base_url} did not answer: {reason(outcome)}. {_advice(outcome)}",
                 may_have_arrived=not isinstance(outcome, _NOT_SENT),
             )
         error = api_error(outcome)

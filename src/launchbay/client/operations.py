@@ -1166,7 +1166,7 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/destroyAt", media_type=JSON))
     def set_destroy_at(self, instance_id: str, *, destroy_at: int, if_match: str | None = None) -> Call[None]:
-        """Set when an instance is destroyed automatically; -1 is never. Permission: EditInstance."""
+        """Set when an instance is destroyed automatically. Permission: EditInstance."""
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/lifetime"))
     def read_lifetime(self, instance_id: str) -> Call[types.LifetimeDocument]:

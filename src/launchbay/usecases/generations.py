@@ -114,7 +114,10 @@ async def _get(work: Work, record: InstanceRecord, number: int) -> Generation:
     if 0 < number < 2**31:
         found = await store.get(work.connection, instance_id=record.id, number=number)
     if found is None:
-        raise NotFound(f"The instance keeps no generation {number}.", "GET instances/{id}/generations lists them.")
+        raise NotFound(
+            f"The instance keeps no generation {number}.",
+            "List them: GET instances/{id}/generations, or launchbay generations.",
+        )
     return found
 
 

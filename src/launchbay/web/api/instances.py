@@ -47,7 +47,7 @@ class DestroyAt(msgspec.Struct):
     "/instances/{id}/destroyAt", permission="EditInstance", body=JsonBody(example={"destroyAt": 1_798_761_600_000})
 )
 async def set_destroy_at(request: Request[DestroyAt, None]) -> None:
-    """Set when an instance is destroyed automatically; -1 is never."""
+    """Set when an instance is destroyed automatically."""
     await instances.set_destroy_at(request.ctx, request.path["id"], request.body.destroyAt)
 
 
