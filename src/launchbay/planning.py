@@ -640,9 +640,9 @@ class CompiledManifests:
         Raises InvalidManifest for one that this program no longer accepts, and Conflict if the application was deleted
         after the caller looked up the version.
         """
-        key = (application_id, version)
-        compiled = self._by_version.get(key)
+        compiled = self.cached(application_id, version)
         if compiled is None:
+            key = (application_id, version)
             content = await applications.get_manifest(connection, application_id=application_id, version=version)
             if content is None:
                 raise Conflict("Another request deleted the application.")
@@ -651,7 +651,14 @@ class CompiledManifests:
                 on_transaction_end(connection, partial(self._forget_unless_committed, key, compiled))
             if len(self._by_version) > self._capacity:
                 self._by_version.popitem(last=False)
-        self._by_version.move_to_end(key)
+        return compiled
+
+    def cached(self, application_id: str, version: int) -> CompiledManifest | None:
+        """Return a stored manifest version if it is in memory, which needs no connection."""
+        key = (application_id, version)
+        compiled = self._by_version.get(key)
+        if compiled is not None:
+            self._by_version.move_to_end(key)
         return compiled
 
     def forget(self, application_ids: Collection[str]) -> None:

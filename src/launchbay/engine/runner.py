@@ -324,6 +324,9 @@ class Runner:
         )
 
     async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
+        cached = self._manifests.cached(application_id, version)
+        if cached is not None:
+            return cached
         return await run_until_available(
             self._database, lambda connection: self._manifests.get(connection, application_id, version)
         )

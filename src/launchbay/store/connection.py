@@ -69,7 +69,8 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         self._deferred: list[Statement] = []
         self._arrival: asyncio.Future[None] | None = None
         self._reader: tuple[asyncio.AbstractEventLoop, int] | None = None  # where it is registered, for which socket
-        self._look: asyncio.TimerHandle  # while a statement is under way
+        self._sent_at_s: float | None = None  # when the statement under way was, by the event loop's clock
+        self._look: asyncio.TimerHandle | None = None  # runs on for up to LOOK_S after a statement
 
     # Transactions
 
@@ -203,14 +204,16 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         Raises the first error among them.
         """
         loop = asyncio.get_running_loop()
-        self._look = loop.call_later(LOOK_S, self._look_at_socket, loop.time() + self.timeout_s)
+        self._sent_at_s = loop.time()
+        if self._look is None:  # one timer for many statements
+            self._look = loop.call_later(LOOK_S, self._look_at_socket)
         try:
             results = await self._read(until_sync=until_sync)
         except asyncio.CancelledError:
             await self._abandon(until_sync=until_sync)
             raise
         finally:
-            self._look.cancel()
+            self._sent_at_s = None
         answers = []
         received = iter(results)
         for new in prepared or (None,) * len(results):
@@ -294,20 +297,25 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         self._stop_reading()
         await super().close()
 
-    def _look_at_socket(self, hang_up_at_s: float) -> None:
+    def _look_at_socket(self) -> None:
         """Wake the reader if data arrived that the event loop doesn't report; hang up when the time is over.
 
         uvloop loses the registration of a socket now and then while many sockets close at once, as at the end of
         PostgreSQL (decision 0104). Without a look, the caller would wait forever.
         """
+        if self._sent_at_s is None:
+            self._look = None
+            return
         loop = asyncio.get_running_loop()
-        self._look = loop.call_later(LOOK_S, self._look_at_socket, hang_up_at_s)
-        if loop.time() >= hang_up_at_s:
+        self._look = loop.call_later(LOOK_S, self._look_at_socket)
+        waited_s = loop.time() - self._sent_at_s
+        if waited_s >= self.timeout_s:
             self._hang_up()
-        if self._arrival is not None and not self._arrival.done() and self.is_readable():
+        arrival = self._arrival
+        if waited_s >= LOOK_S and arrival is not None and not arrival.done() and self.is_readable():
             log.warning("database.socket_forgotten")
             self._stop_reading()
-            self._arrival.set_result(None)
+            arrival.set_result(None)
 
     def is_readable(self) -> bool:
         """Return whether there is something to read: data, or the end of the connection."""

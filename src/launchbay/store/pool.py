@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import psycopg
 import structlog
+from psycopg.pq import ConnStatus
 
 from launchbay.concurrency import TurnQueue, current_tenant
 from launchbay.errors import Unavailable
@@ -151,26 +152,32 @@ class Pool:
             raise _closed()
         if len(self._waiting) >= self.most * 50:
             raise _overloaded()
-        waiter: asyncio.Future[_Pooled] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[_Pooled] = loop.create_future()
         owner = current_tenant.get()
         self._waiting.put(owner, waiter)
         self._connect()
+        timer = loop.call_later(_WAIT_WHILE_AWAY_S if self._is_away else self._wait_s, self._give_up, owner, waiter)
         try:
-            async with asyncio.timeout(_WAIT_WHILE_AWAY_S if self._is_away else self._wait_s):
-                return await waiter
-        except (TimeoutError, asyncio.CancelledError) as error:
-            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._waiting.discard(owner, waiter)
+            elif waiter.exception() is None:
                 self._offer(waiter.result())
-            if isinstance(error, TimeoutError):
-                raise _overloaded() from error
             raise
         finally:
+            timer.cancel()
+
+    def _give_up(self, owner: str, waiter: asyncio.Future[_Pooled]) -> None:
+        if not waiter.done():
             self._waiting.discard(owner, waiter)
+            waiter.set_exception(_overloaded())
 
     def _connect(self) -> None:
         """Begin to make the connections that are missing."""
         # A lost connection doesn't count, wherever it is: its place must never stay taken.
-        self._open = {connection for connection in self._open if not connection.closed}
+        self._open.difference_update([each for each in self._open if each.pgconn.status == ConnStatus.BAD])
         existing = len(self._open) + len(self._connecting)
         wanted = max(len(self._waiting) - len(self._connecting), min(_LEAST, self.most) - existing)
         if self._is_away:

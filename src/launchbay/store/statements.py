@@ -222,16 +222,22 @@ def _string(value: str) -> bytes:
 
 
 def _array(values: Sequence[Any]) -> bytes:
-    return b"{%s}" % b",".join(map(_element, values))
+    return _string(_array_text(values))
 
 
-def _element(value: Any) -> bytes:
+def _array_text(values: Sequence[Any]) -> str:
+    return "{" + ",".join([_element(value) for value in values]) + "}"
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, list | tuple):
-        return _array(value)
+        return _array_text(value)
     data = _to_text(value)
-    if data is None:
-        return b"NULL"
-    return b'"%s"' % data.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    return "NULL" if data is None else _element(data.decode())
 
 
 _CONVERSIONS: dict[type, Callable[[Any], bytes | None]] = {

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -170,6 +171,10 @@ def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
     """Return the query as the endpoint's struct. Ignores unknown parameters and repetitions. Raises BadRequest."""
     if wanted is None:
         return None
+    return _read_query(query_string, wanted) if query_string else _no_query(wanted)
+
+
+def _read_query(query_string: bytes, wanted: type[msgspec.Struct]) -> Any:
     try:
         values = {name: texts[0] for name, texts in decode_fields(query_string, QUERY_FIELDS).items()}
     except ValueError as error:
@@ -179,6 +184,12 @@ def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
     except msgspec.ValidationError as error:
         field, message = _explained(error, wanted)
         raise BadRequest(f"Query parameter {field}: {message}." if field else f"Query: {message}.") from None
+
+
+@lru_cache
+def _no_query(wanted: type[msgspec.Struct]) -> Any:
+    """Return the query of a request that has none. All share it: these structs are frozen."""
+    return _read_query(b"", wanted)
 
 
 def header_map(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
