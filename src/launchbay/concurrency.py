@@ -150,6 +150,10 @@ class TurnQueue(Generic[T]):
     def __len__(self) -> int:
         return self._count
 
+    def count(self, owner: str) -> int:
+        """Return how many items of an owner are in the queue."""
+        return len(self._items.get(owner, ()))
+
     def put(self, owner: str, item: T) -> None:
         """Add an item behind the owner's others."""
         self._items.setdefault(owner, deque()).append(item)

@@ -983,6 +983,25 @@ async def test_a_job_does_not_wait_until_all_jobs_of_another_organization_have_s
     assert dispatcher._starting._starting == 0, "no start is lost"
 
 
+@pytest.mark.usefixtures("slow_polls")
+async def test_no_job_is_claimed_while_enough_of_its_organization_wait_for_their_start(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.engine.dispatch.STARTING", 2)
+    monkeypatch.setattr("launchbay.engine.dispatch.STARTING_S", 60.0)
+    runs, held = Permits(database), []
+    async with working(database, runs, concurrency=PLACES) as (_, stop):
+        await put(database, "acme", 30)
+        await until(database, f"SELECT ({HELD.format('acme')}) = 8")
+        await runs.started.get()
+        for _ in range(14):
+            await runs.next()
+            held += await ask(database, HELD.format("acme"))
+        assert min(held) <= 4, held
+        await until(database, f"SELECT ({HELD.format('acme')}) > 4")
+        stop.set()
+
+
 async def test_a_start_that_is_given_to_a_job_that_leaves_goes_to_the_next() -> None:
     starts = _Starts(1)
     await starts.acquire("acme")

@@ -165,6 +165,10 @@ class _Turns:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    def count(self, owner: str) -> int:
+        """Return how many waits of an owner have not ended."""
+        return self._waiting.count(owner)
+
     def give(self) -> bool:
         """Give a turn, and return whether anybody waited for it."""
         if not self._waiting:
@@ -195,6 +199,10 @@ class _Starts:
         if not self._turns:
             self._waiting_since_s = _now_s()
         await self._turns.wait(organization_id)
+
+    def waiting(self, organization_id: str) -> int:
+        """Return how many jobs of the organization wait for their start."""
+        return self._turns.count(organization_id)
 
     def release(self) -> None:
         """Let another job start."""
@@ -738,7 +746,8 @@ class Dispatcher:
     def _give_place_back(self, organization_id: str) -> None:
         self._places.give_back(organization_id)
         self._has_room.set()
-        if self._may_be_ready or self._behind:
+        # Not one claim for each job that ends, while others of the organization wait here for their start.
+        if (self._may_be_ready or self._behind) and self._starting.waiting(organization_id) < STARTING:
             self._wake.set()
 
     async def _run(self, held: _Held) -> None:
