@@ -19,8 +19,8 @@ if (dot && document.querySelector("[sse-connect]")) {
     banner.hidden = age < BANNER_AFTER_MS;
     // Once only: a status that counts would be read aloud every second.
     if (!banner.hidden && !banner.dataset.at) {
-      banner.dataset.at = new Date(lostAt).toLocaleTimeString();
-      banner.querySelector("span").textContent = `Connection lost. You see the state of ${banner.dataset.at}. Launchbay tries again by itself.`;
+      banner.dataset.at = new Date(lostAt).toISOString().slice(11, 19); // in UTC, as the other times of the page
+      banner.querySelector("span").textContent = `Connection lost. You see the state of ${banner.dataset.at} UTC. Launchbay reconnects by itself.`;
     }
     if (banner.hidden) delete banner.dataset.at;
   };

@@ -34,7 +34,7 @@ function group(title, items) {
 
 // The buttons and links in the head of the page are its commands.
 function commands(wanted) {
-  const all = [...document.querySelectorAll("main .head .btn")].filter((each) => !each.disabled && each.offsetParent);
+  const all = [...document.querySelectorAll("main .head .btn")].filter((each) => !each.disabled && each.offsetParent && each.textContent.trim());
   return all
     .filter((each) => each.textContent.trim().toLowerCase().includes(wanted))
     .map((each, at) => Object.assign(option(each.textContent.trim(), `here-${at}`), { act: () => each.click() }));

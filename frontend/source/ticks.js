@@ -1,9 +1,10 @@
 // Durations count on: [data-since] is the time of their beginning, in milliseconds since the Unix epoch.
 const UNITS = [["d", 86_400], ["h", 3_600], ["min", 60]];
 
-// As the server writes it: its two largest units, such as `1 d 2 h`.
+// As the server writes it: its two largest units, such as `1 d 2 h`; a tenth of a second and less in milliseconds.
 export function durationText(milliseconds) {
-  const seconds = Math.max(0, milliseconds) / 1000;
+  if (milliseconds < 100) return `${Math.max(0, Math.round(milliseconds))} ms`;
+  const seconds = milliseconds / 1000;
   if (seconds < 60) return seconds < 10 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds)} s`;
   const parts = [];
   let left = Math.floor(seconds);

@@ -30,7 +30,7 @@ def test_an_instance_is_offered_as_a_service_and_withdrawn(page: Page, site: Sit
     # One that is offered does not expire, and the page says why it cannot be made to.
     page.goto(f"/console/instances/{instance}/settings")
     page.get_by_label("Expires", exact=True).select_option(label="in 1 day")
-    page.get_by_role("button", name="Save expiration").click()
+    page.get_by_role("button", name="Save expiry").click()
     expect(page.get_by_role("alert")).to_contain_text("offered as a service")
     page.get_by_label(name).uncheck()
     page.get_by_role("button", name="Save environments").click()

@@ -110,7 +110,7 @@ def test_an_invited_user_signs_in_and_sees_what_their_role_lets_them(page: Page,
     page.get_by_label("Email address").fill(email)
     page.get_by_label("Name", exact=True).fill("Grace")
     page.get_by_label("Guest").check()
-    page.get_by_role("button", name="Add user").click()
+    page.get_by_role("button", name="Invite", exact=True).click()
     link = page.locator(".new-secret code").inner_text()
     stranger.goto(link)
     stranger.get_by_label("Password", exact=True).fill("a good password")

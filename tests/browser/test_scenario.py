@@ -124,7 +124,7 @@ def reconfigure(page: Page) -> None:
 def destroy(page: Page) -> None:
     page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_label("Expires", exact=True).select_option(label="in 1 day")
-    page.get_by_role("button", name="Save expiration").click()
+    page.get_by_role("button", name="Save expiry").click()
     expect(page.locator(".meta")).to_contain_text(re.compile("in (1 d|23 h)"))
     page.get_by_role("link", name="Destroy…").last.click()
     page.get_by_role("button", name="Destroy Greeter").click()

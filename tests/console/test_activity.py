@@ -41,7 +41,7 @@ async def test_an_entry_is_told_with_its_object_and_leads_to_the_run(api: Api, v
     assert f"saved a version of {name}" in told[2]
     assert f"created application {name}" in told[-1]
     assert "Today" in page.text
-    [run, *_] = re.findall(r'href="([^"]+)">run<', page.answer.text)
+    [run, *_] = re.findall(r'href="([^"]+)">Open run<', page.answer.text)
     job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
     assert run == f"/console/instances/{instance}/jobs/{job}"
     assert (await get(visitor, run)).status == 200

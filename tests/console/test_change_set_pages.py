@@ -81,7 +81,7 @@ async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
         "More room for the sale",
         "Ready to apply",
         "Change Shop (winter)",
-        "An instance whose change fails goes back",
+        "Rolls back an instance if its change fails",
         "webChangesinput.size 1 → 3",
         "Runsweb#grow",
         "1 componentStays as it is",
@@ -99,7 +99,7 @@ async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
     assert applied.headers["location"] == path
     ended = await _ended(visitor, path)
     assert "As it was shown" in ended.text
-    assert "Compared with the result" in ended.text
+    assert "Result compared" in ended.text
     assert f"{path}/apply" not in ended.answer.text
     again = await sent(visitor, f"{path}/apply", page)
     assert again.status_code == 409
@@ -132,7 +132,7 @@ async def test_the_apply_of_a_directory_is_shown_and_applied(api: Api, visitor: 
     assert (await sent(visitor, f"{path}/apply", page)).headers["location"] == path
     ended = await get(visitor, path)
     assert "As it was shown" in ended.text
-    assert "Compared with the result" in ended.text
+    assert "Result compared" in ended.text
     again = await sent(visitor, f"{path}/apply", page)
     assert (again.status_code, "it is Succeeded" in Page(again).text) == (409, True)
 

@@ -60,7 +60,7 @@ async def test_an_instance_goes_back_to_a_generation_exactly_as_shown(api: Api, 
     text = " ".join(page.text.split())
     assert "Generation 1 and now" in text
     assert "input.size12" in text.replace(" ", "")
-    assert "Rolling back will" in text
+    assert "What rolling back changes" in text
     assert "web#grow" in text
     for word in ("quayside", "harbor"):
         assert word not in listed.answer.text + page.answer.text
@@ -85,7 +85,7 @@ async def test_the_current_generation_offers_no_rollback_but_its_difference_from
     text = " ".join(page.text.split())
     assert "Generation 2 and generation 1" in text
     assert "This is the current generation." in text
-    assert "Rolling back will" not in text
+    assert "What rolling back changes" not in text
     refused = await _sent(visitor, f"/console/instances/{instance}/generations/2", page, do="apply anything")
     assert refused.status_code == 409
     assert "Choose an earlier one." in Page(refused).text

@@ -74,7 +74,7 @@ async def test_a_schedule_of_the_manifest_is_cancelled_and_resumed(
     assert isinstance(answer, httpx.Response)
     assert "tick Paused" in words_of((await get(visitor, path)).answer.text)
     shown = table(await get(visitor, f"{path}/schedules"))
-    assert re.search(r"Paused .* ago by ", shown)
+    assert re.search(r"Paused .*(ago|just now) by ", shown)
     assert "Resume tick" in shown
     assert "Cancel tick" not in shown
     await post(visitor, f"{path}/reschedule", schedule=entry["id"], do="move", minutes="30")
@@ -110,7 +110,7 @@ async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor
     instance = await api.launch(application)
     await api.until(instance, "Running")
     path = f"/console/instances/{instance}"
-    assert "It waits for 2 hours first" in (await get(visitor, f"{path}/end")).text
+    assert "Launchbay first waits 2 hours" in (await get(visitor, f"{path}/end")).text
     assert isinstance(await post(visitor, f"{path}/end", do="destroy"), httpx.Response)
     assert "Until then, you can take this back." in (await get(visitor, path)).text
     assert isinstance(await post(visitor, f"{path}/undo-destroy"), httpx.Response)

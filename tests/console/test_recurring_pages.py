@@ -53,7 +53,7 @@ async def test_a_workflow_is_repeated_with_its_next_times_shown_while_typing(
     assert made.status_code == 303, Page(made).text
     path = made.headers["location"]
     page = await get(visitor, path)
-    for words in (fields["name"], "Active", "back-up", "Sat 27 Mar 2027", "It hasn't fired yet."):
+    for words in (fields["name"], "Active", "back-up", "Sat 27 Mar 2027", "No runs yet."):
         assert words in page.text, words
     listed = await get(visitor, home)
     assert path in listed.links

@@ -54,7 +54,16 @@ def test_no_value_brings_a_tag_of_its_own(value: object) -> None:
 
 @pytest.mark.parametrize(
     ("milliseconds", "words"),
-    [(None, ""), (0, "0.0 s"), (1_500, "1.5 s"), (59_900, "60 s"), (3_600_000, "1 h"), (93_784_000, "1 d 2 h")],
+    [
+        (None, ""),
+        (0, "0 ms"),
+        (99, "99 ms"),
+        (100, "0.1 s"),
+        (1_500, "1.5 s"),
+        (59_900, "60 s"),
+        (3_600_000, "1 h"),
+        (93_784_000, "1 d 2 h"),
+    ],
 )
 def test_spans_have_their_two_largest_units(milliseconds: int | None, words: str) -> None:
     assert format_duration(milliseconds) == words
@@ -63,6 +72,8 @@ def test_spans_have_their_two_largest_units(milliseconds: int | None, words: str
 def test_times_are_told_from_now() -> None:
     assert format_remaining(NOW + timedelta(minutes=90), NOW) == "in 1 h 30 min"
     assert format_remaining(NOW - timedelta(minutes=3), NOW) == "3 min ago"
+    assert format_remaining(NOW - timedelta(seconds=8.4), NOW) == "8 s ago"
+    assert format_remaining(NOW - timedelta(seconds=0.4), NOW) == "just now"
 
 
 @pytest.mark.parametrize("path", ["/console", "/console/instances/x?a=b", "/console?x=1"])

@@ -99,9 +99,11 @@ def exported_time(value: datetime | int | None) -> str | None:
 
 
 def format_duration(milliseconds: int | None) -> str:
-    """Return a duration in its two largest units, such as `1 d 2 h`."""
+    """Return a duration in its two largest units, such as `1 d 2 h`; a tenth of a second and less in milliseconds."""
     if milliseconds is None:
         return ""
+    if abs(milliseconds) < 100:
+        return f"{abs(milliseconds)} ms"
     seconds = abs(milliseconds) / 1000
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
@@ -115,12 +117,15 @@ def format_duration(milliseconds: int | None) -> str:
 
 
 def format_remaining(value: datetime | int | None, now: datetime) -> str:
-    """Return the time from now: `in 2 h 5 min`, `3 min ago`."""
+    """Return the time from now, in whole seconds: `in 2 h 5 min`, `3 min ago`, `just now`."""
     if value is None:
         return ""
     at = from_ms(value) if isinstance(value, int) else value
-    milliseconds = int((at - now).total_seconds() * 1000)
-    return f"in {format_duration(milliseconds)}" if milliseconds >= 0 else f"{format_duration(milliseconds)} ago"
+    seconds = int((at - now).total_seconds())
+    if not seconds:
+        return "now" if at > now else "just now"
+    words = f"{abs(seconds)} s" if abs(seconds) < 60 else format_duration(seconds * 1000)
+    return f"in {words}" if seconds > 0 else f"{words} ago"
 
 
 def age_ms(value: int, now: datetime) -> int:
@@ -255,10 +260,10 @@ _FIELDS = {
     "destroy interval": "lifetime",
     "manifest version": "version",
     "user data": "notes",
-    "default ms": "lifetime of a launch that says none",
+    "default ms": "default lifetime",
     "greatest ms": "longest lifetime",
     "extend ms": "longest extension",
-    "grace ms": "grace time of a destroy",
+    "grace ms": "grace time before a destroy",
     "idle ms": "longest time without a run",
     "may never": "instances without an end",
     "mail": "warnings by email",

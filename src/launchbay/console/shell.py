@@ -204,7 +204,7 @@ SHORTCUTS = (
             ("Open", "Enter"),
             ("Select", "X"),
             ("Select up to here", "Shift X"),
-            ("Leave, select nothing", "Esc"),
+            ("Clear the selection", "Esc"),
         ),
     ),
     ("Run", (("Resume", "R"), ("Cancel", "C"), ("Compare with the last success", "V"))),
@@ -225,7 +225,7 @@ SHORTCUTS = (
             ("Move along the bindings", "← ↑ → ↓"),
             ("Zoom", "+ −"),
             ("Show everything", "0"),
-            ("Leave the component", "Esc"),
+            ("Back to the whole graph", "Esc"),
         ),
     ),
 )

@@ -88,7 +88,6 @@ _TOLD = {
     "run_workflow": "ran",
     "put_user_data": "changed the notes of",
     "set_destroy_at": "changed the expiry of",
-    "open_session": "signed in as",
     "replace_instance_environments": "changed where others find",
     "replace_environment_services": "changed the services of",
     "replace_application_lifetime": "changed the lifetimes of",
@@ -399,6 +398,9 @@ def told(organization_id: str, row: AuditRow, names: Mapping[str, str]) -> Told:
     name = names.get(object_id, object_id[-_ID_END:] if is_id(object_id) else object_id)
     if instance is not None and kind != "instances":  # a workflow of an instance
         name = f"{name} on {names.get(instance, instance)}"
+    href = _href(organization_id, parts)
+    if row.operation == "open_session":  # what it is about is the person
+        verb, name, href = "signed in", "", ""
     job = _job(row)
     changes = [
         each for each in list_changes(row.before, row.after) if each.before not in _EMPTY or each.after not in _EMPTY
@@ -409,7 +411,7 @@ def told(organization_id: str, row: AuditRow, names: Mapping[str, str]) -> Told:
         actor=actor_name(row, names),
         verb=verb,
         name=name,
-        href=_href(organization_id, parts),
+        href=href,
         run_href=f"{HOME}/instances/{instance}/jobs/{job}" if instance and job else "",
         changes=[each for each in changes if each.field != "job"][:_CHANGES],
     )

@@ -27,7 +27,7 @@ from launchbay.usecases.rollouts import RolloutRequest, Wave, counts_of
 routes = Routes()
 
 STATUSES: dict[str, tuple[Glyph, str]] = {
-    "Waiting": (Glyph.QUEUED, "Not begun"),
+    "Waiting": (Glyph.QUEUED, "Not started"),
     "Running": (Glyph.BUSY, "In progress"),
     "Unchecked": (Glyph.QUEUED, "Waits for its check"),
     "Checking": (Glyph.BUSY, "Being checked"),

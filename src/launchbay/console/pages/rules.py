@@ -39,14 +39,10 @@ WHEN = (
 )
 # Fields of lengths of time: the name in the form, its label, and its hint.
 LENGTHS = (
-    (
-        "default",
-        "Lifetime of a launch that says none",
-        "Such as 8 hours, 7 days, or never. Empty: the default of the server.",
-    ),
+    ("default", "Default lifetime", "Such as 8 hours, 7 days, or never. Empty: the default of the server."),
     ("greatest", "Longest lifetime", "From the launch. Empty: any."),
     ("extend", "Longest extension", "Empty: any."),
-    ("grace", "Grace time of a destroy", "Until then, it can be taken back. Empty: none."),
+    ("grace", "Grace time before a destroy", "Until then, you can take it back. Empty: none."),
     ("idle", "Longest time without a run", "Then the instance is destroyed. An hour or more. Empty: any."),
 )
 
