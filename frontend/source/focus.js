@@ -63,7 +63,7 @@ document.addEventListener("submit", (event) => {
 const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "null");
 sessionStorage.removeItem(KEY);
 if (kept && Date.now() - kept.at < FRESH_MS && document.activeElement === document.body && !document.querySelector("dialog[open]")) {
-  const wrong = document.querySelector("main [aria-invalid=true], main [role=alert]");
+  const wrong = document.querySelector("main [aria-invalid=true], main [role=alert]:not(:empty)");
   if (wrong) {
     if (!wrong.matches(CONTROL)) wrong.tabIndex = -1;
     wrong.focus();

@@ -24,6 +24,8 @@ function graph(host) {
 
   const show = () => {
     svg.setAttribute("viewBox", view.join(" "));
+    const isWhole = [0, 1].every((at) => view[at] <= whole[at] + 1 && view[at] + view[at + 2] >= whole[at] + whole[at + 2] - 1);
+    mini?.toggleAttribute("hidden", isWhole); // an SVG element has no property for it
     ["x", "y", "width", "height"].forEach((name, at) => frame?.setAttribute(name, view[at]));
   };
   const zoom = (factor, cx = view[0] + view[2] / 2, cy = view[1] + view[3] / 2) => {
@@ -160,7 +162,6 @@ function graph(host) {
 
   const marks = new Map();
   if (mini) {
-    mini.hidden = false;
     for (const node of nodes) {
       const mark = document.createElementNS(SVG, "rect");
       for (const [name, value] of Object.entries(place.get(node))) mark.setAttribute(name, value);

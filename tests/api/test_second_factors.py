@@ -57,7 +57,7 @@ async def test_with_a_second_factor_the_password_alone_is_not_enough_anywhere(ap
             await send(client, "/refreshToken/secondFactor", token=page.fields["token"], code="000000")
         ).status == 401
     assert await signs_in(api, who, codes.next())
-    assert await factors(api, who, codes) == ["Authenticator application"]
+    assert await factors(api, who, codes) == ["Authenticator app"]
 
 
 async def test_a_code_works_once_also_for_two_at_the_same_moment(api: Api) -> None:

@@ -114,7 +114,7 @@ def test_an_invited_user_signs_in_and_sees_what_their_role_lets_them(page: Page,
     link = page.locator(".new-secret code").inner_text()
     stranger.goto(link)
     stranger.get_by_label("Password", exact=True).fill("a good password")
-    stranger.get_by_label("The same once more").fill("a good password")
+    stranger.get_by_label("Repeat password").fill("a good password")
     stranger.get_by_role("button", name="Set password").click()
     sign_in(stranger, email, "a good password")
     stranger.goto(f"/console/organizations/{site.organization}/applications")

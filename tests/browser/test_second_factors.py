@@ -120,7 +120,7 @@ def test_an_application_is_set_up_with_its_secret(named: Page, site: Site) -> No
     expect(named.locator("svg.qr")).to_be_visible()
     secret = b32decode(named.locator("figcaption code").inner_text())
     named.locator("#code").fill(totp_code(secret, int(time.time() // 30)))
-    named.get_by_role("button", name="Add the application").click()
+    named.get_by_role("button", name="Add the app").click()
     codes = named.locator("#recovery-codes").inner_text().split()
     sign_out(named)
     enter_password(named, email)

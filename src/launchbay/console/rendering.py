@@ -103,7 +103,7 @@ def format_duration(milliseconds: int | None) -> str:
     if milliseconds is None:
         return ""
     if abs(milliseconds) < 100:
-        return f"{abs(milliseconds)} ms"
+        return f"{abs(milliseconds):.0f} ms"
     seconds = abs(milliseconds) / 1000
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

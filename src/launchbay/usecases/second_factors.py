@@ -174,7 +174,7 @@ async def set_up_totp(
     }
     async with app.database.transaction() as connection:
         actor = await _end_step(connection, token, user, address)
-        name = _named(name, "Authenticator application")
+        name = _named(name, "Authenticator app")
         codes = await _add(app, connection, actor, session, id=factor_id, kind=FactorKind.TOTP, name=name, **columns)
         await store.forget_attempts(connection, user_id=user.id)
     app.sign_in.invalidate(user.id)

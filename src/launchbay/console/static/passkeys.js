@@ -58,7 +58,9 @@ for (const button of document.querySelectorAll("button[data-passkey]")) {
       form.elements.namedItem("response").value = JSON.stringify(response);
       form.requestSubmit();
     } catch (error) {
-      problem.textContent = `The passkey was not used: ${error.message}`;
+      // Browsers don't tell why, lest a page learns which passkeys somebody has.
+      const words = error.name === "NotAllowedError" ? "It doesn't belong to this account, or nobody confirmed it in time." : error.message;
+      problem.textContent = `The passkey was not used. ${words}`;
     }
   });
 }
