@@ -65,6 +65,15 @@ def test_arrow_keys_move_between_components_and_show_the_card(page: Page, addres
     expect(page.locator("a.node.sel")).to_have_count(0)
 
 
+def test_a_map_shows_where_one_is_unless_all_of_the_graph_is_seen(page: Page, address: str) -> None:
+    opened(page, f"{address}?open=group-0,group-1")
+    overview = page.locator("svg.mini")
+    expect(overview).to_be_visible()
+    expect(overview.locator("rect:not(.view)")).to_have_count(page.locator("a.node").count())
+    page.get_by_role("button", name="Fit the whole graph").click()
+    expect(overview).to_be_hidden()
+
+
 def test_keys_zoom(page: Page, address: str) -> None:
     opened(page, f"{address}?open=group-0")
     stage = page.locator("svg.stage")

@@ -84,6 +84,7 @@ def test_a_passkey_signs_in_after_the_password_and_a_copy_of_it_does_not(named: 
     for _ in range(2):
         sign_out(named)
         enter_password(named, email)
+        expect(named.get_by_label("Code")).to_be_focused()  # the empty place for a problem isn't
         named.get_by_role("button", name="Use a passkey").click()
         expect(named).to_have_url(re.compile("/console$|/console/organizations/"))
     [credential] = session.send("WebAuthn.getCredentials", {"authenticatorId": key})["credentials"]
@@ -108,7 +109,7 @@ def test_another_key_than_the_own_does_not_sign_in(named: Page, site: Site) -> N
     authenticator(named)
     enter_password(named, email)
     named.get_by_role("button", name="Use a passkey").click()
-    expect(named.locator("[data-passkey-problem]")).to_contain_text("The passkey was not used")
+    expect(named.locator("[data-passkey-problem]")).to_contain_text("The passkey was not used. It doesn't belong")
     named.goto("/console/account")
     expect(named).to_have_url(re.compile("/console/signIn"))
 
@@ -125,6 +126,7 @@ def test_an_application_is_set_up_with_its_secret(named: Page, site: Site) -> No
     sign_out(named)
     enter_password(named, email)
     expect(named.get_by_role("button", name="Use a passkey")).not_to_be_visible()
+    expect(named.get_by_label("Code")).to_be_focused()
     named.get_by_label("Code").fill("000000")
     named.get_by_role("button", name="Sign in").click()
     expect(named.get_by_role("alert")).to_contain_text("The code is wrong")

@@ -45,6 +45,16 @@ def test_the_palette_runs_the_commands_of_the_page(page: Page, site: Site, home:
     page.wait_for_url(f"**/console/applications/{application}/launch")
 
 
+def test_every_command_of_the_palette_has_a_name(page: Page, site: Site) -> None:
+    instance = site.launch(site.application(GREETER), parameters={"input.times": 1})
+    site.settled(instance)
+    page.goto(f"/console/instances/{instance}")
+    page.keyboard.press("Control+k")
+    options = page.get_by_role("dialog", name="Command palette").get_by_role("option")
+    expect(options.filter(has_text="Run workflow")).to_be_visible()
+    assert all(each.strip() for each in options.all_inner_texts())
+
+
 def test_the_palette_completes_a_command_and_runs_it_on_an_object(page: Page, site: Site, home: str) -> None:
     name = fresh_name("Halyard")
     application = site.application(GREETER, name)

@@ -507,6 +507,8 @@ CORPUS = (
 )
 EVIL = " ".join(CORPUS)
 NAME = EVIL[:255].strip()
+# Nothing in it is a place to break a line.
+UNBROKEN = "W" * 200
 # The message of the error may quote it.
 _WRONG = {"input": "{$.who}", "format": "{$.who}"}
 _MANIFEST = {
@@ -587,6 +589,8 @@ def made(site: Site) -> World:
     site.replace_manifest(application, json.dumps(_MANIFEST))
     environment = site.ask("POST", f"{within}/environments", {"name": NAME})["id"]
     site.ask("PUT", f"environments/{environment}/markers", {"markers": [{"name": NAME}]})
+    for kind in ("environments", "roles"):
+        site.ask("POST", f"{within}/{kind}", {"name": UNBROKEN, **({"permissions": ""} if kind == "roles" else {})})
     properties = [{"name": name, "type": "string", "value": EVIL} for name in (NAME, "password")]
     site.ask("PUT", f"environments/{environment}/properties", {"properties": properties})
     vault = "builtin:cobalt_secure_store"
