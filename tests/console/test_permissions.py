@@ -308,3 +308,19 @@ async def test_a_box_that_may_not_be_changed_keeps_what_it_stands_for(api: Api) 
         assert (await client.post(f"{path}/offers", data=sent)).status_code == 303
     offered = accepted(await api.get(f"instances/{world['instances']}/environments"))["environments"]
     assert {each if isinstance(each, str) else each["id"] for each in offered} == {other["id"], world["environments"]}
+
+
+async def test_a_list_that_shows_nothing_for_want_of_permissions_says_so(api: Api) -> None:
+    made = {"name": fresh_name("sees nothing"), "permissions": "- ApproveInstanceWorkflow: [/applications/none]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", made))
+    someone = await person(api, made["name"])
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        for page, noun in (
+            ("/applications", "applications"),
+            ("/environments", "environments"),
+            ("/services", "services"),
+            ("/roles", "roles"),
+        ):
+            text = (await client.get(f"/console/organizations/{api.organization}{page}")).text
+            assert f"No {noun} that you can see" in text, page

@@ -166,7 +166,7 @@ def test_a_stopped_wave_with_instances_that_wait_for_their_check_waits_for_someb
     wave = Wave(2, Counter({"Failed": 1, "Unchecked": 1}))
     stopped = cast("Rollout", SimpleNamespace(status=STOPPED))
     running = cast("Rollout", SimpleNamespace(status=RUNNING))
-    assert shown_wave(stopped, wave, is_next=True).words == "Waits for you"
+    assert shown_wave(stopped, wave, is_next=True).words == "Waits for a decision"
     assert shown_wave(running, wave, is_next=False).words == "In progress"
 
 

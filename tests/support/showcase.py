@@ -593,6 +593,9 @@ def made(site: Site) -> World:
         site.ask("POST", f"{within}/{kind}", {"name": UNBROKEN, **({"permissions": ""} if kind == "roles" else {})})
     properties = [{"name": name, "type": "string", "value": EVIL} for name in (NAME, "password")]
     site.ask("PUT", f"environments/{environment}/properties", {"properties": properties})
+    long = site.ask("POST", f"{within}/applications", {"name": UNBROKEN})["id"]
+    site.replace_manifest(long, "launch: {steps: []}\n")
+    site.settled(longest := site.launch(long, instanceName=UNBROKEN))
     vault = "builtin:cobalt_secure_store"
     service = site.ask("POST", f"{within}/services", {"name": NAME, "typeId": vault, "parameters": {}})["id"]
     cloud = {
@@ -652,6 +655,7 @@ def made(site: Site) -> World:
         "bulk run": f"{root}/bulk/{bulk}",
         "act on many": f"{root}/bulk/new?act=label&id={instance}",
         "instance": f"/console/instances/{instance}",
+        "instance of a long name": f"/console/instances/{longest}",
         "runs": f"{root}/runs",
         "runs of an instance": f"/console/instances/{instance}/runs?q=odd:%3Cb%3E+{job}",
         "job": f"/console/instances/{instance}/jobs/{job}",

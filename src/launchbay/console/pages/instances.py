@@ -78,6 +78,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         found=found,
         labels=labels,
         query=query,
+        standard=STANDARD,
         sort=sort,
         is_first=after is None,
         acts=ACTS,

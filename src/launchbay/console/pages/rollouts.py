@@ -324,7 +324,7 @@ def shown_wave(found: Rollout, wave: Wave, *, is_next: bool) -> ShownWave:
     elif counts["Waiting"] or counts["Unchecked"]:
         waits = is_next and found.status in {rollouts.WAITING, rollouts.STOPPED}
         is_current = is_next
-        kind, words = (Glyph.WAIT, "Waits for you") if waits else (Glyph.QUEUED, "Next" if is_next else "Later")
+        kind, words = (Glyph.WAIT, "Waits for a decision") if waits else (Glyph.QUEUED, "Next" if is_next else "Later")
     else:
         kind, words = (Glyph.FAIL, f"Done, {bad} failed") if bad else (Glyph.OK, "Done")
     return ShownWave(wave, size, kind, words, is_current, bad)
