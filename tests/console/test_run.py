@@ -177,7 +177,7 @@ async def test_a_long_log_comes_in_windows_with_numbers_searched_and_by_line(
     add_lines(api.database.url, path, 3_000)
     page = await get(visitor, path)
     assert sorted(numbers(page)) == list(range(1, job_log.WINDOW_LINES + 1))
-    assert f"{len(before) + 3_000} lines" in page.text
+    assert f"{len(before) + 3_000:,} lines" in page.text
     [more] = re.findall(r'hx-get="([^"]+/log\?[^"]*after=[^"]+)"', page.answer.text)
     following = await get(visitor, html.unescape(more))
     assert min(numbers(following)) == job_log.WINDOW_LINES + 1
