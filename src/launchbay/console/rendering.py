@@ -99,7 +99,7 @@ def exported_time(value: datetime | int | None) -> str | None:
 
 
 def format_duration(milliseconds: int | None) -> str:
-    """Return a duration in its two largest units, such as `1 d 2 h`, or `40 ms`."""
+    """Return a duration in its two largest units, such as `1 d 2 h`."""
     if milliseconds is None:
         return ""
     if abs(milliseconds) < 100:
@@ -117,7 +117,7 @@ def format_duration(milliseconds: int | None) -> str:
 
 
 def format_remaining(value: datetime | int | None, now: datetime) -> str:
-    """Return the time from now: `in 2 h 5 min`, `3 min ago`, `just now`."""
+    """Return the time from now: `in 2 h 5 min`, `3 min ago`."""
     if value is None:
         return ""
     at = from_ms(value) if isinstance(value, int) else value
