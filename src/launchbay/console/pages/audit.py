@@ -86,6 +86,8 @@ _TOLD = {
     "replace_manifest": "saved a version of",
     "refresh_manifest": "loaded a version of",
     "run_workflow": "ran",
+    "cancel_job": "cancelled",
+    "resume_job": "resumed",
     "put_user_data": "changed the notes of",
     "set_destroy_at": "changed the expiry of",
     "replace_instance_environments": "changed where others find",

@@ -623,7 +623,7 @@ async def extend(request: PageRequest) -> Response:
         life = await read_lifetime(request.ctx, record.id)
         if life.ends_at is not None and life.ends_at == life.idle_ends_at:
             await extend_life(request.ctx, record.id, _DAY_MS)
-            return request.redirect(safe_path(form.text("back", _path(request))), "Expiration saved.")
+            return request.redirect(safe_path(form.text("back", _path(request))), "Expiry saved.")
         if record.destroy_at is None:
             raise BadRequest("The instance doesn't expire.", code="InvalidDestroyInterval")
         at = to_ms(record.destroy_at) + _DAY_MS
@@ -632,7 +632,7 @@ async def extend(request: PageRequest) -> Response:
         at = NEVER if interval == NEVER else to_ms(request.now()) + interval
     async with request.unless_changed("instances", request.path("id"), partial(_read_setting, request, "expires")):
         await instances.set_destroy_at(request.ctx, request.path("id"), at)
-    return request.redirect(safe_path(form.text("back", _path(request))), "Expiration saved.")
+    return request.redirect(safe_path(form.text("back", _path(request))), "Expiry saved.")
 
 
 async def _read_setting(request: PageRequest, name: str) -> dict[str, Any]:
