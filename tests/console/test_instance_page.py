@@ -227,3 +227,18 @@ async def test_an_address_with_names_that_do_not_exist_shows_the_whole(
     page = await get(visitor, f"/console/instances/{instance}/components?{query}")
     assert page.status == 200
     assert "<i>" not in page.answer.text
+
+
+async def test_a_cancelled_run_is_told_as_cancelled_and_not_as_failed(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(
+        "launch: {steps: []}\nrest: {steps: [{nap: {action: wait, parameters: {delay: 600}}}]}\n"
+    )
+    accepted(await api.post(f"instances/{instance}/rest", {}))
+    job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+    await api.settled(instance)
+    page = await get(visitor, f"/console/instances/{instance}")
+    assert "The last run was cancelled" in page.text
+    assert "The last run failed" not in page.text
+    overview = await get(visitor, f"/console/organizations/{api.organization}")
+    assert re.search(r"rest #2\s*: Cancelled by ", overview.text)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from launchbay.console.assets import Glyph, instance_status, shown_status
+from launchbay.console.assets import Glyph, instance_status, run_status, shown_status
 from launchbay.console.graph import ComponentState
 from launchbay.console.request import PageRequest
 from launchbay.limits import LIST_LIMIT_MAX
@@ -73,8 +73,13 @@ class JobLine:
     number: int = 0
 
     @property
+    def shown(self) -> str:
+        """The status for `shown_status`."""
+        return run_status(self.status, has_started=self.started_ms is not None, error=self.error)
+
+    @property
     def kind(self) -> Glyph:
-        return shown_status(self.status)[0]
+        return shown_status(self.shown)[0]
 
     @property
     def percent(self) -> int:
