@@ -71,7 +71,7 @@ async def change(request: PageRequest) -> Response:
                 return await save(request, draft.record.organization_id, act, ids=[draft.record.id])
             if form.text("do") == f"apply {draft.fingerprint}":
                 await reconfigure(request.ctx, draft.record.id, body)
-                return request.redirect(f"{HOME}/instances/{draft.record.id}", "Reconfiguration started.")
+                return request.redirect(f"{HOME}/instances/{draft.record.id}", "Change started.")
             draft.preview = await preview_configuration(request.ctx, draft.record.id, body)
             draft.place_errors(draft.preview.errors)
             if form.text("do").startswith("apply"):
