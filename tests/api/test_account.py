@@ -309,14 +309,12 @@ async def test_wrong_tokens_from_one_address_are_slowed_down_in_the_end(database
 
 async def test_a_session_of_one_server_is_good_at_another_of_the_same_database(databases: Databases) -> None:
     url = databases.create()
-    async with running_api(url) as here:
-        secret = str(here.settings.data_dir / "secret.key")
-        async with running_api(url, secret_key_file=secret) as there, browser(here) as visitor:
-            who = await person(here)
-            jwt = await session(visitor, await refresh_token(visitor, who))
-            accepted(await there.caller(f"Bearer {jwt}").get("organizations"))
-            accepted(await here.delete(f"organizations/{here.organization}/users/{who.id}"))
-            refused(await there.caller(f"Bearer {jwt}").get("organizations"), 401, "NotAuthenticated")
+    async with running_api(url) as here, running_api(url) as there, browser(here) as visitor:
+        who = await person(here)
+        jwt = await session(visitor, await refresh_token(visitor, who))
+        accepted(await there.caller(f"Bearer {jwt}").get("organizations"))
+        accepted(await here.delete(f"organizations/{here.organization}/users/{who.id}"))
+        refused(await there.caller(f"Bearer {jwt}").get("organizations"), 401, "NotAuthenticated")
     databases.drop(url)
 
 

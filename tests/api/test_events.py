@@ -248,7 +248,7 @@ async def test_streams_end_at_once_when_their_person_signs_out_at_another_server
     url = databases.create()
     async with (
         running_api(url) as here,
-        running_api(url, secret_key_file=str(here.settings.data_dir / "secret.key"), engine=False) as there,
+        running_api(url, engine=False) as there,
         served(there) as port,
         browser(here) as visitor,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as console,

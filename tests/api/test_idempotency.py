@@ -72,7 +72,7 @@ async def test_of_the_same_launches_at_the_same_moment_one_runs(
 
 async def test_servers_of_one_database_do_the_work_once_between_them(databases: Databases) -> None:
     url = databases.create()
-    async with running_api(url) as one, running_api(url, engine=False, secret_key_file=str(one_key(one))) as two:
+    async with running_api(url) as one, running_api(url, engine=False) as two:
         application = await one.application(WORKFLOWS)
         path, body, key = f"applications/{application}/launch", {"parameters": {"label": "x"}}, new_id()
         sent = [send(caller, path, body, key) for _ in range(6) for caller in (one, two)]
@@ -80,10 +80,6 @@ async def test_servers_of_one_database_do_the_work_once_between_them(databases: 
         assert len({accepted(answer)["id"] for answer in answers}) == 1
         assert len(await instances_of(one, application)) == 1
     databases.drop(url)
-
-
-def one_key(api: Api) -> Any:
-    return api.settings.data_dir / "secret.key"
 
 
 async def test_another_request_under_the_same_key_is_refused(api: Api, application: str, launching: Launching) -> None:

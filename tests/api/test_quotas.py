@@ -295,12 +295,10 @@ async def fill(api: Api, column: str) -> None:
 
 async def test_two_servers_know_who_sends_requests_to_the_other(databases: Databases) -> None:
     url = databases.create()
-    async with running_api(url, engine=False) as here:
-        key = str(here.settings.data_dir / "secret.key")
-        async with running_api(url, secret_key_file=key, engine=False) as there, asyncio.timeout(20):
-            outsider, organization, _ = await there.outsider()
-            while organization not in here.parts.quotas.turns.elsewhere:
-                accepted(await here.get(f"organizations/{here.organization}/applications"))
-                accepted(await outsider.get(f"organizations/{organization}/applications"))
-            launched = await here.post(f"applications/{await here.application()}/launch", {})
-            assert launched.status_code == 200
+    async with running_api(url, engine=False) as here, running_api(url, engine=False) as there, asyncio.timeout(20):
+        outsider, organization, _ = await there.outsider()
+        while organization not in here.parts.quotas.turns.elsewhere:
+            accepted(await here.get(f"organizations/{here.organization}/applications"))
+            accepted(await outsider.get(f"organizations/{organization}/applications"))
+        launched = await here.post(f"applications/{await here.application()}/launch", {})
+        assert launched.status_code == 200

@@ -337,13 +337,12 @@ async def test_what_a_dying_process_had_under_way_is_sent_again(databases: Datab
 
         receiver.routes["/hook"] = hang
         async with running_api(url, outgoing_allow="127.0.0.1") as api:
-            key = (api.settings.data_dir / "secret.key").read_bytes()
             webhook = await create(api, receiver, ["job"])
             await api.running(None)
             await until(started.is_set)
         receiver.routes["/hook"] = answer(200)
         before = len(receiver.received)
-        async with running_api(url, outgoing_allow="127.0.0.1", secret_key_file=_kept(databases, key)) as api:
+        async with running_api(url, outgoing_allow="127.0.0.1") as api:
             async with api.database.connection() as connection:  # the lease of the dead process is over
                 await connection.execute("UPDATE webhook_deliveries SET next_at = now() WHERE status = 'pending'")
             await until(lambda: len(receiver.received) > before)
@@ -353,13 +352,6 @@ async def test_what_a_dying_process_had_under_way_is_sent_again(databases: Datab
 
             await until(arrived)
     databases.drop(url)
-
-
-def _kept(databases: Databases, key: bytes) -> str:
-    file = databases._directory / "kept.key"
-    file.touch(0o600)
-    file.write_bytes(key)
-    return str(file)
 
 
 async def test_events_of_another_organization_are_not_told(api: Api, receiver: LoopbackServer, hook: str) -> None:

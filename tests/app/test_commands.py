@@ -197,7 +197,7 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
     url = databases.create()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, LEAK))
-        async with running_api(url) as api:
+        async with running_api(url, secret_key_file="") as api:  # the one in its data directory
             vault = await made_vault(api, offered_by=api.environment)
             await told(api, vault, "set-secret", name="db", value=SECRET)
             await told(api, vault, "generate-keypair", name="web")

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
 from argon2 import PasswordHasher
+from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.app.build import App, lifespan
 from launchbay.auth.passwords import Passwords
@@ -44,6 +45,7 @@ QUICK_HASHES = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 # Thousands of refused calls would sleep for minutes.
 web_app.REFUSAL_S = 0.0
 _numbers = itertools.count(1)
+_keys = tempfile.TemporaryDirectory()  # of secret keys: all servers of a database have the same one
 
 
 def basic(email: str, password: str) -> str:
@@ -271,6 +273,7 @@ async def running_api(
         chosen = {
             "data_dir": Path(directory),
             "database_url": database_url,
+            "secret_key_file": str(Path(_keys.name) / f"{conninfo_to_dict(database_url)['dbname']}.key"),
             "admin_email": EMAIL,
             "stager_interval_ms": 20,
             "step_retry_first_s": 0.05,
