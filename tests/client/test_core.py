@@ -183,7 +183,7 @@ def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
 
 
 def test_a_server_without_tls_is_told_as_such() -> None:
-    with scripted(CREATED) as script, pytest.raises(ConnectionFailed, match="The server speaks no TLS"):
+    with scripted(CREATED) as script, pytest.raises(ConnectionFailed, match="The server doesn't use TLS"):
         Client(script.url.replace("http://", "https://"), retries=QUICK).read_organization(ID)
 
 

@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -62,6 +63,11 @@ def test_the_product_follows_the_rules_of_shape() -> None:
 def test_no_two_migrations_have_the_same_number() -> None:
     numbers = [path.name[:4] for path in sorted((ROOT / "src/launchbay/store/migrations").glob("*.sql"))]
     assert numbers == [f"{number:04d}" for number in range(1, len(numbers) + 1)], "one of two would never be applied"
+
+
+def test_no_two_decisions_have_the_same_number() -> None:
+    numbers = Counter(path.name[:4] for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+    assert [number for number, count in numbers.items() if count > 1] == [], "others cite a decision by its number"
 
 
 def test_the_name_of_a_module_says_what_is_in_it() -> None:

@@ -203,7 +203,7 @@ def reason(error: httpx.TransportError) -> str:
 
 def _advice(error: httpx.TransportError) -> str:
     if "WRONG_VERSION_NUMBER" in str(error):
-        return "The server speaks no TLS: its address may begin with http://."
+        return "The server doesn't use TLS there. Try the address with http:// instead of https://."
     return "Is the server up, and the address right?"
 
 
