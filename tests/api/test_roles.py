@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from launchbay.ids import is_id
+from launchbay.limits import ROLE_TEXT_BYTES, ROLE_TEXTS_BYTES
 from tests.support.databases import Databases
 from tests.support.service import (
     UNKNOWN,
@@ -75,6 +76,23 @@ async def test_a_role_is_modified_and_removed(api: Api) -> None:
     assert accepted(await api.delete(f"roles/{role['id']}")) == {}
     refused(await api.get(f"roles/{role['id']}"), 404, "NotFound")
     refused(await api.delete(f"roles/{role['id']}"), 404, "NotFound")
+
+
+async def test_an_organization_whose_roles_were_too_large_before_the_limit_can_shrink_them(api: Api) -> None:
+    administrator, organization, _ = await api.outsider()
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO roles (id, organization_id, name, permissions, kind)"
+            " SELECT launchbay_new_id(), %s, 'role ' || n, repeat('#', %s), 'custom' FROM generate_series(1, %s) n",
+            [organization, ROLE_TEXT_BYTES, ROLE_TEXTS_BYTES // ROLE_TEXT_BYTES + 1],
+        )
+    roles = f"organizations/{organization}/roles"
+    large = next(row for row in accepted(await administrator.get(roles)) if row["name"] == "role 1")
+    refused(await administrator.post(roles, {"name": "one more", "permissions": TEXT}), 400)
+    text = "#" * ROLE_TEXT_BYTES
+    accepted(await administrator.put(f"roles/{large['id']}", {"name": "renamed", "permissions": text}))
+    accepted(await administrator.put(f"roles/{large['id']}", {"name": "renamed", "permissions": "# shorter"}))
+    refused(await administrator.put(f"roles/{large['id']}", {"name": "renamed", "permissions": text}), 400)
 
 
 async def test_an_empty_text_is_a_role_that_allows_nothing(api: Api) -> None:

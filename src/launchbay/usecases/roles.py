@@ -175,8 +175,10 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
         return await work.lookup.role(role_id, Permission.MANAGE_ROLES)
 
 
-async def _check_size(work: Work, organization_id: str, role_id: str, permissions: str) -> None:
-    """Raise BadRequest if the roles would be so large together that decisions for who holds all of them take long."""
+async def _check_size(work: Work, organization_id: str, role_id: str, permissions: str, before: str = "") -> None:
+    """Raise BadRequest if a role grows, and decisions for who holds all of the organization's would take long then."""
+    if len(permissions.encode()) <= len(before.encode()):
+        return  # the roles of an organization may be larger from before the limit, and must be able to shrink
     others = await store.sum_role_bytes(work.connection, organization_id=organization_id, but=role_id) or 0
     if others + len(permissions.encode()) > ROLE_TEXTS_BYTES:
         raise BadRequest(
@@ -193,7 +195,7 @@ async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -
             raise _built_in(role)
         name = validate_name(name)
         read_role_text(permissions)
-        await _check_size(work, role.organization_id, role.id, permissions)
+        await _check_size(work, role.organization_id, role.id, permissions, role.permissions)
         with unique_violation_as(*name_taken("a role", name)):
             await store.update_role(work.connection, id=role.id, name=name, permissions=permissions)
         before = {"name": role.name, "permissions": role.permissions}
