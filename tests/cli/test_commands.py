@@ -8,6 +8,7 @@ import pytest
 
 from launchbay.cli.commands import ADDED
 from launchbay.cli.main import SECTIONS, main
+from launchbay.cli.names import LISTED, LISTING
 from launchbay.cli.verbs import noun_and_verb, nouns
 from launchbay.client.core import Call, OperationSpec
 from launchbay.client.operation import operation
@@ -46,6 +47,11 @@ def test_the_help_loads_no_command() -> None:
 def test_an_unknown_command_is_told_with_what_may_have_been_meant(shell: Shell) -> None:
     assert "Did you mean 'launch'" in shell.bad(2, "lunch")
     assert "Did you mean 'launch'" in shell.bad(2, "application", "lauch")
+
+
+def test_the_advice_for_an_unknown_name_is_a_command_that_exists() -> None:
+    assert {tuple(command.split()[1:]) for command in LISTING.values()} <= set(LEAVES)
+    assert LISTED.keys() <= LISTING.keys()
 
 
 def test_the_group_of_all_commands_is_one() -> None:

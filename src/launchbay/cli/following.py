@@ -186,7 +186,7 @@ def _label(path: str, name: str) -> str:
 _FILTERS = {"step": "--step", "component": "--component", "level": "--level", "q": "-q"}
 _SHOWN = ("at", "level", "job", "step", "component", "attempt", "stream", "text")
 _COMPONENT_COLORS = ("cyan", "green", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta", "bright_blue")
-_COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
+_LEVEL_COLORS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 
 
 def print_log(connection: Connection, call: Call[Any], *, follow: bool, is_bare: bool = False) -> None:
@@ -238,7 +238,7 @@ def _print(output: str, line: Mapping[str, Any], *, is_bare: bool) -> None:
     if output != "table":
         show_one_of_many(dict(line), output)
         return
-    text = click.style(printable(line["text"]), fg=_COLOURS.get(line["level"]))
+    text = click.style(printable(line["text"]), fg=_LEVEL_COLORS.get(line["level"]))
     if is_bare:
         click.echo(text)
         return
@@ -254,5 +254,5 @@ def _print(output: str, line: Mapping[str, Any], *, is_bare: bool) -> None:
 
 
 def _color_of(component: str) -> str:
-    """Return the color of a component, which none of the levels has."""
+    """Return a color for a component, the same in each log. No level has one of these."""
     return _COMPONENT_COLORS[crc32(component.encode()) % len(_COMPONENT_COLORS)]

@@ -134,8 +134,8 @@ def parse_time_ms(text: str) -> int:
 
 def _parse_future_ms(text: str) -> int:
     time_ms = parse_time_ms(text)
-    if NEVER != time_ms < time.time() * 1000:
-        raise click.UsageError(f"{text} has passed. Use +2h, a time to come such as 2026-12-24T18:00, or never.")
+    if time_ms != NEVER and time_ms < time.time() * 1000:
+        raise click.UsageError(f"{text} has passed. Use +2h, a later time such as 2026-12-24T18:00, or never.")
     return time_ms
 
 

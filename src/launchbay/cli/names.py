@@ -270,15 +270,15 @@ def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
         raise _ambiguous(kind, text, [(number, names[number]) for number in found])
     if not found:
         message = unknown_name(f"{kind} '{text}'", text, [name for name, _ in pairs])
-        listing = _LISTING.get(kind)
+        listing = LISTING.get(kind)
         raise ObjectNotFound(message if "?" in message or listing is None else f"{message} List them: {listing}")
     return found[0]
 
 
 # By kind, the command that lists all of them.
-_LISTING = {
+LISTING = {
     **{kind: f"launchbay {kind} list" for kind in ("application", "environment", "organization", "role", "service")},
-    **{kind: f"launchbay {kind} list" for kind in ("approval", "invitation", "token", "user", "zone")},
+    **{kind: f"launchbay {kind} list" for kind in ("approval", "invitation", "token", "user", "webhook", "zone")},
     **{kind: f"launchbay {kind.replace(' ', '-')} list" for kind in ("change set", "git source", "recurring schedule")},
     "bulk run": "launchbay bulk list",
     "roll-out": "launchbay rollout list",
