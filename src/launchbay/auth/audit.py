@@ -83,7 +83,7 @@ class Audit:
             "actor_email": actor.email,
             "method": actor.method.value,
             "address": actor.address,
-            "token_id": None if actor.token is None else actor.token.id,
+            "token_id": actor.token_id,
             "token_name": None if actor.token is None else actor.token.name,
             "operation": operation,
             "object": changed,

@@ -84,6 +84,11 @@ class Actor:
     refresh_token_id: str | None = None
     token: ActingToken | None = None
 
+    @property
+    def token_id(self) -> str | None:
+        """The ID of the access token, or None for who acts without one."""
+        return None if self.token is None else self.token.id
+
 
 def on_behalf(user_id: str) -> Actor:
     """Return who asked for something earlier, for a decision of the engine.

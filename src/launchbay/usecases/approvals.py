@@ -136,7 +136,7 @@ async def _write(
         email=ctx.actor.email,
         approves=given.approves,
         comment=given.comment,
-        token_id=None if ctx.actor.token is None else ctx.actor.token.id,
+        token_id=ctx.actor.token_id,
     )
     rows = await store.list_answers(work.connection, approval_id=look.id)
 
@@ -213,7 +213,7 @@ async def _find_answer_context(work: Work, approval_id: str) -> tuple[InstanceRe
 
 
 def may_answer(found: Permitted, row: ApprovalRow, user_id: str) -> bool:
-    """Tell whether `_look` above would let them, from what a list of approvals knows."""
+    """Return whether `_find_answer_context` would let them answer, by what a list of approvals knows."""
     if row.role_id is not None and not found.holds_role(row.role or ""):
         return False
     if row.not_by_requester and user_id in row.requesters:

@@ -160,7 +160,7 @@ async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) 
             owner_name=actor.name,
             address=actor.address,
             method=actor.method.value,
-            token_id=None if actor.token is None else actor.token.id,
+            token_id=actor.token_id,
             act=_shown(request.act),
             sealed_act=work.app.secret_key.seal(msgspec.json.encode(request.act), act_purpose(bulk_id)),
             max_parallel=request.max_parallel,

@@ -223,7 +223,7 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
             organization_id=organization.id,
             owner_id=actor.user_id,
             owner_email=actor.email,
-            token_id=None if actor.token is None else actor.token.id,
+            token_id=actor.token_id,
             act=work.app.secret_key.seal(msgspec.json.encode(act), act_purpose(change_set_id)),
             kind=act.act,
             comment=request.comment,
@@ -515,7 +515,7 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
             email=ctx.actor.email,
             approves=approves,
             comment=comment,
-            token_id=None if ctx.actor.token is None else ctx.actor.token.id,
+            token_id=ctx.actor.token_id,
         )
         await _withdraw_lost(ctx, work, found, rows)
         answers = await store.list_answers(work.connection, change_set_id=found.id)

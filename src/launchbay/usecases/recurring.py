@@ -173,7 +173,7 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
             owner_name=actor.name,
             address=actor.address,
             method=actor.method.value,
-            token_id=None if actor.token is None else actor.token.id,
+            token_id=actor.token_id,
             kind=request.kind,
             application_id=application_id,
             instance_id=request.instance_id,

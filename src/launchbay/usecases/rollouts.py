@@ -137,7 +137,7 @@ async def create_rollout(ctx: Context, organization_id: str, request: RolloutReq
             owner_name=actor.name,
             address=actor.address,
             method=actor.method.value,
-            token_id=None if actor.token is None else actor.token.id,
+            token_id=actor.token_id,
             comment=request.comment,
             waves=sizes,
             pause_ms=request.pause_ms,
