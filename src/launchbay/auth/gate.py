@@ -36,27 +36,27 @@ from launchbay.store.users import RoleKind, leaves_no_administrator
 T = TypeVar("T")
 
 
-class _ByObject(Generic[T]):
-    """Things with patterns, by the object that these begin with.
+class _ObjectIndex(Generic[T]):
+    """Patterns, or entries with patterns, by the object that the patterns begin with.
 
     Without it, a role that names hundreds of objects costs milliseconds for each row of a list.
     """
 
-    def __init__(self, things: Iterable[tuple[T, Iterable[Pattern]]]) -> None:
+    def __init__(self, items: Iterable[tuple[T, Iterable[Pattern]]]) -> None:
         self._named: dict[tuple[str, ...], list[tuple[int, T]]] = {}
-        self._starred: list[tuple[int, T]] = []
-        for place, (thing, patterns) in enumerate(things):
+        self._starred: list[tuple[int, T]] = []  # a wildcard may stand for any object
+        for place, (item, patterns) in enumerate(items):
             objects = {pattern.segments[:2] for pattern in patterns}
             if any("*" in segment for each in objects for segment in each):
-                self._starred.append((place, thing))
+                self._starred.append((place, item))
                 continue
             for each in objects:
-                self._named.setdefault(each, []).append((place, thing))
+                self._named.setdefault(each, []).append((place, item))
 
     def about(self, resource: Resource) -> list[T]:
-        """Return what may cover the resource, in order."""
+        """Return what may cover the resource, in the order of the roles: the first that does decides."""
         found = [*self._named.get(resource.segments[:2], ()), *self._starred]
-        return [thing for _, thing in sorted(found, key=itemgetter(0))]
+        return [item for _, item in sorted(found, key=itemgetter(0))]
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,12 @@ class Entry:
 
     def covering(self, resource: Resource) -> Pattern | None:
         """Return the first pattern that covers the resource."""
-        few = self.patterns if len(self.patterns) <= _FEW else self._by_object.about(resource)
-        return next((pattern for pattern in few if pattern.covers(resource)), None)
+        is_short = len(self.patterns) <= _SCANNED
+        candidates = self.patterns if is_short else self._by_object.about(resource)
+        return next((pattern for pattern in candidates if pattern.covers(resource)), None)
 
     def mentions(self, kind: str) -> bool:
-        """Tell whether the entry limits objects of a kind."""
+        """Return whether the entry limits objects of a kind."""
         return any(permissions.segment_matches(each, kind) for each in self._kinds)
 
     @cached_property
@@ -80,8 +81,8 @@ class Entry:
         return frozenset(pattern.segments[0] for pattern in self.patterns)
 
     @cached_property
-    def _by_object(self) -> _ByObject[Pattern]:
-        return _ByObject((pattern, (pattern,)) for pattern in self.patterns)
+    def _by_object(self) -> _ObjectIndex[Pattern]:
+        return _ObjectIndex((pattern, (pattern,)) for pattern in self.patterns)
 
     def __str__(self) -> str:
         return f"{self.permission}: [{', '.join(pattern.text for pattern in self.patterns)}]"
@@ -118,14 +119,14 @@ class Grants:
     def entries_about(self, permission: Permission, resource: Resource) -> Sequence[tuple[str, Entry]]:
         """Return those of `entries_for` that may cover the resource."""
         entries = self.entries_for(permission)
-        if len(entries) <= _FEW:
+        if len(entries) <= _SCANNED:
             return entries
         if permission not in self._by_object:
-            self._by_object[permission] = _ByObject((each, each[1].patterns) for each in entries)
+            self._by_object[permission] = _ObjectIndex((each, each[1].patterns) for each in entries)
         return self._by_object[permission].about(resource)
 
     @cached_property
-    def _by_object(self) -> dict[Permission, _ByObject[tuple[str, Entry]]]:
+    def _by_object(self) -> dict[Permission, _ObjectIndex[tuple[str, Entry]]]:
         return {}
 
 
@@ -150,7 +151,7 @@ class Decision:
 
 _DENIED = Decision(allowed=False)
 _REASONS_SHOWN = 10
-_FEW = 8  # are looked through faster than found
+_SCANNED = 8  # patterns or entries: to compare so few is faster than to look in an index
 
 
 def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> Decision:

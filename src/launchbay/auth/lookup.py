@@ -46,7 +46,7 @@ from launchbay.store.services import Service
 from launchbay.store.users import HeldRole, Role, RoleKind, User
 
 T = TypeVar("T")
-_SLICE_S = 0.0005
+_SLICE_S = 0.0005  # of decisions about rows, before other requests get the event loop
 _INLINE_CHARS = 16_384  # of texts of roles: longer ones take milliseconds to read
 RuleOwner = Literal["application", "environment"]  # whose lifetimes, sleep windows and limits of jobs rules set
 _log = structlog.get_logger("launchbay.access")

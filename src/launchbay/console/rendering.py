@@ -43,7 +43,7 @@ from launchbay.store.users import SignInState
 from launchbay.usecases.organizations import Change
 
 _LINK_CHARS = 2_048
-_ROLES_READ = 1_024
+_ROLES_READ = 1_024  # whose words stay in memory
 _SHOWN_PERMISSIONS = 4
 _YEAR_2000_MS = 946_684_800_000
 _FINGERPRINT = "fingerprint:"  # of a value that the audit log doesn't keep
@@ -365,10 +365,7 @@ def entry_words(entry: Entry, names: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=_ROLES_READ)
 def role_words(text: str) -> str:
-    """Return what the text of a role allows, in short.
-
-    Pages with many roles read them in a thread first: `await asyncio.to_thread(list, map(role_words, texts))`.
-    """
+    """Return what the text of a role allows, in short. Pages with many roles call `read_role_words` first."""
     try:
         found = list(dict.fromkeys(entry.permission for entry in read_role_text(text) if entry.patterns))
     except BadRequest:
@@ -380,6 +377,12 @@ def role_words(text: str) -> str:
     words = ", ".join(_VERBS[each] for each in found[:_SHOWN_PERMISSIONS])
     more = len(found) - _SHOWN_PERMISSIONS
     return (words[:1].upper() + words[1:]) + (f", and {more} more" if more > 0 else "")
+
+
+def read_role_words(texts: Iterable[str]) -> None:
+    """Read many roles for `role_words`, which remembers them. Call it in a thread: it may take seconds."""
+    for text in texts:
+        role_words(text)
 
 
 def is_weak(state: SignInState) -> bool:

@@ -175,9 +175,7 @@ def _connected(database_url: str) -> Iterator[psycopg.Connection[Any]]:
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
             yield connection
     except psycopg.Error as error:
-        raise CannotStart(
-            f"The database at {redacted_url(database_url)} does not let us in: {str(error).strip()}"
-        ) from error
+        raise refused(database_url, error) from error
 
 
 def check_known(revision: str, what: str, version: str | None) -> None:

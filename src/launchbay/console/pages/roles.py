@@ -9,7 +9,7 @@ from starlette.responses import Response
 from launchbay.auth.gate import Entry, entries_of_role, extent
 from launchbay.auth.permissions import KINDS, Permission
 from launchbay.console.forms import SEEN, seen_tag
-from launchbay.console.rendering import role_words
+from launchbay.console.rendering import read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.store.users import Role
@@ -148,8 +148,7 @@ async def delete(request: PageRequest) -> Response:
 def _read_roles(rows: list[Role]) -> tuple[dict[str, int], list[tuple[str, list[str]]]]:
     """Return how many entries each role has, and for what it holds each permission; this takes long for many roles."""
     entries = {row.id: _entries(row) for row in rows}
-    for row in rows:
-        role_words(row.permissions)
+    read_role_words(row.permissions for row in rows)
     used = {entry.permission for held in entries.values() for entry in held}
     grid = [(each.value, [extent(entries[row.id], each) for row in rows]) for each in Permission if each in used]
     return {row.id: len(entries[row.id]) for row in rows}, grid

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from launchbay.console.pages.audit import Told, told
-from launchbay.console.rendering import is_weak, role_words
+from launchbay.console.rendering import is_weak, read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import LaunchbayError
 from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
@@ -78,7 +78,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     organization_id = request.path("id")
     view = await users.read_user(request.ctx, organization_id, request.path("user"))
     known_roles = await roles.list_roles(request.ctx, organization_id)
-    await asyncio.to_thread(list, map(role_words, [each.permissions for each in known_roles]))
+    await asyncio.to_thread(read_role_words, [each.permissions for each in known_roles])
     return await request.page(
         "user.html",
         section="users",
