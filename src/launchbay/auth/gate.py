@@ -54,7 +54,10 @@ class _ObjectIndex(Generic[T]):
                 self._named.setdefault(each, []).append((place, item))
 
     def about(self, resource: Resource) -> list[T]:
-        """Return what may cover the resource, in the order of the roles: the first that does decides."""
+        """Return what may cover the resource, in order.
+
+        The first that does decides.
+        """
         found = [*self._named.get(resource.segments[:2], ()), *self._starred]
         return [item for _, item in sorted(found, key=itemgetter(0))]
 

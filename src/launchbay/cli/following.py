@@ -254,5 +254,5 @@ def _print(output: str, line: Mapping[str, Any], *, is_bare: bool) -> None:
 
 
 def _color_of(component: str) -> str:
-    """Return a color for a component, the same in each log. No level has one of these."""
+    """Return a component's color, the same in each log, and none of a level."""
     return _COMPONENT_COLORS[crc32(component.encode()) % len(_COMPONENT_COLORS)]

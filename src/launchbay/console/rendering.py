@@ -365,7 +365,10 @@ def entry_words(entry: Entry, names: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=_ROLES_READ)
 def role_words(text: str) -> str:
-    """Return what the text of a role allows, in short. Pages with many roles call `read_role_words` first."""
+    """Return what the text of a role allows, in short.
+
+    Pages with many roles call `read_role_words` first.
+    """
     try:
         found = list(dict.fromkeys(entry.permission for entry in read_role_text(text) if entry.patterns))
     except BadRequest:
@@ -380,7 +383,10 @@ def role_words(text: str) -> str:
 
 
 def read_role_words(texts: Iterable[str]) -> None:
-    """Read many roles for `role_words`, which remembers them. Call it in a thread: it may take seconds."""
+    """Read many roles for `role_words`, which remembers them.
+
+    It may take seconds, so call it in a thread.
+    """
     for text in texts:
         role_words(text)
 

@@ -213,7 +213,7 @@ async def _find_answer_context(work: Work, approval_id: str) -> tuple[InstanceRe
 
 
 def may_answer(found: Permitted, row: ApprovalRow, user_id: str) -> bool:
-    """Return whether `_find_answer_context` would let them answer, by what a list of approvals knows."""
+    """Return whether `_find_answer_context` would let them, by what lists know."""
     if row.role_id is not None and not found.holds_role(row.role or ""):
         return False
     if row.not_by_requester and user_id in row.requesters:

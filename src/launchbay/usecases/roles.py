@@ -176,7 +176,10 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
 
 
 async def _check_size(work: Work, organization_id: str, role_id: str, permissions: str, before: str = "") -> None:
-    """Raise BadRequest if a role grows, and decisions for who holds all of the organization's would take long then."""
+    """Raise BadRequest if a role grows, and all roles are then too large.
+
+    Decisions for who holds all of them would take long.
+    """
     if len(permissions.encode()) <= len(before.encode()):
         return  # the roles of an organization may be larger from before the limit, and must be able to shrink
     others = await store.sum_role_bytes(work.connection, organization_id=organization_id, but=role_id) or 0
