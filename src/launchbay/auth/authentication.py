@@ -196,6 +196,8 @@ class BasicAuthentication:
         until_s = self._clock.monotonic_s() + VERIFIED_CREDENTIALS_S
         factor = SecondFactor(row.second_factor)
         verified = _Verified(row.id, row.email, row.name, row.access_stamp, until_s, factor)
+        if factor:
+            return verified  # not kept: no lookup follows that would see the factor go on another server
         self._verified[key] = verified
         self._verified.move_to_end(key)
         while len(self._verified) > VERIFIED_CREDENTIALS:
