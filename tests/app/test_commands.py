@@ -27,7 +27,7 @@ from launchbay.settings import Settings
 from launchbay.store import keys
 from launchbay.usecases.sealing import SEALED
 from tests.support.databases import Databases
-from tests.support.servers import EMAIL, Process
+from tests.support.servers import EMAIL, PASSWORD, Process
 from tests.support.service import Api, accepted, running_api
 from tests.support.services import LEAK, SECRET, USER, assert_covered, everything_stored, made_vault, told
 
@@ -153,6 +153,29 @@ def test_the_first_start_makes_the_administrator_and_shows_a_random_password_thi
         assert not SHOWN_ONCE.search(again)
         assert password not in again
         assert organizations(server, password).status_code == 200
+    finally:
+        server.end()
+
+
+@pytest.mark.slow
+def test_a_forgotten_password_is_replaced_in_the_embedded_database_with_and_without_its_server(directory: Path) -> None:
+    server = Process(["serve", "--port", "0", "--data-dir", str(directory / "data")], directory)
+    reset = [sys.executable, "-m", "launchbay.cli.main", "reset-password", EMAIL, "--password-stdin"]
+
+    def replace(password: str) -> None:
+        subprocess.run(
+            [*reset, "--data-dir", str(directory / "data")], input=f"{password}\n", text=True, check=True, timeout=120
+        )
+
+    try:
+        server.start()
+        replace("seven patient lighthouses")
+        assert organizations(server, PASSWORD).status_code == 401
+        assert organizations(server, "seven patient lighthouses").status_code == 200
+        server.end()
+        replace("thirteen quiet ferries")
+        server.start()
+        assert organizations(server, "thirteen quiet ferries").status_code == 200
     finally:
         server.end()
 
@@ -315,7 +338,9 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["foo", "postgresql://[a", "postgresql://u:hunter2@h/d?nonsense=1", "postgresql://u:1/hunter2@h/d"]
 )
-@pytest.mark.parametrize("command", ["serve", "worker", "migrate", "backup FILE", "restore FILE", "rotate-secret-key"])
+@pytest.mark.parametrize(
+    "command", ["serve", "worker", "migrate", "backup FILE", "restore FILE", "rotate-secret-key", "reset-password a@b"]
+)
 def test_a_malformed_database_url_is_one_line(command: str, url: str, tmp_path: Path) -> None:
     status, printed, error = launchbay(*command.split(), "--database-url", url, "--data-dir", str(tmp_path / "data"))
     expected = "Error: --database-url is invalid. Expected: postgresql://user:password@host:5432/database. "

@@ -1,4 +1,4 @@
-"""The operator's commands: serve, worker, migrate, backup, restore and rotate-secret-key."""
+"""The operator's commands: serve, worker, migrate, backup, restore, quota, reset-password and rotate-secret-key."""
 
 import asyncio
 import contextlib
@@ -11,16 +11,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import uvloop
 
 from launchbay.app.build import App, lifespan, prepared
 from launchbay.app.supervisor import Channel, Supervisor
+from launchbay.auth.passwords import Passwords
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.clock import SystemClock
-from launchbay.errors import CannotStart
+from launchbay.errors import BadRequest, CannotStart, NotFound
 from launchbay.limits import MIB
 from launchbay.postgres.backup import back_up, checked_revision
 from launchbay.postgres.backup import restore as restore_database
@@ -33,7 +34,7 @@ from launchbay.store.organizations import list_ids_by_name
 from launchbay.store.schema import upgrade
 from launchbay.telemetry.logs import configure_logs
 from launchbay.telemetry.metrics import SAMPLE_INTERVAL_S, sample_process
-from launchbay.usecases import organizations
+from launchbay.usecases import organizations, users
 from launchbay.usecases.organizations import FirstAdministrator
 from launchbay.usecases.sealing import Resealed, reseal
 from launchbay.web.connections import Listener, raise_descriptor_limit
@@ -246,6 +247,77 @@ def _with_organization(
 
     with _reporting_errors(), _existing_database(settings) as url:
         asyncio.run(run(url))
+
+
+@click.command("reset-password")
+@click.argument("email")
+@config_option
+@data_option
+@database_option
+@click.option("--password-stdin", is_flag=True, help="Read the new password from standard input.")
+@click.option(
+    "--remove-second-factors",
+    is_flag=True,
+    help="Remove passkeys, authenticator applications and recovery codes too, for who lost them.",
+)
+def reset_password(
+    email: str,
+    config: Path | None,
+    password_stdin: bool,  # noqa: FBT001 - click hands flags over so
+    remove_second_factors: bool,  # noqa: FBT001 - click hands flags over so
+    **given: Any,
+) -> None:
+    """Replace the forgotten password of the account EMAIL. Servers keep running.
+
+    The person must choose another one at the next sign-in. All sessions and tokens of the account end, and so do blocks
+    because of wrong passwords and codes.
+    """
+    settings = read_settings(config, given)
+    with _reporting_errors(), _existing_database(settings) as url:
+        try:
+            asyncio.run(upgrade(url))
+            # Before it asks for anything.
+            account = asyncio.run(_in_transaction(url, partial(users.account_with_password, email=email)))
+            if password_stdin:
+                password = sys.stdin.readline().rstrip("\n")
+            else:
+                password = click.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
+            change = partial(
+                users.reset_password,
+                email=email,
+                password_hash=asyncio.run(_hash_new(password, account.email)),
+                lifetime_s=settings.given_password_days * 86_400,
+                removes_second_factors=remove_second_factors,
+            )
+            asyncio.run(_in_transaction(url, change))
+        except (BadRequest, NotFound) as error:
+            raise CannotStart(*error.messages) from error
+    click.echo(f"Replaced the password of {account.email}, and ended all sessions and tokens of the account.")
+    expiry = f" must be within {days:g} days. It" if (days := settings.given_password_days) else ""
+    click.echo(f"The next sign-in{expiry} asks for another one.")
+    if remove_second_factors:
+        click.echo("Removed the second factors of the account.")
+    elif account.second_factor == "held":
+        click.echo("The second factors stay. If they are lost, add --remove-second-factors.")
+    if not account.enabled:
+        click.echo("The account is disabled, and stays so. An administrator can enable it:")
+        click.echo("launchbay user update USER --enabled")
+
+
+async def _hash_new(password: str, email: str) -> str:
+    passwords = Passwords()
+    try:
+        return await passwords.hash_new(password, email)
+    finally:
+        passwords.close()
+
+
+_T = TypeVar("_T")
+
+
+async def _in_transaction(url: str, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+    async with Database(url, connections=1) as database, database.transaction() as connection:
+        return await work(connection)
 
 
 Line = tuple[str, bytes]

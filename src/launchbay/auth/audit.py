@@ -23,6 +23,7 @@ from launchbay.store.database import Connection, Database
 
 Document = Mapping[str, Any]
 _PURPOSE = "audit"
+_OPERATOR = "operator"
 
 
 class Audit:
@@ -87,8 +88,7 @@ class Audit:
             "token_name": None if actor.token is None else actor.token.name,
             "operation": operation,
             "object": changed,
-            # The last one: what is done with a workflow of an instance is done to the instance.
-            "object_id": next((segment for segment in reversed(changed.split("/")) if is_id(segment)), ""),
+            "object_id": _object_id(changed),
             "before": self._text(before),
             "after": self._text(after),
         }
@@ -102,6 +102,35 @@ class Audit:
             shown = {"bytes": len(data), "fingerprint": self._secret.fingerprint(data, _PURPOSE)}
             data = msgspec.json.encode(shown)
         return data.decode()
+
+
+async def record_for_operator(
+    connection: Connection, operation: str, changed: str, *, organization_id: str | None, after: Document
+) -> None:
+    """Record what a command of the server's machine changed, which has no caller.
+
+    It has no secret key either, so `after` must be small and without secrets.
+    """
+    await store.insert(
+        connection,
+        organization_id=organization_id,
+        actor_id=_OPERATOR,
+        actor_email="the server's command line",
+        method=_OPERATOR,
+        address="",
+        operation=operation,
+        object=changed,
+        object_id=_object_id(changed),
+        before=None,
+        after=msgspec.json.encode(after).decode(),
+        token_id=None,
+        token_name=None,
+    )
+
+
+def _object_id(changed: str) -> str:
+    # The last one: what is done with a workflow of an instance is done to the instance.
+    return next((segment for segment in reversed(changed.split("/")) if is_id(segment)), "")
 
 
 def record_once(

@@ -52,6 +52,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "quota": Entry("launchbay.app.commands:quota", "Set what organizations may use."),
         "backup": Entry("launchbay.app.commands:backup", "Back up the database to a file."),
         "restore": Entry("launchbay.app.commands:restore", "Restore a backup into an empty database."),
+        "reset-password": Entry("launchbay.app.commands:reset_password", "Replace a forgotten password."),
         "rotate-secret-key": Entry("launchbay.app.commands:rotate", "Re-encrypt all secrets with a new secret key."),
     },
 }

@@ -183,6 +183,7 @@ delete_expired_sessions = _sql.change("delete_expired_sessions")
 
 
 get_by_identity = _sql.row("get_by_identity", User)
+has_identity = _sql.value("has_identity", bool)
 insert_identity = _sql.value("insert_identity", str)
 list_role_ids_by_name = _sql.column("list_role_ids_by_name", str)
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from launchbay.auth import permissions
+from launchbay.auth.audit import record_for_operator
 from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.auth.passwords import Passwords
 from launchbay.auth.permissions import Permission, Resource
@@ -32,7 +33,6 @@ from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
 _LAST_ENTRY = 2**63 - 1
-_OPERATOR = "operator"  # who the audit log says has used a command of the server's machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,20 +351,12 @@ async def set_quota(connection: Connection, organization_id: str, quota: Quota, 
         await quotas.reset_allowed(connection, organization_id=organization_id, quota=quota)
     else:
         await quotas.set_allowed(connection, organization_id=organization_id, quota=quota, allowed=allowed)
-    await store.insert(
+    await record_for_operator(
         connection,
+        "set_quota",
+        f"/organizations/{organization_id}",
         organization_id=organization_id,
-        actor_id=_OPERATOR,
-        actor_email=_OPERATOR,
-        method=_OPERATOR,
-        address="",
-        operation="set_quota",
-        object=f"/organizations/{organization_id}",
-        object_id=organization_id,
-        before=None,
-        after=msgspec.json.encode({"quota": quota, "allowed": allowed}).decode(),
-        token_id=None,
-        token_name=None,
+        after={"quota": quota, "allowed": allowed},
     )
 
 

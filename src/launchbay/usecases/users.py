@@ -15,6 +15,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from launchbay.auth import gate, permissions
+from launchbay.auth.audit import record_for_operator
 from launchbay.auth.permissions import Permission
 from launchbay.auth.tokens import hash_token
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
@@ -22,9 +23,10 @@ from launchbay.ids import is_id, new_id
 from launchbay.limits import INVITATION_LIFETIME_DAYS
 from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, second_factors, users, wrong_sign_ins
-from launchbay.store.database import unique_violation_as
+from launchbay.store.database import Connection, unique_violation_as
 from launchbay.store.users import (
     AccountRow,
+    CredentialsRow,
     OrganizationUserRow,
     PendingMemberRow,
     PendingMembershipRow,
@@ -179,11 +181,11 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
     """
     async with ctx.begin() as work:
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        managing = await _managing(work, user_id)
+        managing = await _managing(work.connection, user_id)
         for touched_id in managing:
             await organizations.lock(work.connection, organization_id=touched_id)
         await users.lock(work.connection, user_id=user_id)
-        if await _managing(work, user_id) != managing:
+        if await _managing(work.connection, user_id) != managing:
             raise Conflict("The user's organizations were changed by another request. Retry.")
         user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         for touched_id in managing:
@@ -206,7 +208,7 @@ async def reset_second_factors(ctx: Context, organization_id: str, user_id: str)
     """
     async with ctx.begin() as work:
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        managing = await _managing(work, user_id)
+        managing = await _managing(work.connection, user_id)
         for touched_id in managing:
             await _for_whole_account(work, touched_id, user_id)
         await second_factors.delete_all(work.connection, user_id=user_id)
@@ -215,6 +217,56 @@ async def reset_second_factors(ctx: Context, organization_id: str, user_id: str)
         for touched_id in managing:
             await work.audit("reset_second_factors", touched_id, at=permissions.user(user_id))
     ctx.app.sign_in.invalidate(user_id)
+
+
+async def account_with_password(connection: Connection, email: str) -> CredentialsRow:
+    """Return the account whose password the operator may reset.
+
+    Raises NotFound for an unknown address, and BadRequest for an invalid one and an account without a password.
+    """
+    account = await users.get_credentials(connection, email=canonical_email(email))
+    if account is None:
+        raise NotFound(f"No account has the email address {email}.", "launchbay user list shows the addresses.")
+    if account.password_hash is not None:
+        return account
+    if await users.has_identity(connection, user_id=account.id):
+        raise BadRequest(
+            f"{account.email} signs in through the identity provider and has no password here.", "Reset it there."
+        )
+    raise BadRequest(
+        f"{account.email} has no password yet: the link of the invitation sets the first one.",
+        "If the link is lost, remove the user and invite again.",
+    )
+
+
+async def reset_password(
+    connection: Connection, email: str, password_hash: str, *, lifetime_s: float, removes_second_factors: bool
+) -> CredentialsRow:
+    """Replace a forgotten password for the operator.
+
+    The person must choose another one at the next sign-in. Everything that the person is signed in with ends, and so
+    do blocks because of wrong attempts. A `lifetime_s` of 0 has no end. Returns the account as it was. Raises as
+    `account_with_password`.
+    """
+    account = await account_with_password(connection, email)
+    await users.lock(connection, user_id=account.id)
+    await users.set_password(connection, id=account.id, password_hash=password_hash)
+    await users.mark_password_given(connection, id=account.id, lifetime_s=lifetime_s)
+    await users.end_credentials(connection, user_id=account.id)
+    await wrong_sign_ins.delete_by_user(connection, user_id=account.id)
+    await second_factors.forget_attempts(connection, user_id=account.id)
+    if removes_second_factors:
+        await second_factors.delete_all(connection, user_id=account.id)
+    managing: Sequence[str | None] = await _managing(connection, account.id) or [None]
+    for organization_id in managing:
+        await record_for_operator(
+            connection,
+            "reset_password",
+            str(permissions.user(account.id)),
+            organization_id=organization_id,
+            after={"removesSecondFactors": removes_second_factors},
+        )
+    return account
 
 
 async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
@@ -306,12 +358,12 @@ async def _for_whole_account(work: Work, organization_id: str, user_id: str) -> 
         ) from None
 
 
-async def _managing(work: Work, user_id: str) -> list[str]:
+async def _managing(connection: Connection, user_id: str) -> list[str]:
     """Return the organization that made an account, else all that it belongs to."""
-    home = await users.get_home(work.connection, user_id=user_id)
+    home = await users.get_home(connection, user_id=user_id)
     if home is not None:
         return [home]
-    return await users.list_organization_ids(work.connection, user_id=user_id) or []
+    return await users.list_organization_ids(connection, user_id=user_id) or []
 
 
 async def _pending_member(work: Work, organization_id: str, user_id: str) -> PendingMemberRow | None:

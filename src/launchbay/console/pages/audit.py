@@ -114,6 +114,7 @@ _TOLD = {
     "create_rollout": "started the roll-out",
     "create_bulk": "started the bulk run",
     "write_sign_in_policy": "changed the rules of sign-in of",
+    "reset_password": "reset the password of",
     "take_back_rollout": "took back the roll-out",
     "undo_destroy": "took back the destruction of",
 }
@@ -180,6 +181,7 @@ _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
             "delete_service_account",
             "create_access_token",
             "revoke_access_token",
+            "reset_password",
             "reset_second_factors",
             "lift_sign_in_block",
             "write_sign_in_policy",

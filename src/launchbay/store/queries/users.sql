@@ -247,6 +247,9 @@ SELECT users.id, users.email, users.name, users.enabled, users.created_at
 FROM identities JOIN users ON users.id = identities.user_id
 WHERE identities.issuer = %(issuer)s AND identities.subject = %(subject)s;
 
+-- name: has_identity
+SELECT EXISTS (SELECT FROM identities WHERE user_id = %(user_id)s);
+
 -- name: insert_identity
 -- No row: the account belongs to another identity of this issuer, or the identity to another account.
 INSERT INTO identities (issuer, subject, user_id) VALUES (%(issuer)s, %(subject)s, %(user_id)s)
