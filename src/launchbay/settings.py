@@ -120,7 +120,7 @@ class Settings:
     stalled_after_s: Duration = 4.0
     stop_grace_s: Amount = 5.0
     park_after_s: Duration = 5.0
-    stager_interval_ms: Count = 100
+    stager_interval_ms: Count = 200
     step_retry_first_s: Duration = 1.0
     step_retry_longest_s: Duration = 30.0
     destroy_timeout_s: Duration = 1800.0

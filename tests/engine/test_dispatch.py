@@ -827,10 +827,12 @@ async def test_a_beat_between_the_look_and_the_rescue_saves_the_worker(watch: Wa
         assert await watch.workers() == 0
 
 
-async def test_jobs_without_a_worker_are_free_at_the_first_look(watch: Watch, database: Database) -> None:
+async def test_jobs_of_a_worker_that_is_no_more_are_found_and_freed(watch: Watch, database: Database) -> None:
     async with database.connection() as connection:
+        assert await dispatch.list_unheld(connection) == []
         await insert_jobs(connection, ["acme"], worker_id=1_000_000)
-    await watch.looks(0.5)
+        assert await dispatch.list_unheld(connection) == ["acme0"]
+    await watch.dispatcher.rescue_unheld()
     assert await ask(database, "SELECT worker_id FROM jobs") == (None,)
     assert await ask(database, "SELECT array_agg(job_id) FROM ready") == (["acme0"],)
 

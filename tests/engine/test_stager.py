@@ -32,6 +32,13 @@ async def test_what_is_due_is_fired_exactly_once_by_two_stagers(bay: Bay, engine
     assert await bay.one("SELECT count(*) FROM ready") == 60
 
 
+async def test_a_schedule_that_is_known_fires_in_time_however_rarely_the_stager_looks(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+    await bay.schedule(instance, "act.other", 0.3)
+    async with bay.working(stager_interval_ms=60_000):
+        await bay.until("SELECT count(*) = 1 FROM jobs", within_s=10)
+
+
 async def test_nothing_fires_early(bay: Bay, engine: Engine) -> None:
     instances = [await bay.instance(COMMANDS, "Running") for _ in range(5)]
     for place, instance in enumerate(instances):

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from launchbay.engine.worker import PeriodicTask, run_periodically
+from launchbay.clock import SystemClock
+from launchbay.engine.worker import Looks, PeriodicTask, run_periodically
 from launchbay.errors import Unavailable
+from launchbay.store import bulk, dispatch, recurring
 from launchbay.store.database import Database
 from tests.support.engine import Bay
 
@@ -60,6 +62,33 @@ async def test_a_stop_does_not_wait_for_the_interval() -> None:
         return None
 
     assert await attended(nothing, 0.05, interval_s=60) < 0.5
+
+
+async def test_a_task_has_a_round_only_when_a_look_finds_work_for_it(bay: Bay) -> None:
+    rounds: list[str] = []
+    began = asyncio.Event()
+
+    async def work() -> None:
+        rounds.append("worked")
+        began.set()
+
+    async def rest() -> None:
+        rounds.append("rested")
+
+    busy = PeriodicTask("busy", 60, work, due=(bulk.list_open, dispatch.list_workers))
+    idle = PeriodicTask("idle", 60, rest, due=(bulk.list_open, recurring.list_due))
+    async with bay.database.connection() as connection:
+        await dispatch.register(connection, name="a worker")
+    looks = Looks(bay.database, SystemClock(), [busy, idle])
+    stop = asyncio.Event()
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        for task in (busy, idle):
+            tasks.create_task(run_periodically(task, stop, looks.due[task.name]))
+        await looks.look()
+        await began.wait()
+        await looks.look()
+        stop.set()
+    assert rounds == ["worked"]
 
 
 GRACE_S = 300.0

@@ -56,6 +56,18 @@ from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.shared_counts import SharedCounts
+from launchbay.store import (
+    bulk,
+    change_sets,
+    concurrency_limits,
+    fleet,
+    generations,
+    git_sources,
+    recurring,
+    rollouts,
+    sleep_windows,
+    webhooks,
+)
 from launchbay.store import dispatch as store_dispatch
 from launchbay.store.database import ROOM_S, Database
 from launchbay.store.events import EventFeed
@@ -530,6 +542,8 @@ def _engine(
     named_jobs = NamedJobs(database, *listed)
     orphans = sweeper(settings, database, secret, context.machines, deps.clock)
     return Engine(
+        database=database,
+        clock=deps.clock,
         dispatcher=dispatcher,
         runner=Runner(
             database,
@@ -555,21 +569,42 @@ def _engine(
                 RETENTION_INTERVAL_S,
                 Retention(database, _retention_policy(settings), deps.clock, secret).purge,
             ),
-            PeriodicTask("webhooks", POLL_S, sender.send_due),
-            PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database)),
+            PeriodicTask("webhooks", POLL_S, sender.send_due, due=(webhooks.list_due,)),
+            PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database), due=(fleet.list_unlisted,)),
             PeriodicTask("indexes", INDEXES_S, partial(change_indexes, database), may_take_long=True),
-            PeriodicTask("bulk", BULK_S, BulkRunner(context).advance),
-            PeriodicTask("recurring schedules", RECURRING_S, RecurringRunner(context).advance),
-            PeriodicTask("Git sources", GIT_S, git.advance),
-            PeriodicTask("Git previews", PREVIEWS_S, previews.advance),
-            PeriodicTask("Git statuses", REPORTS_S, StatusReporter(context, settings.base_url).advance),
-            PeriodicTask("change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance),
-            PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance),
-            PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance),
+            PeriodicTask("bulk", BULK_S, BulkRunner(context).advance, due=(bulk.list_open,)),
+            PeriodicTask(
+                "recurring schedules", RECURRING_S, RecurringRunner(context).advance, due=(recurring.list_due,)
+            ),
+            PeriodicTask("Git sources", GIT_S, git.advance, due=(git_sources.list_due,)),
+            PeriodicTask(
+                "Git previews",
+                PREVIEWS_S,
+                previews.advance,
+                due=(git_sources.list_due_previews, git_sources.list_due_checks),
+            ),
+            PeriodicTask(
+                "Git statuses",
+                REPORTS_S,
+                StatusReporter(context, settings.base_url).advance,
+                due=(git_sources.list_due_reports,),
+            ),
+            PeriodicTask(
+                "change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance, due=(change_sets.list_applying,)
+            ),
+            PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance, due=(rollouts.list_open,)),
+            PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance, due=(generations.list_due,)),
             PeriodicTask("idle instances", IDLE_S, IdleRunner(context).advance),
-            PeriodicTask("sleep windows", SLEEP_S, SleepRunner(context).advance),
+            PeriodicTask(
+                "sleep windows",
+                SLEEP_S,
+                SleepRunner(context).advance,
+                due=(sleep_windows.list_with_rules, sleep_windows.list_due),
+            ),
             PeriodicTask("warnings", WARNINGS_S, WarningRunner(context, deps.mail).advance),
-            PeriodicTask("outrun jobs", OUTRUN_S, partial(cancel_outrun, database)),
+            PeriodicTask(
+                "outrun jobs", OUTRUN_S, partial(cancel_outrun, database), due=(concurrency_limits.list_outrun,)
+            ),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),
             PeriodicTask("measurement", MEASURE_S, stored.measure),

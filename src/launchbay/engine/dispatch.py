@@ -310,6 +310,7 @@ class Dispatcher:
         self._due = asyncio.Event()  # set when a job is parked that is due before `_wakes_at_s`
         self._wakes_at_s = 0.0  # the next look for parked jobs that are due, by the event loop's clock
         self._has_claimed = asyncio.Event()  # set after each look for jobs
+        self._has_jobs = asyncio.Event()  # set when a job begins here
         self._has_room = asyncio.Event()  # set when a place is given back
         self._announcing: asyncio.Task[None] | None = None  # until it begins to send
         self._announced_s = float("-inf")
@@ -451,14 +452,19 @@ class Dispatcher:
         """Free the jobs of dead workers. Raises Unavailable."""
         try:
             async with self._database.connection() as connection:
-                seen = await store.list_workers(connection)
-                await self._rescue(connection, self._watch.dead(seen))
+                if dead := self._watch.dead(await store.list_workers(connection)):
+                    await self._rescue(connection, dead)
         except DatabaseError as error:
             self._watch.forget_sessions()
             raise unavailable(error) or error from error
         except Unavailable:
             self._watch.forget_sessions()
             raise
+
+    async def rescue_unheld(self) -> None:
+        """Free the jobs of workers that were removed before. Raises Unavailable."""
+        async with self._database.connection() as connection:
+            await self._rescue(connection, ())
 
     async def _rescue(self, connection: Connection, dead: Collection[WorkerBeat]) -> int:
         worker_ids, beats = [worker_id for worker_id, _ in dead], [beat_at for _, beat_at in dead]
@@ -649,6 +655,9 @@ class Dispatcher:
         """Park the jobs that have rested long enough."""
         loop = asyncio.get_running_loop()
         while True:
+            if not self._held:
+                self._has_jobs.clear()
+                await self._has_jobs.wait()
             await asyncio.sleep(min(self._park_after_s / 4, PARK_LOOK_S))
             rested = [held for held in self._held.values() if self._has_rested(held, loop.time())]
             if rested:
@@ -739,6 +748,7 @@ class Dispatcher:
         give_back = partial(self._give_place_back, job.organization_id)
         slot = Slot(give_back, partial(self._places.take, job.organization_id))
         held = self._held[job.job_id] = _Held(job, worker_id, slot)
+        self._has_jobs.set()
         held.task = _detached(self._run(held), name=f"job {job.job_id}")
         # A task that is cancelled before its first step never runs, not even its `finally`.
         slot.on_evicted = partial(asyncio.get_running_loop().call_soon, held.task.cancel)

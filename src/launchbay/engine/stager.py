@@ -7,6 +7,8 @@ The permissions of the person who scheduled a workflow are checked again when it
 job fails with the reason. Schedules of the manifest and expiries belong to the instance and need no permission.
 """
 
+import asyncio
+import math
 from datetime import datetime
 
 import msgspec
@@ -115,6 +117,11 @@ class Stager:
         self._clock = clock
         self._secret_key = secret_key
         self._audit = EngineAudit(secret_key)
+        self._next_s: float | None = None  # when the next schedule is due, by the event loop's clock
+
+    def seconds_to_next(self) -> float:
+        """Return in how many seconds the next known schedule is due."""
+        return math.inf if self._next_s is None else max(self._next_s - asyncio.get_running_loop().time(), 0.0)
 
     async def fire_due(self) -> int:
         """Fire a batch of due schedules, oldest first, and return how many rows it handled.
@@ -122,6 +129,12 @@ class Stager:
         Schedules whose instance is being changed, or that are behind another due schedule, wait for the next round.
         They aren't blocked: only the end of a job unblocks schedules, and there may be no job.
         """
+        async with self._database.connection() as connection:
+            next_s = await schedules.get_next_s(connection, state_version=STATE_VERSION)
+        is_due = next_s is not None and next_s <= 0
+        self._next_s = None if next_s is None or is_due else asyncio.get_running_loop().time() + next_s
+        if not is_due:
+            return 0
         done: list[str] = []
         postponed = 0
         has_accepted = False

@@ -285,7 +285,8 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
             await self._exchange(outstanding)
         self._stop_reading()  # psycopg registers its own reader
         if timeout is not None:
-            return await super().wait(gen, interval, timeout)
+            # For notifications: psycopg would look at the socket ten times a second.
+            return await super().wait(gen, LOOK_S, timeout)
         timer = asyncio.get_running_loop().call_later(self.timeout_s, self._hang_up)
         try:
             return await super().wait(gen, interval)

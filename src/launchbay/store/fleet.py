@@ -119,6 +119,7 @@ class WorkRow(NamedTuple):
 
 list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
 count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow, is_prepared=False)
+list_unlisted = _sql.column("list_unlisted", str)
 list_old_jobs = _sql.value("list_old_jobs", int)
 summarize = _sql.rows("summarize", GroupRow, is_prepared=False)
 

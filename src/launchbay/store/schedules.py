@@ -101,6 +101,7 @@ class WaitingDestroy(NamedTuple):
     is_idle: bool
 
 
+get_next_s = _sql.value("get_next_s", float)
 take_due = _sql.rows("take_due", DueRow)
 get_next_turn = _sql.row("get_next_turn", DueRow)
 lock_target = _sql.row("lock_target", TargetRow)

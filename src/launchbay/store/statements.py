@@ -51,12 +51,12 @@ _PARAMETER = re.compile(r"%(?:%|\((\w+)\)s)")
 
 
 class _Statement:
-    __slots__ = ("_is_prepared", "_named", "_parameters", "_text", "name")
+    __slots__ = ("_is_prepared", "_parameters", "_text", "name", "text")
 
     def __init__(self, name: str, text: bytes, *, is_prepared: bool = True) -> None:
         self.name = name
         self._is_prepared = is_prepared
-        self._named = text
+        self.text = text
         self._text, self._parameters = _numbered(text.decode())
 
     def _filled(self, parameters: Mapping[str, Any]) -> Statement:
@@ -171,6 +171,25 @@ class Rows(_Rows[T]):
                 return
             after = rows[-1].id  # type: ignore[attr-defined] # what such a statement orders by
             left = None if left is None else left - count
+
+
+class Look(_Statement):
+    """Several reads in one statement, which says of each whether it has rows.
+
+    Reads share the parameters of one name.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, reads: Sequence[_Statement]) -> None:
+        exists = b",\n".join(b"EXISTS (\n%s\n)" % read.text.strip().rstrip(b";") for read in reads)
+        super().__init__("look", b"SELECT " + exists)
+
+    async def __call__(self, connection: Connection, /, **parameters: Any) -> tuple[bool, ...]:
+        """Return whether each read has rows."""
+        found = first_row(connection, await connection.run(self._filled(parameters)))
+        assert found is not None, "a SELECT without FROM gives a row"
+        return found
 
 
 def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:

@@ -5,6 +5,7 @@ import errno
 import math
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -21,6 +22,7 @@ from launchbay.web.tls import Certificate
 
 _log = structlog.get_logger("launchbay.web")
 _BACKLOG = 2048
+_TICK_S = 1.0
 
 
 class _EmbeddedServer(Server):
@@ -30,6 +32,7 @@ class _EmbeddedServer(Server):
         super().__init__(config)
         self._counts = counts
         self.accepting = asyncio.Event()
+        self._ending = asyncio.Event()
         self._settings = settings
         self._listener = listener
         self._acceptor: Acceptor | None = None
@@ -41,6 +44,22 @@ class _EmbeddedServer(Server):
         self.started = True
         self.accepting.set()
 
+    async def main_loop(self) -> None:
+        """Renew the date of responses each second until the end.
+
+        uvicorn's own loop wakes up ten times as often.
+        """
+        while not self.should_exit:
+            await self.on_tick(0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await self._ending.wait()
+
+    def end(self) -> None:
+        """Let `run_here` finish the running requests and return."""
+        self.should_exit = True
+        self._ending.set()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._acceptor is not None:
             self._acceptor.close()
@@ -51,7 +70,7 @@ class _EmbeddedServer(Server):
         return BoundedHttpProtocol(self.config, self.server_state, self.lifespan.state)
 
     async def run_here(self) -> None:
-        """Serve until `should_exit`, without the signal handlers that uvicorn's `serve` installs."""
+        """Serve until `end`, without the signal handlers that uvicorn's `serve` installs."""
         await self._serve()
 
 
@@ -92,7 +111,7 @@ async def serve(
         for helper in (accepting, stopping, reloading):
             if helper is not None:
                 helper.cancel()
-        server.should_exit = True
+        server.end()
         await running
         for connection in list(server.server_state.connections):
             connection.transport.abort()

@@ -66,6 +66,10 @@ SELECT (SELECT count(*) FROM waiting) AS jobs,
        (SELECT extract(epoch FROM min(due_at) - clock_timestamp())::float8 FROM parked WHERE due_at > now()) AS next_s
 WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
 
+-- name: list_unheld
+-- Jobs of workers that were removed.
+SELECT id FROM jobs WHERE worker_id IS NOT NULL AND NOT EXISTS (SELECT FROM workers WHERE workers.id = jobs.worker_id);
+
 -- name: rescue
 -- Removes workers whose heartbeat is still the one that was seen, and lets their jobs wait for others; also jobs of workers that
 -- were removed before. Returns how many jobs.

@@ -210,6 +210,10 @@ FROM (
 ) AS recent
 GROUP BY GROUPING SETS ((slot), ());
 
+-- name: list_unlisted
+-- Where jobs of earlier versions are still to be listed.
+SELECT before_id FROM fleet_jobs_unlisted;
+
 -- name: list_old_jobs
 SELECT launchbay_list_old_jobs(%(most)s);
 

@@ -162,6 +162,17 @@ WHERE git_previews.changed_at <= EXCLUDED.changed_at;
 SELECT number, branch, commit, is_open, applied, application_id, instance_id, problem, changed_at
 FROM git_previews WHERE source_id = %(source_id)s ORDER BY number DESC LIMIT %(count)s;
 
+-- name: list_due_previews
+SELECT number FROM git_previews WHERE due_at <= now() AND (lease_until IS NULL OR lease_until <= now());
+
+-- name: list_due_checks
+SELECT number FROM git_previews JOIN git_sources ON git_sources.id = git_previews.source_id
+WHERE is_open AND git_previews.due_at IS NULL AND check_at <= now() AND NOT is_paused
+  AND (git_previews.lease_until IS NULL OR git_previews.lease_until <= now());
+
+-- name: list_due_reports
+SELECT id FROM git_syncs WHERE report_at <= now();
+
 -- name: take_preview
 -- Takes the lease of a preview that is due.
 UPDATE git_previews SET lease_until = now() + %(lease_s)s * interval '1 second', fence = git_previews.fence + 1

@@ -1,3 +1,12 @@
+-- name: get_next_s
+-- In how many seconds the next one of those that `take_due` takes is due.
+SELECT extract(epoch FROM due_at - now())::float8
+FROM schedules
+WHERE NOT blocked
+  AND (kind <> 'signals' OR (SELECT state_version FROM instances WHERE id = schedules.instance_id) <= %(state_version)s)
+ORDER BY due_at
+LIMIT 1;
+
 -- name: take_due
 -- Locks what is due and free to start, oldest first; others skip it. A look changes the state of an instance: one that a newer
 -- program has stored is for a newer program's look. What time it is, is told by the clock that decides.

@@ -24,6 +24,9 @@ WHERE organization_id = %(organization_id)s AND parent_id IS NULL AND status <> 
   AND (application_id = %(owner_id)s OR environment_id = %(owner_id)s)
 ON CONFLICT (instance_id) DO UPDATE SET due_at = NULL, fires_at = excluded.fires_at;
 
+-- name: list_with_rules
+SELECT organization_id FROM sleep_rules;
+
 -- name: add_launched
 -- Instances that were launched since the rules of their application or environment were set.
 INSERT INTO instance_sleeps (instance_id, organization_id, fires_at)

@@ -97,6 +97,12 @@ WITH asking AS (
 )
 SELECT count(*) FROM asking;
 
+-- name: list_due
+-- Webhooks with deliveries that are due.
+SELECT id FROM webhooks
+WHERE enabled AND EXISTS (
+    SELECT FROM webhook_deliveries WHERE webhook_id = webhooks.id AND status = 'pending' AND next_at <= now());
+
 -- name: claim
 -- Takes due deliveries, a few of each webhook that is not in `busy`, and counts the attempt. Nobody else takes them before the lease is over.
 WITH due AS (
