@@ -54,6 +54,7 @@ LEFTOVER_BYTES = 8 * MIB  # of an unread body, discarded to keep the connection
 CONSOLE_FORM_BYTES = 1 * MIB  # a manifest takes up to three times its bytes in a form
 CONSOLE_FORM_FIELDS = 2_000
 CONSOLE_PAGE_ROWS = 50  # of a list, on one page
+CONSOLE_SUGGESTIONS = 200  # names that a field suggests; it accepts the others too
 CONSOLE_LIST_COMPONENTS = 100  # of an instance, on one page
 CONSOLE_SUBMODULES = 100  # that one form shows the parameters of
 QUERY_FIELDS = 100

@@ -279,3 +279,95 @@ async def test_roles_as_large_as_they_may_be_leave_the_loop_free(databases: Data
         ):
             await check(partial(called, api.parts.app, "GET", path, headers))
     databases.drop(url)
+
+
+# As many applications as the quotas allow by default; of the rest, more than any organization has had.
+MANY_SEEDS = """
+INSERT INTO applications (id, organization_id, name, latest_version)
+SELECT launchbay_new_id(), '{organization}', 'application ' || n, 1 FROM generate_series(1, 9990) n;
+INSERT INTO manifests (application_id, version, content, author_id)
+SELECT each.id, 1, content, author_id FROM applications each, manifests
+WHERE application_id = '{application}' AND each.name LIKE 'application %';
+INSERT INTO revisions (id, application_id, name, version, parameters)
+SELECT launchbay_new_id(), '{application}', 'revision ' || n, 1, json_build_object('text', repeat('x', 20000))::text
+FROM generate_series(1, 1000) n;
+INSERT INTO environments (id, organization_id, name)
+SELECT launchbay_new_id(), '{organization}', 'environment ' || n FROM generate_series(1, 1000) n;
+INSERT INTO roles (id, organization_id, name, kind, permissions)
+SELECT launchbay_new_id(), '{organization}', 'role ' || n, 'custom', '- Read: [/applications/*]'
+FROM generate_series(1, 1000) n;
+ANALYZE
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """An organization with very many applications, environments and roles, and an instance; fields are IDs."""
+
+    api: Api
+    organization: str
+    application: str
+    instance: str
+    cookie: str
+
+    async def get(self, path: str) -> Call:
+        target = path.format_map({name: getattr(self, name) for name in self.__slots__})
+        return await called(self.api.parts.app, "GET", f"/console/{target}", {"cookie": self.cookie})
+
+
+@pytest.fixture(scope="module")
+async def many(databases: Databases) -> AsyncIterator[Many]:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        application = await api.application()
+        instance = await api.launch(application)
+        ids = {"organization": api.organization, "application": application}
+        async with api.database.transaction() as connection:
+            for statement in MANY_SEEDS.format(**ids).split(";\n"):
+                await connection.execute(statement.encode())
+        async with browser(api) as visitor:
+            await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+            cookie = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
+        yield Many(api, **ids, instance=instance, cookie=cookie)
+    databases.drop(url)
+
+
+MANY_READS = [
+    "organizations/{organization}",
+    "organizations/{organization}/applications",
+    "organizations/{organization}/instances",
+    "organizations/{organization}/runs",
+    "organizations/{organization}/environments",
+    "organizations/{organization}/changes",
+    "organizations/{organization}/schedules",
+    "organizations/{organization}/recurring",
+    "organizations/{organization}/recurring/new",
+    "organizations/{organization}/recurring/new?bulk=1",
+    "organizations/{organization}/git-sources",
+    "organizations/{organization}/git-sources/new",
+    "organizations/{organization}/roles",
+    "organizations/{organization}/users",
+    "organizations/{organization}/serviceAccounts",
+    "organizations/{organization}/services",
+    "organizations/{organization}/usage",
+    "organizations/{organization}/start",
+    "organizations/{organization}/jump?q=application",
+    "applications/{application}",
+    "applications/{application}/launch",
+    "applications/{application}/manifest",
+    "applications/{application}/revisions",
+    "applications/{application}/revisions/new",
+    "applications/{application}/settings",
+    "instances/{instance}",
+    "instances/{instance}/settings",
+    "instances/{instance}/configuration",
+    "instances/{instance}/runs",
+]
+
+
+@pytest.mark.slow  # stores 10,000 applications
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("path", MANY_READS)
+async def test_pages_of_an_organization_with_very_many_objects_leave_the_loop_free(many: Many, path: str) -> None:
+    await many.get(path)  # compiles the templates
+    await check(lambda: many.get(path))

@@ -293,3 +293,15 @@ async def test_the_policy_of_an_environment_is_set_where_change_sets_are_listed(
     assert (await sent(visitor, target, page, **fields, approvals="2")).headers["location"] == path
     assert accepted(await api.get(f"environments/{environment}/changePolicy")) == {"approvals": 2, "roleId": None}
     assert "2 people, never the author" in " ".join((await get(visitor, path)).text.split())
+    role = accepted(
+        await api.post(
+            f"organizations/{api.organization}/roles", {"name": fresh_name("lead"), "permissions": "- Read: [/*]\n"}
+        )
+    )
+    unknown = Page(await sent(visitor, target, page, **fields | {"role": "nobody"}, approvals="1"))
+    assert unknown.status == 400
+    assert "You can see no role 'nobody'." in unknown.text
+    named = fields | {"role": role["name"]}
+    assert (await sent(visitor, target, await get(visitor, path), **named, approvals="1")).status_code == 303
+    assert accepted(await api.get(f"environments/{environment}/changePolicy"))["roleId"] == role["id"]
+    assert f'value="{role["name"]}"' in (await get(visitor, path)).answer.text

@@ -1,4 +1,4 @@
-"""The query of the list of instances."""
+"""The queries of lists, their facets, and the pages of lists by name."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.list_query import InstanceQuery, read_instance_query, read_run_query, term
+from launchbay.console.list_query import (
+    FACET_ROWS,
+    InstanceQuery,
+    facet_of_names,
+    page_by_name,
+    read_instance_query,
+    read_run_query,
+    term,
+)
+from launchbay.ids import NamedRow
+from launchbay.limits import CONSOLE_PAGE_ROWS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 APPLICATIONS = {"1": "Harbour shop", "2": "Payments", "3": "payments"}
@@ -59,6 +69,28 @@ def test_a_facet_adds_and_removes_its_term() -> None:
     query = read("status:failed shop")
     assert query.toggled("env:production") == "status:failed env:production shop"
     assert query.toggled("status:failed") == "shop"
+
+
+def test_a_facet_offers_the_first_names_and_the_chosen_ones() -> None:
+    names = [f"shop {number:04}" for number in range(5_000)]
+    facet = facet_of_names("Application", "app", names, read('app:"shop 4999" app:other'))
+    assert [name for name, _ in facet.options] == [*names[:FACET_ROWS], "shop 4999"]
+    assert facet.more == "app"
+    assert facet_of_names("Application", "app", names[:FACET_ROWS], read("")).more == ""
+
+
+def test_pages_by_name_show_each_object_once() -> None:
+    rows = [NamedRow(f"{number:024x}", f"Shop {number}") for number in range(2 * CONSOLE_PAGE_ROWS + 1)]
+    shown, after = list[NamedRow](), None
+    for _ in range(3):
+        page = page_by_name(rows, None, after)
+        assert not page.is_all
+        shown, after = [*shown, *page.rows], page.next_after
+    assert shown == rows
+    assert after is None
+    assert page_by_name(rows, "SHOP 100", None).rows == [rows[100]]
+    assert page_by_name(rows, None, "f" * 24).is_first  # somebody has deleted the last row of the page before
+    assert page_by_name(rows[:CONSOLE_PAGE_ROWS], None, None).is_all
 
 
 @given(st.text())

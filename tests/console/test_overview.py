@@ -126,9 +126,11 @@ async def test_the_navigation_counts_the_approvals_that_wait_for_the_user(api: A
 
 async def test_the_applications_show_how_their_instances_are(api: Api, visitor: httpx.AsyncClient) -> None:
     environment = await _environment(api)
-    broken, unused = await api.application(FAILING_LATE), await api.application("launch: {steps: []}\n")
+    shared = fresh_name("shown")
+    broken = await api.application(FAILING_LATE, f"{shared} broken")
+    unused = await api.application("launch: {steps: []}\n", f"{shared} unused")
     await api.settled(await api.launch(broken, environmentId=environment))
-    page = await get(visitor, f"/console/organizations/{api.organization}/applications")
+    page = await get(visitor, f"/console/organizations/{api.organization}/applications?q={shared}")
     rows = {
         each: page.answer.text.partition(f'/console/applications/{each}"')[2].partition("</tr>")[0]
         for each in (broken, unused)

@@ -70,11 +70,16 @@ async def _planned(visitor: httpx.AsyncClient, instance: str) -> str:
 
 
 async def test_launches_and_instances_of_a_query_are_repeated_too(api: Api, visitor: httpx.AsyncClient) -> None:
-    application = await api.application(SHOP)
+    application = await api.application(SHOP, name := fresh_name("repeated"))
     home = f"/console/organizations/{api.organization}/recurring"
     chooser = await get(visitor, f"{home}/new")
     assert f"{home}/new?bulk=1" in chooser.links
-    form = await get(visitor, f"{home}/new?application={application}")
+    unknown = Page(await visitor.get(f"{home}/new?application=nothing"))
+    assert unknown.status == 400
+    assert "You can see no application 'nothing'." in unknown.text
+    form = await get(visitor, f"{home}/new?application={name}")
+    assert f"Launch {name} regularly" in form.text
+    assert form.fields["application"] == application
     launches = {"application": application, "name": fresh_name("demo"), "lifetime": "-1", "cron": "0 9 * * MON"}
     made = await _sent(visitor, home, form, **launches, do="create")
     assert made.status_code == 303, Page(made).text

@@ -1,16 +1,18 @@
-"""The queries of lists: terms such as `status:failed`, and words of names."""
+"""The queries of lists, such as `status:failed`, and the pages of lists by name."""
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from launchbay.errors import BadRequest
+from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.labels import read_selector
 from launchbay.usecases.fleet import InstanceFilter, JobFilter
 
 _TERM = re.compile(r'(?:(-?[a-z][a-z-]*):)?("[^"]*"|\S+)')
+FACET_ROWS = 20  # that a facet offers of objects, beside the chosen ones
 _NAMED = 6  # in a message
 _EXCLUDING = {"status", "app", "env"}  # fields of which a term such as `-status:destroyed` leaves out a value
 _NOTHING = "nothing"  # no object has it as its ID or status
@@ -114,6 +116,71 @@ def term(field: str, value: str) -> str:
     """Return a term as people write it, without quotation marks in it."""
     value = value.replace('"', "")
     return f'{field}:"{value}"' if not value or re.search(r"\s", value) else f"{field}:{value}"
+
+
+class Facet(NamedTuple):
+    """What the page offers for a field: labels with their terms.
+
+    `more` is the field if it has other values too.
+    """
+
+    label: str
+    options: Sequence[tuple[str, str]]
+    more: str = ""
+
+
+def facet_of_names(label: str, field: str, names: Iterable[str], query: Query) -> Facet:
+    """Return a facet with the first of the names, and those that the query has."""
+    chosen = {each.text for each in query.terms if each.text.startswith(f"{field}:")}
+    options: list[tuple[str, str]] = []
+    more = ""
+    for place, name in enumerate(names):
+        if place < FACET_ROWS or (chosen and term(field, name) in chosen):
+            options.append((name, term(field, name)))
+        else:
+            more = field
+    return Facet(label, options, more)
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+NamedT = TypeVar("NamedT", bound=_Named)
+
+
+@dataclass(frozen=True, slots=True)
+class NamePage(Generic[NamedT]):
+    """A page of objects by name.
+
+    `next_after` is the ID of its last row if another page follows.
+    """
+
+    rows: Sequence[NamedT]
+    search: str
+    is_first: bool
+    next_after: str | None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it shows every object there is."""
+        return not self.search and self.is_first and self.next_after is None
+
+
+def page_by_name(rows: Iterable[NamedT], search: str | None, after: str | None) -> NamePage[NamedT]:
+    """Return a page of those whose names have a text, in any case.
+
+    It is the page after the row with an ID, and the first one if somebody has deleted that row.
+    """
+    wanted = (search or "").lower()
+    found = [row for row in rows if wanted in row.name.lower()]
+    begin = 0 if after is None else next((place for place, row in enumerate(found, 1) if row.id == after), 0)
+    shown = found[begin : begin + CONSOLE_PAGE_ROWS]
+    is_last = begin + len(shown) == len(found)
+    return NamePage(shown, search or "", begin == 0, None if is_last else shown[-1].id)
 
 
 def read_instance_query(

@@ -54,11 +54,17 @@ async def list_environments(ctx: Context, organization_id: str, labels: str | No
     return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.environment)
 
 
-async def list_contents(ctx: Context, organization_id: str) -> list[EnvironmentContents]:
-    """Return the environments that the caller may read with what they give, by name."""
+async def list_contents(
+    ctx: Context, organization_id: str, ids: Sequence[str] | None = None
+) -> list[EnvironmentContents]:
+    """Return the environments that the caller may read with what they give, by name.
+
+    With `ids`, only those of them.
+    """
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await store.list_contents(work.connection, organization_id=organization.id)
+        wanted = None if ids is None else list(ids)
+        rows = await store.list_contents(work.connection, organization_id=organization.id, ids=wanted)
     return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.environment)
 
 

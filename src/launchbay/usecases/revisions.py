@@ -1,6 +1,6 @@
 """Named revisions: an application's version with parameters, environment and submodules (conformance.md)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +30,11 @@ async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
         return await store.list_revisions_by_application(work.connection, application_id=application.id)
 
 
-async def list_full_revisions(ctx: Context, application_id: str) -> list[Revision]:
-    """Return the named revisions of an application with their content, by name."""
+async def list_full_revisions(ctx: Context, application_id: str, ids: Sequence[str]) -> list[Revision]:
+    """Return these named revisions of an application with their content, by name."""
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        return await store.list_full_revisions(work.connection, application_id=application.id)
+        return await store.list_full_revisions(work.connection, application_id=application.id, ids=list(ids))
 
 
 async def read_revision(ctx: Context, revision_id: str) -> Revision:

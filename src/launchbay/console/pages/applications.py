@@ -7,8 +7,9 @@ from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
 from launchbay.console.graph import component_lines
+from launchbay.console.list_query import page_by_name
 from launchbay.console.pages.components import ShownGraph, manifest_graph, read_graph_query
-from launchbay.console.pages.overview import health_of_groups
+from launchbay.console.pages.overview import health_by
 from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, PreconditionFailed
@@ -32,16 +33,17 @@ routes = Routes()
 @routes.get("/console/organizations/{id}/applications")
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
+    every = await applications.list_applications(request.ctx, organization_id)
+    page = page_by_name(every, request.query("q"), request.query("after"))
     groups = await read_groups(request.ctx, organization_id)
-    rows = await applications.list_applications(request.ctx, organization_id)
     return await request.page(
         "applications.html",
         section="applications",
         organization_id=organization_id,
         problem=problem,
-        rows=rows,
-        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
-        health={row.id: health_of_groups(group for group in groups if group.application_id == row.id) for row in rows},
+        page=page,
+        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in page.rows]),
+        health=health_by("application_id", groups),
         name=request.form.text("name"),
     )
 

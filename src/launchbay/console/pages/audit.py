@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
-from launchbay.console.list_query import ActivityQuery, read_activity_query, term
+from launchbay.console.list_query import ActivityQuery, Facet, read_activity_query, term
 from launchbay.console.rendering import actor_name
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
@@ -263,9 +263,9 @@ async def show_audit_log(request: PageRequest) -> Response:
         is_first=before is None,
         query=query,
         facets=[
-            ("What", [(words, f"did:{key}") for key, (words, _) in _KINDS.items()]),
-            ("Who", [("Me", "by:me")]),
-            ("Since", [(words, f"since:{key}") for key, words in _PERIODS.items()]),
+            Facet("What", [(words, f"did:{key}") for key, (words, _) in _KINDS.items()]),
+            Facet("Who", [("Me", "by:me")]),
+            Facet("Since", [(words, f"since:{key}") for key, words in _PERIODS.items()]),
         ],
         unknown=chosen.unknown,
     )

@@ -14,7 +14,8 @@ from launchbay.console.assets import Glyph
 from launchbay.console.forms import parse_number, seen_tag
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
-from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.ids import is_id
+from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance
 from launchbay.usecases import change_sets
 from launchbay.usecases.applications import list_applications
@@ -103,6 +104,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     )
     shown = rows[:CONSOLE_PAGE_ROWS]
     policies = (await change_sets.list_change_policies(request.ctx, organization_id))[:_POLICIES]
+    roles = await _roles(request, organization_id)
     asking = {row.id for row in await change_sets.list_asking(request.ctx, organization_id)}
     return await request.page(
         "change_sets.html",
@@ -111,7 +113,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         problem=problem,
         rows=[(row, title_of(row), STATUSES[row.status]) for row in shown],
         policies=[(row, policy, seen_tag(_stored(policy))) for row, policy in policies],
-        roles=await _roles(request, organization_id),
+        roles=roles,
+        role_suggestions=list(roles.values())[:CONSOLE_SUGGESTIONS],
         asking=asking,
         people=await user_names(request, organization_id),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
@@ -125,7 +128,13 @@ async def set_policy(request: PageRequest) -> Response:
     approvals = parse_number(form.text("approvals"), 2)
     if approvals is None or approvals > _MOST_APPROVALS:
         raise BadRequest(f"Approvals: expected a number from 0 to {_MOST_APPROVALS}.", code="InvalidField")
-    policy = ChangePolicy(approvals=approvals, role_id=form.text("role") or None)
+    role = form.text("role")
+    if role and not is_id(role):  # the field has the ID of a role that its user can't see
+        ids = {name: role_id for role_id, name in (await _roles(request, form.text("organization"))).items()}
+        if role not in ids:
+            raise BadRequest(f"You can see no role {role!r}.", "Use the name of a role.", code="InvalidField")
+        role = ids[role]
+    policy = ChangePolicy(approvals=approvals, role_id=role or None)
     async with request.unless_changed("environments", request.path("id"), partial(_read_policy, request)):
         await change_sets.set_change_policy(request.ctx, request.path("id"), policy)
     return request.redirect(f"{HOME}/organizations/{form.text('organization')}/changes", "Policy saved.")

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
 from launchbay.console.forms import SEEN, seen_tag
-from launchbay.console.pages.overview import Health, health_of_groups
+from launchbay.console.list_query import page_by_name
+from launchbay.console.pages.overview import Health, health_by, health_of_groups
 from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
 from launchbay.console.pages.services import CLOUD_ACCOUNT
 from launchbay.console.pages.versions import groups_of
@@ -56,16 +57,18 @@ class Row(NamedTuple):
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the environments, and where the first of them differ."""
     organization_id = request.path("id")
-    groups = await fleet.read_groups(request.ctx, organization_id)
+    health = health_by("environment_id", await fleet.read_groups(request.ctx, organization_id))
     names = {row.id: row.name for row in await list_services(request.ctx, organization_id)}
-    contents = await environments.list_contents(request.ctx, organization_id)
+    every = await environments.list_environments(request.ctx, organization_id)
+    page = page_by_name(every, request.query("q"), request.query("after"))
+    contents = await environments.list_contents(request.ctx, organization_id, [row.id for row in page.rows])
     role_names = {row.id: row.name for row in await list_roles(request.ctx, organization_id)}
     rows = [
         Row(
             row.id,
             row.name,
             row.is_default,
-            health_of_groups(group for group in groups if group.environment_id == row.id),
+            health[row.id],
             {entry.name: entry.value for entry in msgspec.json.decode(row.properties, type=list[Property])},
             msgspec.json.decode(row.policies, type=dict[str, Any]),
             [names[each] for each in msgspec.json.decode(row.services, type=list[str]) if each in names],
@@ -74,6 +77,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         )
         for row in contents
     ]
+    compared = rows[:_COMPARED] if page.is_first else []
     return await request.page(
         "environments.html",
         section="environments",
@@ -81,8 +85,9 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         problem=problem,
         rows=rows,
         changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
-        compared=rows[:_COMPARED],
-        differences=differences(rows[:_COMPARED]),
+        page=page,
+        compared=compared,
+        differences=differences(compared),
         name=request.form.text("name"),
     )
 

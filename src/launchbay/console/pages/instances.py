@@ -10,10 +10,13 @@ from starlette.responses import Response
 
 from launchbay.console.assets import shown_status
 from launchbay.console.list_query import (
+    FACET_ROWS,
     INSTANCE_STATUSES,
     RUN_STATUSES,
     STANDARD,
+    Facet,
     InstanceQuery,
+    facet_of_names,
     read_instance_query,
     term,
 )
@@ -36,7 +39,6 @@ routes = Routes()
 
 
 SORTS: dict[str, Sort] = {each: each for each in get_args(Sort)}
-_FACET_ROWS = 20
 _EXPORTED_AT_ONCE = 500
 _COLUMNS = (
     *("id", "name", "status", "application", "applicationId", "version", "environment", "environmentId"),
@@ -84,19 +86,19 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         acts=ACTS,
         views=[view for view in await fleet.read_views(ctx, organization_id) if view.of == "instances"],
         facets=[
-            (
+            Facet(
                 "Status",
                 [
                     ("Not destroyed", STANDARD),
                     *((shown_status(value)[1], f"status:{key}") for key, value in INSTANCE_STATUSES.items()),
                 ],
             ),
-            ("Environment", [(name, term("env", name)) for name in environment_names.values()]),
-            ("Application", [(name, term("app", name)) for name in applications.values()]),
-            ("Last run", [(shown_status(value)[1], f"last-run:{key}") for key, value in RUN_STATUSES.items()]),
-            ("Expires", [("Within 24 hours", "expires:<24h"), ("Within 7 days", "expires:<7d")]),
-            ("Owner", [("Me", "owner:me"), *_owners(people, request.actor.user_id)]),
-            ("Label", [(each.partition(":")[2], each) for each in _label_terms(labels)]),
+            facet_of_names("Environment", "env", environment_names.values(), query),
+            facet_of_names("Application", "app", applications.values(), query),
+            Facet("Last run", [(shown_status(value)[1], f"last-run:{key}") for key, value in RUN_STATUSES.items()]),
+            Facet("Expires", [("Within 24 hours", "expires:<24h"), ("Within 7 days", "expires:<7d")]),
+            _owners(people, request.actor.user_id, query),
+            Facet("Label", [(each.partition(":")[2], each) for each in _label_terms(labels)]),
         ],
     )
 
@@ -119,9 +121,10 @@ async def _read_query(
     return query, applications, environments, people
 
 
-def _owners(people: Mapping[str, str], user_id: str) -> list[tuple[str, str]]:
+def _owners(people: Mapping[str, str], user_id: str, query: InstanceQuery) -> Facet:
     others = sorted((name for each, name in people.items() if each != user_id and name), key=str.lower)
-    return [(name, term("owner", name)) for name in others[:_FACET_ROWS]]
+    found = facet_of_names("Owner", "owner", others, query)
+    return found._replace(options=[("Me", "owner:me"), *found.options])
 
 
 def _label_terms(labels: Sequence[Mapping[str, str]]) -> list[str]:
@@ -130,7 +133,7 @@ def _label_terms(labels: Sequence[Mapping[str, str]]) -> list[str]:
     Those of all instances would cost a statement that reads each of them.
     """
     counted = Counter((name, value) for each in labels for name, value in each.items())
-    return [f"label:{name}={value}" for (name, value), _ in counted.most_common(_FACET_ROWS)]
+    return [f"label:{name}={value}" for (name, value), _ in counted.most_common(FACET_ROWS)]
 
 
 @routes.get("/console/organizations/{id}/instances/export")

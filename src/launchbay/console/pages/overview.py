@@ -1,8 +1,9 @@
 """The start page of an organization: what is broken, waits, runs and expires."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from starlette.responses import Response
 
@@ -73,6 +74,14 @@ def health_of_groups(groups: Iterable[GroupRow]) -> Health:
         elif group.status == InstanceStatus.RUNNING:
             well += group.instances
     return Health(failed, degraded, busy, well)
+
+
+def health_by(field: Literal["application_id", "environment_id"], groups: Iterable[GroupRow]) -> Mapping[str, Health]:
+    """Return the sums of groups of instances, by application or environment."""
+    found: dict[str, list[GroupRow]] = {}
+    for group in groups:
+        found.setdefault(getattr(group, field), []).append(group)
+    return defaultdict(Health, {each: health_of_groups(of_one) for each, of_one in found.items()})
 
 
 @routes.get("/console/organizations/{id}")
@@ -169,10 +178,11 @@ def _by_environment(
 ) -> list[EnvironmentHealth]:
     """Return the environments that have instances, the one with most failures first."""
     found: list[EnvironmentHealth] = []
+    by_id = health_by("environment_id", groups)
     for row in environments:
         if chosen not in (None, row.id):
             continue
-        health = health_of_groups(group for group in groups if group.environment_id == row.id)
+        health = by_id[row.id]
         own = [_OUTCOMES[job.status] for job in jobs if job.environment_id == row.id][:_STRIP_JOBS]
         if health.total:
             found.append(EnvironmentHealth(row.id, row.name, health, own[::-1]))

@@ -17,7 +17,7 @@ from launchbay.console.list_query import STANDARD, read_instance_query
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, LaunchbayError
-from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
 from launchbay.model.schedule import zone_of
 from launchbay.planning import DESTROY
 from launchbay.store.recurring import RecurringSchedule
@@ -104,7 +104,11 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
     instance = workflows = None
     if instance_id:
         instance, workflows = await _workflows(request, instance_id, permissions)
-    applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
+    applications = await list_applications(request.ctx, organization_id)
+    # The field has a name, links and the form an ID.
+    application = next((row for row in applications if application_id in (row.id, row.name)), None)
+    if application_id and application is None:
+        problem = problem or BadRequest(f"You can see no application {application_id!r}.", "Use the name of one.")
     times, wrong = _times(request, form) if form.has("cron") else ([], "")
     return await request.page(
         "recurring_new.html",
@@ -115,9 +119,8 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
         given=form,
         instance=instance,
         workflows=workflows or [],
-        application_id=application_id if application_id in applications else None,
-        applications=applications,
-        launchable=[(key, name) for key, name in applications.items() if permissions.launch(key)],
+        application=application,
+        applications=[row.name for row in applications[:CONSOLE_SUGGESTIONS] if permissions.launch(row.id)],
         environments=await list_environments(request.ctx, organization_id),
         is_bulk=is_bulk,
         acts=_BULK_ACTS,

@@ -20,6 +20,7 @@ from launchbay.console.fields import (
     values,
 )
 from launchbay.console.forms import SEEN, parse_number, seen_tag
+from launchbay.console.list_query import page_by_name
 from launchbay.console.pages.applications import tab_values
 from launchbay.console.pages.versions import groups_of
 from launchbay.console.rendering import redact_value
@@ -62,11 +63,14 @@ class _Draft(Draft):
 async def list_all(request: PageRequest) -> Response:
     """Show the revisions of an application."""
     application = await read_application(request.ctx, request.path("id"))
-    rows = await revisions.list_full_revisions(request.ctx, application.id)
+    every = await revisions.list_revisions(request.ctx, application.id)
+    page = page_by_name(every, request.query("q"), request.query("after"))
+    rows = await revisions.list_full_revisions(request.ctx, application.id, [row.id for row in page.rows])
     places = await list_environments(request.ctx, application.organization_id)
     return await request.page(
         "revisions.html",
         **await tab_values(request, application, "revisions"),
+        page=page,
         rows=[_row(revision) for revision in rows],
         places={each.id: each.name for each in places},
     )

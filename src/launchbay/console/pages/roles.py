@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -9,6 +10,7 @@ from starlette.responses import Response
 from launchbay.auth.gate import Entry, entries_of_role, extent
 from launchbay.auth.permissions import KINDS, Permission
 from launchbay.console.forms import SEEN, seen_tag
+from launchbay.console.list_query import page_by_name
 from launchbay.console.rendering import read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
@@ -30,17 +32,19 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     """Show the roles, and explain a decision if the query names one."""
     organization_id = request.path("id")
     explained, explanation_problem = await _explained(request, organization_id)
-    rows = await roles.list_roles(request.ctx, organization_id)
-    counts, grid = await asyncio.to_thread(_read_roles, rows)
-    may_map = (await request.permissions(organization_id)).map_groups(rows)
+    every = await roles.list_roles(request.ctx, organization_id)
+    page = page_by_name(every, request.query("q"), request.query("after"))
+    counts, grid = await asyncio.to_thread(_read_roles, page.rows)
+    may_map = (await request.permissions(organization_id)).map_groups(every)
     return await request.page(
         "roles.html",
         section="roles",
         organization_id=organization_id,
         problem=problem,
-        rows=rows,
+        page=page,
+        every=every,
         entry_counts=counts,
-        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
+        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in page.rows]),
         counts=await roles.count_holders(request.ctx, organization_id),
         grid=grid,
         check=await _checked(request, organization_id, None),
@@ -145,7 +149,7 @@ async def delete(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/organizations/{role.organization_id}/roles", f"Role {role.name} deleted.")
 
 
-def _read_roles(rows: list[Role]) -> tuple[dict[str, int], list[tuple[str, list[str]]]]:
+def _read_roles(rows: Sequence[Role]) -> tuple[dict[str, int], list[tuple[str, list[str]]]]:
     """Return how many entries each role has, and for what it holds each permission; this takes long for many roles."""
     entries = {row.id: _entries(row) for row in rows}
     read_role_words(row.permissions for row in rows)

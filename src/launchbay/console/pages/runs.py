@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response, StreamingResponse
 
 from launchbay.console.assets import Glyph, shown_status
-from launchbay.console.list_query import RUN_STATUSES, RunQuery, read_run_query, term
+from launchbay.console.list_query import RUN_STATUSES, Facet, RunQuery, facet_of_names, read_run_query
 from launchbay.console.pages.instance import tab_values
 from launchbay.console.rendering import HEADERS, exported_time, live_event
 from launchbay.console.request import PageRequest, Routes, user_names
@@ -47,14 +47,18 @@ async def list_all(request: PageRequest) -> Response:
         times=times,
         strip=[_slot_kind(slot) for slot in times.slots],
         facets=[
-            ("Status", [(shown_status(value)[1], f"status:{key}") for key, value in RUN_STATUSES.items()]),
-            ("Environment", [(name, term("env", name)) for name in environments.values()]),
-            ("Application", [(name, term("app", name)) for name in applications.values()]),
-            ("Started", [("Within 1 hour", "started:<1h"), ("Within 24 hours", "started:<24h")]),
-            ("Duration", [("Over 1 min", "duration:>1min"), ("Over 10 min", "duration:>10min")]),
+            _status_facet(),
+            facet_of_names("Environment", "env", environments.values(), query),
+            facet_of_names("Application", "app", applications.values(), query),
+            Facet("Started", [("Within 1 hour", "started:<1h"), ("Within 24 hours", "started:<24h")]),
+            Facet("Duration", [("Over 1 min", "duration:>1min"), ("Over 10 min", "duration:>10min")]),
         ],
         **await _list(request, organization_id, query),
     )
+
+
+def _status_facet() -> Facet:
+    return Facet("Status", [(shown_status(value)[1], f"status:{key}") for key, value in RUN_STATUSES.items()])
 
 
 def _slot_kind(slot: TimeRow) -> Glyph:
@@ -74,7 +78,7 @@ async def list_of_instance(request: PageRequest) -> Response:
     return await request.page(
         "instance_runs.html",
         **await tab_values(request, "runs", runs.pop("problem")),
-        facets=[("Status", [(shown_status(value)[1], f"status:{key}") for key, value in RUN_STATUSES.items()])],
+        facets=[_status_facet()],
         **runs,
     )
 

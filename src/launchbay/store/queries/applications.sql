@@ -73,11 +73,11 @@ SELECT true FROM manifests WHERE application_id = %(application_id)s AND version
 SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER BY name, id;
 
 -- name: list_full_revisions
--- The named revisions of an application with their content, by name.
+-- Those of these named revisions that an application has, with their content, by name.
 SELECT r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,
        r.created_at
 FROM revisions r JOIN applications a ON a.id = r.application_id
-WHERE r.application_id = %(application_id)s ORDER BY r.name, r.id;
+WHERE r.application_id = %(application_id)s AND r.id = ANY(%(ids)s) ORDER BY r.name, r.id;
 
 -- name: list_revision_applications
 -- The applications of revisions, of those that this organization has.

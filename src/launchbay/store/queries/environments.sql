@@ -6,13 +6,14 @@ SELECT id FROM environments WHERE organization_id = %(organization_id)s AND is_d
 SELECT id, name, is_default FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
 -- name: list_contents
--- The environments of an organization with what they give, by name. `services` are the IDs of the services that they offer.
+-- The environments of an organization, or those with these IDs, with what they give, by name. `services` are the IDs of the services that they offer.
 SELECT id, name, is_default, policies, markers, properties, coalesce((
     SELECT json_agg(service_id ORDER BY service_id) FROM environment_services WHERE environment_id = environments.id
 ), '[]')::text AS services,
     coalesce((SELECT rules FROM lifetime_rules WHERE environment_id = environments.id), '{}') AS lifetime,
     coalesce(change_policy, '{}') AS change_policy
-FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
+FROM environments WHERE organization_id = %(organization_id)s AND (%(ids)s::text[] IS NULL OR id = ANY(%(ids)s))
+ORDER BY name, id;
 
 -- name: list_labels
 -- The labels of the environments of an organization that have some.
