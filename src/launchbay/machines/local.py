@@ -202,8 +202,9 @@ class LocalMachines(ShellMachines):
         directory = self._directory(machine)
         if not await asyncio.to_thread(directory.is_dir):
             raise ActionFailed(
-                f"The directory of the machine {machine.id} is not on this server. If you have several servers, they"
-                " must share their data_dir.",
+                f"The directory of the machine {machine.id} is not on this server.",
+                "After a restore, copy data_dir/machines of the former server, or destroy the instance and launch it"
+                " again. If you have several servers, they must share their data_dir.",
                 retryable=False,
             )
         yield LocalShell(directory)
