@@ -253,3 +253,19 @@ def test_durations_without_units_and_unknown_filters_are_refused(cli: Shell, fer
     assert "units ms, s, m, h, d and w" in cli.bad(2, "launch", ferry, "--wait", "--timeout", "5")
     assert "units ms, s, m, h, d and w" in cli.bad(2, "launch", ferry, "--destroy-interval", "5")
     assert "lastStatus" in cli.bad(2, "bulk", "create", "destroy", "--select", "colour=red")
+
+
+def test_a_skipped_step_is_told_as_skipped(cli: Shell, tmp_path: Path) -> None:
+    name = f"detour of {tmp_path.name}"
+    file = tmp_path / "manifest.yaml"
+    file.write_text(
+        'launch: {steps: [{detour: {action: wait, when: "1 > 2", parameters: {delay: 0}}},'
+        " {sail: {action: wait, parameters: {delay: 0}}}]}",
+        "utf-8",
+    )
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(file))
+    told = cli.run("launch", name, "--wait").stderr
+    assert "detour: Skipped" in told
+    assert "detour: Succeeded" not in told
+    assert "sail: Succeeded" in told

@@ -242,3 +242,30 @@ async def test_a_cancelled_run_is_told_as_cancelled_and_not_as_failed(api: Api, 
     assert "The last run failed" not in page.text
     overview = await get(visitor, f"/console/organizations/{api.organization}")
     assert re.search(r"rest #2\s*: Cancelled by ", overview.text)
+
+
+async def test_steps_that_were_skipped_or_not_reached_are_not_told_as_succeeded(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.running(
+        """
+launch: {steps: []}
+round:
+  steps:
+    - left-out: {action: wait, when: "1 > 2", parameters: {delay: 0}}
+    - fall: {action: serialize, parameters: {input: 1, format: NOTHING}}
+    - after: {action: wait, precedingPhases: [fall], parameters: {delay: 0}}
+"""
+    )
+    accepted(await api.post(f"instances/{instance}/round", {}))
+    await api.settled(instance)
+    last_run = (await get(visitor, f"/console/instances/{instance}")).answer.text.partition('<ol class="steps">')[2]
+    shown = [words_of(each) for each in last_run.partition("</ol>")[0].split("<li ")[1:]]
+    assert [each.split()[-1] for each in shown] == ["Skipped", "Failed", "Skipped"]
+    assert "0 %" in shown[0]
+    assert last_run.partition("</li>")[0].count("g-skip-s") == 1
+    job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
+    plan = await get(visitor, f"/console/instances/{instance}/jobs/{job}?tab=plan")
+    rows = words_of(plan.answer.text.partition("<tbody data-rows>")[2].partition("</tbody>")[0])
+    assert re.findall(r"Skipped|Failed|Not run|Succeeded", rows) == ["Skipped", "Failed", "Not run"]
+    assert "1 step was not run." in plan.text

@@ -99,7 +99,7 @@ def wait_for_job(
         watcher.silence()
         for step in found.steps:  # a short job may end before the first event arrives
             if step.status in _STEP_ENDS and "/" in step.path:
-                progress.step(step.path, _label(step.path, step.name), step.status, step.percent_complete)
+                _show_step(progress, step.path, step.name, step.status, step.percent_complete, is_skipped=step.skipped)
     if found.status != "Succeeded":
         reason = f": {found.error_message}" if found.error_message else "."
         raise CommandFailed(printable(f"Job '{found.name}' failed{reason}"), ExitCode.FAILED)
@@ -174,13 +174,15 @@ class _Watcher(threading.Thread):
             self._progress.status(str(data.get("status")))
         elif event.name == "step" and data.get("path"):
             percent = int(data.get("percentComplete") or 0)
-            label = _label(str(data["path"]), str(data.get("name")))
-            self._progress.step(str(data["path"]), label, str(data.get("status")), percent)
+            status = str(data.get("status"))
+            is_skipped = status == "Succeeded" and data.get("attempt") == 0
+            _show_step(self._progress, str(data["path"]), str(data.get("name")), status, percent, is_skipped=is_skipped)
 
 
-def _label(path: str, name: str) -> str:
-    """Return the name of a step after that of its component: in a command, of the receiver."""
-    return f"{owner_of(path)} › {name}"
+def _show_step(progress: Progress, path: str, name: str, status: str, percent: int, *, is_skipped: bool) -> None:
+    """Show a step after its component: in a command, after the receiver. One that was skipped has no progress."""
+    label = f"{owner_of(path)} › {name}"
+    progress.step(path, label, "Skipped" if is_skipped else status, 0 if is_skipped else percent)
 
 
 _FILTERS = {"step": "--step", "component": "--component", "level": "--level", "q": "-q"}

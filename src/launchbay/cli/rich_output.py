@@ -26,6 +26,7 @@ _WHOLE_CHARS = 30
 COLOURS = {
     "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
     "Destroying": "yellow", "pending": "yellow", "Failed": "red", "failed": "red", "Destroyed": "dim",
+    "Skipped": "dim",
 }  # fmt: skip
 
 
@@ -199,7 +200,7 @@ class ProgressBars:
         if task is None:
             task = self._tasks[path] = self._bars.add_task(escape(printable(name)), total=100, status="")
         self._bars.update(task, completed=percent, status=_coloured(status))
-        if status in {"Succeeded", "Failed"}:
+        if status in {"Succeeded", "Failed", "Skipped"}:
             self._bars.stop_task(task)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """An instance and its jobs, as the page and its live part show them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,9 @@ from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_family, read_instance_record
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.instances import read_instance
+from launchbay.usecases.jobs import list_skipped_steps
 
+SKIPPED = "skipped"  # the status of a step whose condition was false, or that the run didn't reach
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
@@ -87,8 +89,9 @@ class JobLine:
 
     def shown_around(self, number: int) -> StepPage:
         """Return so many steps, around the first incomplete one."""
-        done = (StepStatus.SUCCEEDED, StepStatus.FAILED)
-        current = next((number for number, step in enumerate(self.steps) if step.status not in done), 0)
+        done = (StepStatus.SUCCEEDED, StepStatus.FAILED, SKIPPED)
+        failed = next((number for number, step in enumerate(self.steps) if step.status == StepStatus.FAILED), 0)
+        current = next((number for number, step in enumerate(self.steps) if step.status not in done), failed)
         first = max(0, min(current - number // 2, len(self.steps) - number))
         return StepPage(self.steps[first : first + number], first, len(self.steps))
 
@@ -196,6 +199,8 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     redactor = redactor_for(record)
     # A hundred jobs with thousands of steps take a while; other requests must not wait for it.
     jobs = await asyncio.to_thread(_jobs, view.detail.history, redactor)
+    if jobs:  # the only one whose steps are shown
+        jobs[0] = _with_skipped(jobs[0], await list_skipped_steps(request.ctx, record.id, jobs[0].id))
     return InstanceView(
         record=record,
         manifest=manifest,
@@ -237,6 +242,14 @@ def _job(row: JobRow, error: str) -> JobLine:
         steps=_summaries(row.steps, live),
         number=row.number,
     )
+
+
+def _with_skipped(job: JobLine, paths: Collection[str]) -> JobLine:
+    unreached = None if job.status == JobStatus.EXECUTING else StepStatus.REQUESTED
+    steps = [
+        replace(step, status=SKIPPED) if step.path in paths or step.status == unreached else step for step in job.steps
+    ]
+    return replace(job, steps=steps)
 
 
 def _summaries(steps: Sequence[tuple[str, str, str, int]], live: Mapping[str, tuple[str, int]]) -> list[StepLine]:

@@ -64,6 +64,7 @@ class RunStep:
     started_ms: int | None = None
     ended_ms: int | None = None
     is_kept: bool = False  # of an earlier attempt of the run, not done again
+    is_skipped: bool = False  # its condition was false
     view: StepView | None = field(default=None, repr=False)
 
     @property
@@ -163,7 +164,7 @@ class RunView:
     @property
     def not_run(self) -> list[RunStep]:
         """The steps that had not begun when the run ended."""
-        return [step for step in self.steps if step.level == 0 and step.kind is Glyph.SKIPPED]
+        return [step for step in self.steps if step.level == 0 and step.kind is Glyph.SKIPPED and not step.is_skipped]
 
     @property
     def running(self) -> list[RunStep]:
@@ -220,7 +221,7 @@ class RunView:
 
         A pause before another attempt and an approval are parts that wait.
         """
-        if step.started_ms is None or step.is_kept:
+        if step.started_ms is None or step.is_kept or step.is_skipped:
             return []
         end = self._relative(step.ended_ms or self.end_ms)
         declared = self.declared(step)
@@ -255,7 +256,8 @@ class RunView:
         return lanes
 
     def _lane(self, name: str, steps: list[RunStep], shown: str, first: int, *, is_small: bool) -> Lane:
-        kinds = Counter(step.kind for step in steps if step.level == 0)
+        is_skipped = all(step.is_skipped for step in steps if step.level == 0)
+        kinds = Counter(step.kind for step in steps if step.level == 0 and (is_skipped or not step.is_skipped))
         kind = next((each for each in _WORST if kinds[each]), Glyph.QUEUED)
         if kinds[Glyph.OK] and kind in {Glyph.QUEUED, Glyph.SKIPPED}:
             kind = Glyph.SKIPPED if self.is_over else Glyph.BUSY
@@ -277,8 +279,8 @@ class RunView:
         return Lane(
             name=name,
             kind=kind,
-            words=_WORDS[kind],
-            note=_lane_note(kind, attempts, kept, len(steps)),
+            words="Skipped" if is_skipped else _WORDS[kind],
+            note="skipped" if is_skipped else _lane_note(kind, attempts, kept, len(steps)),
             segments=_merged(segments, self.span_ms, self._most_segments),
             started_ms=min(began, default=None),
             duration_ms=max(ended) - min(began) if began else None,
@@ -318,6 +320,8 @@ class RunView:
 
     def _recorded(self, step: StepView, level: int) -> RunStep:
         kind = _KINDS.get(step.status, Glyph.QUEUED)
+        if step.is_skipped:
+            return RunStep(path=step.path, kind=Glyph.SKIPPED, words="Skipped", level=level, is_skipped=True, view=step)
         is_kept = kind is Glyph.OK and step.finished_at_ms is not None and step.finished_at_ms < self.begin_ms
         if kind is Glyph.BUSY:
             kind = Glyph.STOPPED if self.is_over else self._waiting(step)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from launchbay.model.job import is_decision
+from launchbay.model.job import StepStatus, is_decision
 from launchbay.store.statements import load
 
 _sql = load("jobs")
@@ -205,6 +205,11 @@ class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has_outputs: bool
     failed_attempts: list[tuple[int, int, int, str, int]] | None = None  # number, began, ended, error, next
 
+    @property
+    def is_skipped(self) -> bool:
+        """Whether its condition was false."""
+        return self.attempt == 0 and self.status == StepStatus.SUCCEEDED
+
 
 class JobLink(msgspec.Struct, frozen=True, array_like=True):
     """A job on another instance."""
@@ -259,6 +264,7 @@ _recorded = msgspec.json.Decoder(list[StepView])
 
 get_page = _sql.value("get_page", str)
 get = _sql.row("get", JobView)
+list_skipped_steps = _sql.column("list_skipped_steps", str)
 list_resumptions = _sql.column("list_resumptions", str)
 get_waits = _sql.value("get_waits", str)
 get_usual_duration_ms = _sql.value("get_usual_duration_ms", int)

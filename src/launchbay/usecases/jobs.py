@@ -110,6 +110,13 @@ async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float
     return JobDetails(view, plan, Redactor(known), manifest, found, usual_ms)
 
 
+async def list_skipped_steps(ctx: Context, instance_id: str, job_id: str) -> list[str]:
+    """Return the paths of the steps of an instance's job whose condition was false."""
+    async with ctx.read() as work:
+        await work.lookup.instance(instance_id, Permission.READ)
+        return await store.list_skipped_steps(work.connection, job_id=job_id)
+
+
 async def list_resumptions(ctx: Context, instance_id: str, job: JobView) -> list[str]:
     """Return the later jobs that continue a job, in their order."""
     async with ctx.read() as work:

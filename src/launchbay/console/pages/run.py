@@ -306,7 +306,7 @@ class _Found(NamedTuple):
     def dialogs(self, fields: list[Field] | None = None) -> dict[str, Any]:
         """Return what the dialogs show."""
         view = self.view
-        again = [step for step in view.steps if step.level == 0 and step.kind is not Glyph.OK]
+        again = [step for step in view.steps if step.level == 0 and step.kind is not Glyph.OK and not step.is_skipped]
         form = None
         if self.can_resume:
             fields = _resume_fields(self.manifest, self.record, view.job) if fields is None else fields

@@ -329,6 +329,10 @@ FROM (
 ) AS found
 WHERE bytes_before < %(bytes)s;
 
+-- name: list_skipped_steps
+-- The paths of steps whose condition was false.
+SELECT path FROM steps WHERE job_id = %(job_id)s AND attempt = 0 AND status = 'Succeeded';
+
 -- name: get
 -- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first.
 SELECT jobs.id, jobs.instance_id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.results, jobs.plan, jobs.steps, jobs.created_at,

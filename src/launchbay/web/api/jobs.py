@@ -281,8 +281,7 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
     attempts = [
         AttemptDetail(number, began, ended, redactor.text(text)) for number, (began, ended, text) in failed.items()
     ]
-    is_skipped = view.attempt == 0 and view.status == StepStatus.SUCCEEDED
-    if view.attempt not in failed and not is_skipped:
+    if view.attempt not in failed and not view.is_skipped:
         last_ended = max((ended for _, ended, _ in failed.values()), default=None)
         attempts.append(AttemptDetail(view.attempt, last_ended or view.started_at_ms, view.finished_at_ms, error))
     return StepDetail(
@@ -298,7 +297,7 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
         errorMessage=error,
         durationMs=_between(view.started_at_ms, view.finished_at_ms),
         attempts=attempts,
-        skipped=is_skipped,
+        skipped=view.is_skipped,
     )
 
 
