@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,9 +82,14 @@ _DEEPEST = 6
 _LINKING = frozenset(
     {
         "a",
+        "after",
         "an",
         "and",
         "are",
+        "at",
+        "be",
+        "but",
+        "by",
         "can",
         "can't",
         "cannot",
@@ -94,34 +100,62 @@ _LINKING = frozenset(
         "doesn't",
         "don't",
         "for",
+        "from",
+        "get",
+        "got",
+        "had",
+        "has",
+        "have",
         "how",
         "i",
         "in",
+        "instead",
         "is",
         "isn't",
         "it",
+        "its",
+        "me",
         "my",
         "no",
         "not",
         "of",
         "on",
+        "or",
+        "our",
+        "see",
+        "that",
         "the",
+        "there",
+        "they",
+        "this",
         "to",
+        "was",
+        "we",
+        "what",
+        "when",
         "why",
         "with",
         "won't",
+        "you",
     }
 )
 _ENDINGS = ("ing", "ed", "es", "s")  # that a search leaves out: "crashes" and "crashed" find "crash"
 _SHORTEST_STEM = 4
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
+_LONG_CHARS = 1_000  # in a longer text, a word has to appear more often for the same points
+# The best section for so many words may lack some; each costs points.
+_SENTENCE_WORDS, _PER_MISSING = 6, 12
+_PUNCTUATION = ".,;:?!"
 _AS_KEYWORD = 8  # of a page, for its first section
 _OF_PAGES = {
-    "troubleshooting": 12,
+    "troubleshooting": 16,
     "get-started/faq": 3,
+    "howto/": 4,
+    "explain/security": -6,
+    "reference/glossary": -6,
     "reference/api/": -10,
-    "reference/cli/": -6,
+    "reference/cli/": -8,
     "reference/console-pages": -6,
 }
 _EXCERPT_CHARS = 160
@@ -260,8 +294,13 @@ def slug(heading: str) -> str:
 
 def plain(text: str) -> str:
     """Return Markdown on one line without links, backquotes and asterisks."""
-    words = _LINK.sub(r"\1", text).replace("`", "").replace("**", "").replace("\\|", "|")
+    words = without_links(text).replace("`", "").replace("**", "").replace("\\|", "|")
     return " ".join(words.split())
+
+
+def without_links(text: str) -> str:
+    """Return Markdown with the texts of its links only."""
+    return _LINK.sub(r"\1", text)
 
 
 def _sections(text: str) -> Iterator[Section]:
@@ -391,21 +430,25 @@ def explained(words: str) -> list[Entry]:
 def search(words: str, most: int = 20) -> list[Hit]:
     """Return the sections with all words, or else with most of them, best first.
 
-    Words such as *a* and *not* count only if there is no other.
+    Words such as *a* and *not* count only if there is no other. In a sentence, a section that is about most of the
+    words can be before one that only has all of them.
     """
-    typed = list(dict.fromkeys(words.lower().replace("’", "'").split()))[:_MOST_WORDS]
-    wanted = [word for word in typed if word not in _LINKING] or typed
+    typed = dict.fromkeys(word.strip(_PUNCTUATION) for word in words.lower().replace("’", "'").split())
+    wanted = ([word for word in typed if word not in _LINKING] or list(typed))[:_MOST_WORDS]
     stems = [_stem(word) for word in wanted]
+    is_sentence = len(typed) >= _SENTENCE_WORDS
     scored = []
     for page, number, *parts in _searched():
         points = [_points(stem, *parts) for stem in stems]
         if any(points):
-            scored.append((points.count(0), -sum(points) - _boost(page), page, number, points))
+            missing = points.count(0)
+            lost = missing * _PER_MISSING if is_sentence else 0
+            scored.append((0 if is_sentence else missing, lost - sum(points) - _boost(page), page, number, points))
     scored.sort()
     return [
         _hit(path, number, [word for word, found in zip(wanted, points, strict=True) if not found], stems)
-        for missing, _, path, number, points in scored[:most]
-        if missing == scored[0][0]
+        for rank, _, path, number, points in scored[:most]
+        if rank == scored[0][0]
     ]
 
 
@@ -453,10 +496,13 @@ def _points(stem: str, title: str, heading: str, text: str, keywords: str) -> in
 
     A stem counts where a word begins with it and, in headings, anywhere in a name.
     """
-    begins = re.compile(rf"(?<![a-z0-9]){re.escape(stem)}")
-    points = min(_MOST_IN_TEXT, len(begins.findall(text))) if stem in text else 0
+    # The rest of a short word is no ending of it: "start" isn't "stars".
+    rest = r"(?:s|es|ed|ing)?(?![a-z])" if len(stem) == _SHORTEST_STEM else ""
+    begins = re.compile(rf"(?<![a-z0-9]){re.escape(stem)}{rest}")
+    found = len(begins.findall(text)) if stem in text else 0
+    points = min(_MOST_IN_TEXT, ceil(found * _LONG_CHARS / max(_LONG_CHARS, len(text))))
     if stem in heading:
-        is_word = re.search(rf"\b{re.escape(stem)}[a-z]*\b", heading) is not None  # not a part of a name
+        is_word = re.search(rf"\b{re.escape(stem)}{rest or '[a-z]*'}\b", heading) is not None  # not a part of a name
         points += (_IN_HEADING if is_word or "`" in heading else 0) + (_AS_WORD if is_word else 0)
     points += _IN_TITLE if points and stem in title else 0
     return points + (_AS_KEYWORD if begins.search(keywords) else 0)

@@ -17,6 +17,13 @@ async def test_the_page_shows_every_call_and_has_no_script(api: Api) -> None:
     assert "unsafe" not in policy
 
 
+async def test_the_page_leads_to_the_documentation_and_its_search(api: Api) -> None:
+    async with browser(api) as visitor:
+        page = await get(visitor, "/docs")
+    assert 'href="/docs/index"' in page.answer.text
+    assert 'action="/docs/search"' in page.answer.text
+
+
 async def test_a_command_line_of_the_page_carries_the_example_of_the_body(api: Api) -> None:
     async with browser(api) as visitor:
         page = await get(visitor, "/docs")

@@ -38,6 +38,12 @@ def test_a_name_is_explained_without_a_server(alone: Shell, words: str, shown: s
     assert "\nPage: " in printed
 
 
+def test_an_explanation_has_the_texts_of_its_links(alone: Shell) -> None:
+    printed = alone.good("explain", "Read")
+    assert "list_users, read_user" in printed
+    assert "](" not in printed
+
+
 def test_a_status_explains_all_its_errors(alone: Shell) -> None:
     printed = alone.good("explain", "409")
     assert "Conflict (error)" in printed

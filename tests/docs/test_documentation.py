@@ -150,6 +150,23 @@ def test_a_search_finds_a_page_by_another_word_for_it(words: str, page: str) -> 
     assert page in [hit.page.path for hit in search(words)][:2]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "place"),
+    [
+        ("my instance was deleted by itself", "howto/lifetimes#"),
+        ("the server died and I lost data, how do I get data back", "howto/restore#"),
+        ("I see stars instead of my password in the log", "howto/secrets#"),
+        ("how do I go back to the old version", "howto/change-safely#"),
+        ("my schedule runs at the wrong hour", "howto/recurring-schedules#"),
+        ("I got ssh connection refused on my machine", "howto/machines#"),
+        ("my command ran but nothing happened", "troubleshooting#a-command-ran-but-nothing-happened"),
+    ],
+)
+def test_a_sentence_finds_its_answer_among_the_first_three(sentence: str, place: str) -> None:
+    found = [f"{hit.page.path}#{hit.section.anchor}" for hit in search(sentence)[:3]]
+    assert [each for each in found if each.startswith(place)], found
+
+
 def test_a_page_is_described_by_its_first_sentence() -> None:
     assert pages()["howto/back-up"].description == "Back up the database to a file while servers run"
     assert [path for path, page in pages().items() if page.title and "---" in page.text.splitlines()[:1]] == []

@@ -55,7 +55,7 @@ def explain(name: Sequence[str], profile: str | None, output: str | None) -> Non
             click.echo()
         click.secho(f"{entry.name} ({entry.kind})", bold=True)
         click.echo()
-        _print_markdown(entry.text)
+        _print_markdown(documentation.without_links(entry.text))
         click.echo(f"\nPage: {page_address(entry.place, profile) or entry.place}")
 
 
