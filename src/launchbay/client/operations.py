@@ -520,7 +520,7 @@ class Operations:
         `windows`: Null: there is no rule. An application with an empty list doesn't sleep with its environment.
         `stop`: Default: the command `stop`.
         `start`: Default: the command `start`.
-        `when_busy`: Whether a busy instance sleeps later, or not in this window.
+        `when_busy`: A busy instance sleeps later (`queue`), or not in this window (`skip`).
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
@@ -842,7 +842,7 @@ class Operations:
         `windows`: Null: there is no rule. An application with an empty list doesn't sleep with its environment.
         `stop`: Default: the command `stop`.
         `start`: Default: the command `start`.
-        `when_busy`: Whether a busy instance sleeps later, or not in this window.
+        `when_busy`: A busy instance sleeps later (`queue`), or not in this window (`skip`).
         """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/changePolicy"))
@@ -1594,6 +1594,7 @@ class Operations:
         `zone`: An IANA time zone, such as Europe/Berlin.
         `starts_at`: Milliseconds since the Unix epoch.
         `ends_at`: Milliseconds since the Unix epoch.
+        `when_busy`: While a job of the instance runs: `skip` leaves the time out, `queue` waits.
         `jitter_ms`: Delay each firing by a random time up to this, in ms.
         `preview`: Only show the next times.
         """
@@ -1645,6 +1646,7 @@ class Operations:
         `zone`: An IANA time zone, such as Europe/Berlin.
         `starts_at`: Milliseconds since the Unix epoch.
         `ends_at`: Milliseconds since the Unix epoch.
+        `when_busy`: While a job of the instance runs: `skip` leaves the time out, `queue` waits.
         `jitter_ms`: Delay each firing by a random time up to this, in ms.
         """
 
@@ -1904,11 +1906,13 @@ class Operations:
     ) -> Call[types.RolloutDocument]:
         """Bring a manifest version to instances in waves. Permission: EditInstance.
 
+        `version`: The manifest version that the instances get.
         `waves`: Numbers of instances, or percentages such as `10%`. The others are the last wave.
         `pause`: Milliseconds between two waves. Null waits until somebody continues.
         `health_workflow`: A command that has to succeed on each instance with the version.
         `max_parallel`: Jobs at the same time.
-        `on_failure`: What happens after so many failures.
+        `stop_after_failures`: Failed instances that end the roll-out.
+        `on_failure`: What happens after so many failures: `stop`, or `takeBack` to return to the version before.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/rollouts"))

@@ -185,9 +185,11 @@ async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
         ends = [each for each in (idle_ends_at, locked.destroy_at) if each is not None]
         if not ends:
             raise BadRequest("The instance has no end that could be extended.", code="LifetimeRule")
-        if by_ms <= 0 or (rules.extend_ms is not None and by_ms > rules.extend_ms):
-            most = "" if rules.extend_ms is None else f", {duration(rules.extend_ms)} at most"
-            raise BadRequest(f"byMs is {by_ms}; give milliseconds above 0{most}.", code="LifetimeRule")
+        if by_ms <= 0:
+            raise BadRequest(f"byMs is {by_ms}; give milliseconds above 0.", code="LifetimeRule")
+        if rules.extend_ms is not None and by_ms > rules.extend_ms:
+            most = duration(rules.extend_ms)
+            raise BadRequest(f"An extension can be {most} at most, not {duration(by_ms)}.", code="LifetimeRule")
         extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
         if rules.extensions is not None and extensions >= rules.extensions:
             raise BadRequest(

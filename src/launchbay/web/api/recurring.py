@@ -36,10 +36,7 @@ _Jitter = Annotated[
 
 
 class TimingBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """When a schedule fires, and its name.
-
-    `whenBusy` says what happens while a job of the instance is under way: `skip` leaves the time out, `queue` waits.
-    """
+    """When a schedule fires, and its name."""
 
     name: str
     cron: _Cron
@@ -47,7 +44,10 @@ class TimingBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     startsAt: _Bound | None = None
     endsAt: _Bound | None = None
     paused: bool = False
-    whenBusy: Literal["skip", "queue"] = "skip"
+    whenBusy: Annotated[
+        Literal["skip", "queue"],
+        msgspec.Meta(description="While a job of the instance runs: `skip` leaves the time out, `queue` waits."),
+    ] = "skip"
     jitterMs: _Jitter = 0
 
     def timing(self) -> Timing:

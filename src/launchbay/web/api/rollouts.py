@@ -30,7 +30,7 @@ class RolloutBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Which version, and for which instances of the application: all, `ids` or `select`."""
 
     applicationId: str
-    version: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    version: Annotated[int, msgspec.Meta(ge=1, lt=2**31, description="The manifest version that the instances get.")]
     ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=BULK_INSTANCES)] | None = None
     select: Selection | None = None
     waves: Annotated[
@@ -55,9 +55,14 @@ class RolloutBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         str | None, msgspec.Meta(description="A command that has to succeed on each instance with the version.")
     ] = None
     maxParallel: Annotated[int, msgspec.Meta(ge=1, le=BULK_PARALLEL, description="Jobs at the same time.")] = 10
-    stopAfterFailures: Annotated[int, msgspec.Meta(ge=1, le=BULK_INSTANCES)] = 1
+    stopAfterFailures: Annotated[
+        int, msgspec.Meta(ge=1, le=BULK_INSTANCES, description="Failed instances that end the roll-out.")
+    ] = 1
     onFailure: Annotated[
-        Literal["stop", "takeBack"], msgspec.Meta(description="What happens after so many failures.")
+        Literal["stop", "takeBack"],
+        msgspec.Meta(
+            description="What happens after so many failures: `stop`, or `takeBack` to return to the version before."
+        ),
     ] = "stop"
     comment: str = ""
 

@@ -45,7 +45,7 @@ class SleepBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     start: Annotated[str, msgspec.Meta(description="Default: the command `start`.")] = ""
     whenBusy: Annotated[
         Literal["queue", "skip"],
-        msgspec.Meta(description="Whether a busy instance sleeps later, or not in this window."),
+        msgspec.Meta(description="A busy instance sleeps later (`queue`), or not in this window (`skip`)."),
     ] = "queue"
 
 
