@@ -269,3 +269,27 @@ round:
     rows = words_of(plan.answer.text.partition("<tbody data-rows>")[2].partition("</tbody>")[0])
     assert re.findall(r"Skipped|Failed|Not run|Succeeded", rows) == ["Skipped", "Failed", "Not run"]
     assert "1 step was not run." in plan.text
+async def test_a_role_for_one_application_opens_its_instances_and_runs(api: Api) -> None:
+    instance = await api.running(MANIFEST, parameters={"input.name": "box"})
+    document = accepted(await api.get(f"instances/{instance}"))
+    application, environment = document["applicationId"], document["environmentId"]
+    name = fresh_name("one application")
+    text = f"- Read: [/applications/{application}, /applications/{application}/*]\n"
+    accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": text}))
+    reader = await person(api, name)
+    job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        for tab in ("", "/runs", "/configuration", "/signals", "/schedules", "/activity", "/settings", f"/jobs/{job}"):
+            page = await get(client, f"/console/instances/{instance}{tab}")
+            assert page.status == 200, tab
+            assert f"/console/environments/{environment}" not in page.answer.text, tab
+        page = await get(client, f"/console/instances/{instance}")
+        assert f'href="/console/applications/{application}"' in page.answer.text
+        row = next(
+            row
+            for row in accepted(await api.get(f"organizations/{api.organization}/environments"))
+            if row["id"] == environment
+        )
+        assert row["name"] in page.text
+        assert (await get(client, f"/console/environments/{environment}")).status == 403

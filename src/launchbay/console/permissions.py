@@ -66,6 +66,12 @@ class UiPermissions:
     def delete_application(self, application_id: str) -> bool:
         return self._permitted.allows(Permission.DELETE_APPLICATION, permissions.application(application_id))
 
+    def read_application(self, application_id: str) -> bool:
+        return self._permitted.allows(Permission.READ, permissions.application(application_id))
+
+    def read_environment(self, environment_id: str) -> bool:
+        return self._permitted.allows(Permission.READ, permissions.environment(environment_id))
+
     def launch_something(self) -> bool:
         """Launch any application."""
         return self._permitted.holds(Permission.CREATE_INSTANCE)

@@ -128,6 +128,14 @@ class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 read_history = msgspec.json.Decoder(list[JobRow]).decode  # of `InstanceDetail.history` and `jobs.get_page`
 
 
+class Surroundings(NamedTuple):
+    """The names of an instance's application and environment, and the application's newest version."""
+
+    application: str
+    latest_version: int
+    environment: str
+
+
 class LockRow(NamedTuple):
     """What decides whether an instance can be deleted. `plan` belongs to the running job."""
 
@@ -224,6 +232,7 @@ list_linked = _sql.rows("list_linked", LinkedRow)
 list_linked_family = _sql.rows("list_linked_family", FamilyLinkRow)
 list_users = _sql.rows("list_users", UserRow)
 get_record = _sql.row("get_record", InstanceRecord)  # for the engine, which needs no permission
+get_surroundings = _sql.row("get_surroundings", Surroundings)
 get_status = _sql.row("get_status", StatusRow)
 change_configuration = _sql.change("change_configuration")
 

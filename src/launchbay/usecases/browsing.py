@@ -2,6 +2,7 @@
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
+from launchbay.errors import NotFound
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store import instances as store
@@ -9,7 +10,7 @@ from launchbay.store.applications import Application
 from launchbay.store.audit import AuditRow
 from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
-from launchbay.store.instances import InstanceRecord, RelativeRow
+from launchbay.store.instances import InstanceRecord, RelativeRow, Surroundings
 from launchbay.usecases.context import Context
 from launchbay.usecases.events import mask_lines, redactor_for
 from launchbay.usecases.launch import validate_version
@@ -42,6 +43,19 @@ async def read_instance_record(ctx: Context, instance_id: str) -> tuple[Instance
 async def read_environment(ctx: Context, environment_id: str) -> Environment:
     async with ctx.read() as work:
         return await work.lookup.environment(environment_id, Permission.READ)
+
+
+async def read_surroundings(ctx: Context, instance_id: str) -> Surroundings:
+    """Return the names of an instance's application and environment.
+
+    Lists of instances have both, too: who may read an instance knows them without permission to read the objects.
+    """
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        found = await store.get_surroundings(work.connection, instance_id=record.id)
+    if found is None:
+        raise NotFound(f"Unknown instance {instance_id!r}.")
+    return found
 
 
 async def read_family(ctx: Context, instance_id: str) -> list[RelativeRow]:

@@ -53,12 +53,11 @@ from launchbay.store.audit import AuditRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import environments, fleet, instances, sleep_windows, workflows
-from launchbay.usecases.applications import read_application
 from launchbay.usecases.browsing import (
     read_audit_page,
-    read_environment,
     read_instance_record,
     read_log_tail,
+    read_surroundings,
 )
 from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments, list_offers
@@ -170,8 +169,7 @@ async def tab_values(
         "section": "instances",
         "organization_id": record.organization_id,
         "problem": problem,
-        "application": await read_application(ctx, record.application_id),
-        "environment": await read_environment(ctx, record.environment_id),
+        "surroundings": await read_surroundings(ctx, record.id),
         "people": await user_names(request, record.organization_id),
         "labels": await fleet.read_object_labels(ctx, "instance", record.id),
         "tab": tab,

@@ -179,6 +179,14 @@ SELECT id, organization_id, application_id, environment_id, revision_id, version
        return_values, components, user_data, environment_view, state, error_message, destroy_at, created_at
 FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
 
+-- name: get_surroundings
+-- What an instance is of, and where it is.
+SELECT applications.name AS application, applications.latest_version, environments.name AS environment
+FROM instances
+JOIN applications ON applications.id = instances.application_id
+JOIN environments ON environments.id = instances.environment_id
+WHERE instances.id = %(instance_id)s;
+
 -- name: get_status
 -- How far an instance is: its components, and what it comes from when a reconfiguration has not got its turn yet.
 SELECT state, before, status, application_id, version, parameters FROM instances WHERE id = %(instance_id)s;
