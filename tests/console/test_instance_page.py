@@ -269,6 +269,8 @@ round:
     rows = words_of(plan.answer.text.partition("<tbody data-rows>")[2].partition("</tbody>")[0])
     assert re.findall(r"Skipped|Failed|Not run|Succeeded", rows) == ["Skipped", "Failed", "Not run"]
     assert "1 step was not run." in plan.text
+
+
 async def test_a_role_for_one_application_opens_its_instances_and_runs(api: Api) -> None:
     instance = await api.running(MANIFEST, parameters={"input.name": "box"})
     document = accepted(await api.get(f"instances/{instance}"))
@@ -293,3 +295,18 @@ async def test_a_role_for_one_application_opens_its_instances_and_runs(api: Api)
         )
         assert row["name"] in page.text
         assert (await get(client, f"/console/environments/{environment}")).status == 403
+
+
+async def test_who_launched_an_instance_is_named_without_permission_to_read_users(api: Api, instance: str) -> None:
+    name = fresh_name("no users")
+    text = "- Read: [/applications/*, /environments/*]\n"
+    accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": text}))
+    reader = await person(api, name)
+    owner = accepted(await api.get(f"instances/{instance}"))["ownerId"]
+    users = accepted(await api.get(f"organizations/{api.organization}/users"))
+    [launcher] = [each["name"] for each in users if each["id"] == owner]
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/instances/{instance}")
+    assert "deleted user" not in page.text
+    assert f"by {launcher}" in page.text

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from launchbay.ids import NamedRow
 from launchbay.store.statements import load
 
 _sql = load("users")
@@ -107,6 +108,7 @@ class SignInState(NamedTuple):
     tokens: int
 
 
+list_member_names = _sql.rows("list_member_names", NamedRow)
 list_sign_in_states = _sql.rows("list_sign_in_states", SignInState)
 get_credentials = _sql.row("get_credentials", CredentialsRow)
 get = _sql.row("get", User)

@@ -77,6 +77,17 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView[Organi
     ]
 
 
+async def list_member_names(ctx: Context, organization_id: str) -> dict[str, str]:
+    """Return the names of all members of an organization by ID, service accounts too.
+
+    They are for what somebody did: lists of runs name them for whoever may read the run.
+    """
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await users.list_member_names(work.connection, organization_id=organization.id)
+    return {row.id: row.name for row in rows}
+
+
 async def sign_in_states(ctx: Context, organization_id: str, user_id: str | None = None) -> dict[str, SignInState]:
     """Return by ID how those members sign in whom the caller manages."""
     async with ctx.read() as work:

@@ -40,7 +40,7 @@ from launchbay.console.pages.components import (
 from launchbay.console.pages.recurring import shown_rows
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, actor_name, live_event, pretty, redact, web_address
-from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
@@ -69,6 +69,7 @@ from launchbay.usecases.lifetimes import read_lifetime
 from launchbay.usecases.organizations import Change, list_changes
 from launchbay.usecases.recurring import RecurringView, list_recurring_schedules
 from launchbay.usecases.sign_in import authenticate_session
+from launchbay.usecases.users import list_member_names
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
 ARGUMENT = "argument:"  # prefix of the names of a workflow's fields
@@ -170,7 +171,7 @@ async def tab_values(
         "organization_id": record.organization_id,
         "problem": problem,
         "surroundings": await read_surroundings(ctx, record.id),
-        "people": await user_names(request, record.organization_id),
+        "people": await list_member_names(request.ctx, record.organization_id),
         "labels": await fleet.read_object_labels(ctx, "instance", record.id),
         "tab": tab,
         "tabs": [
@@ -688,7 +689,7 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                 await authenticate_session(request.app, request.session, request.actor.address)
                 view = await view_instance(request, instance_id)
                 if people is None:
-                    people = await user_names(request, view.record.organization_id)
+                    people = await list_member_names(request.ctx, view.record.organization_id)
                 components = await read_components(request, view, query.opened)
                 shown = {
                     "people": people,

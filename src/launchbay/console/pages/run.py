@@ -24,7 +24,7 @@ from launchbay.console.fields import (
 from launchbay.console.forms import parse_number
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.rendering import HEADERS, live_event
-from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.console.run_view import LANES, RunStep, RunView, compare, different_values
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
@@ -52,6 +52,7 @@ from launchbay.usecases.job_log import (
 )
 from launchbay.usecases.jobs import JobDetails
 from launchbay.usecases.sign_in import authenticate_session
+from launchbay.usecases.users import list_member_names
 
 routes = Routes()
 ARGUMENT = "argument:"  # prefix of the names of the fields of a resumption
@@ -241,7 +242,7 @@ class _Found(NamedTuple):
             "can_cancel": may_control and not view.is_over,
             "can_resume": may_control and self.can_resume,
             "can_repeat": may_control and view.is_over and self._can_repeat,
-            "people": await user_names(request, self.record.organization_id),
+            "people": await list_member_names(request.ctx, self.record.organization_id),
         }
 
     async def timeline(self, request: PageRequest, *, by_plan: bool = False) -> dict[str, Any]:

@@ -66,6 +66,10 @@ WHERE m.organization_id = %(organization_id)s AND u.service_of IS NULL
 GROUP BY u.id
 ORDER BY u.id;
 
+-- name: list_member_names
+-- What the members of an organization are called, service accounts too.
+SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = %(organization_id)s;
+
 -- name: list_sign_in_states
 -- How the members of an organization sign in, when they last did something, and how many access tokens they have here.
 SELECT u.id, u.enabled, u.password_hash IS NOT NULL AS has_password,
