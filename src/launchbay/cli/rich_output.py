@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 from rich import box
@@ -99,7 +101,8 @@ def _show_object(console: Console, document: Mapping[str, Any], width: int) -> N
                 else:
                     grid.add_row(Text(f"  {printable(inner)}"), _cell(inner, each, whole=True))
         else:
-            grid.add_row(name, _cell(name, value, whole=True))
+            zone = _zone(document) if are_times(name, value) else None
+            grid.add_row(name, _cell(name, value, whole=True, zone=zone))
     console.print(grid)
     for name, items in lists.items():
         console.print(f"\n[bold]{printable(name)}[/]")
@@ -108,6 +111,13 @@ def _show_object(console: Console, document: Mapping[str, Any], width: int) -> N
             console.print(table)
         else:
             _show_blocks(console, items)
+
+
+def _zone(schedule: Mapping[str, Any]) -> ZoneInfo | None:
+    """Return the time zone of a schedule, or None if this computer doesn't know it."""
+    with suppress(ZoneInfoNotFoundError, ValueError, OSError):
+        return ZoneInfo(str(schedule.get("zone", "")))
+    return None
 
 
 def _show_blocks(console: Console, items: Sequence[Mapping[str, Any]]) -> None:
@@ -148,14 +158,15 @@ def _at(item: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) -> Text:
+def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False, zone: ZoneInfo | None = None) -> Text:
     if value is None or value in ([], {}):
         return Text("–", style="dim")
     if isinstance(value, bool):
         return Text("yes" if value else "no")
     if is_time(name, value) or are_times(name, value):
         times = value if isinstance(value, list) else [value]
-        return Text(", ".join(format_time(each, in_list=in_list) for each in (times[:1] if in_list else times)))
+        shown = times[:1] if in_list else times
+        return Text(", ".join(format_time(each, in_list=in_list, zone=zone) for each in shown))
     if isinstance(value, str):
         return Text(printable(value), style=COLOURS.get(value, ""))
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -164,9 +175,14 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) 
     return Text(text if whole or len(text) <= _CELL_CHARS else f"{text[:_CELL_CHARS]}…")
 
 
-def format_time(ms: int, *, in_list: bool = False) -> str:
-    """Return milliseconds since the Unix epoch as local time, without today's date in a list."""
-    at = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
+def format_time(ms: int, *, in_list: bool = False, zone: ZoneInfo | None = None) -> str:
+    """Return milliseconds since the Unix epoch as time in the zone, with its name, or as local time.
+
+    In a list, the time of today has no date.
+    """
+    at = datetime.fromtimestamp(ms / 1000, UTC).astimezone(zone)
+    if zone is not None:
+        return at.strftime("%Y-%m-%d %H:%M:%S %Z")
     if not in_list:
         return at.strftime("%Y-%m-%d %H:%M:%S")
     is_today = at.date() == datetime.now(UTC).astimezone().date()
