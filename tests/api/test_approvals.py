@@ -1,7 +1,7 @@
 """The action `approval`: a step waits for people, who answer through the API."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -88,8 +88,13 @@ async def asking(api: Api, parameters: str = SIMPLE) -> tuple[str, Any]:
 
 async def approver(api: Api, *roles: str) -> Person:
     """Somebody who may approve everything; and holds these roles besides."""
+    return await with_role(api, *EVERYTHING, roles=roles)
+
+
+async def with_role(api: Api, *entries: str, roles: Sequence[str] = ()) -> Person:
+    """Somebody with a role of these entries; and these roles besides."""
     name = fresh_name("approvers")
-    text = "".join(f"- {entry}\n" for entry in EVERYTHING)
+    text = "".join(f"- {entry}\n" for entry in entries)
     accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": text}))
     return await person(api, name, *roles)
 
@@ -281,6 +286,17 @@ async def test_the_list_has_what_the_caller_may_read_page_by_page(api: Api) -> N
     assert [each["id"] for each in accepted(page)] == everything[:1]
     assert 'rel="next"' in page.headers["link"]
     assert [each["id"] for each in accepted(await api.get(path, after=everything[0]))] == everything[1:]
+
+
+async def test_who_may_approve_sees_the_question_without_permission_to_read_the_instance(api: Api) -> None:
+    instance, asked_for = await asking(api)
+    application = accepted(await api.get(f"instances/{instance}"))["applicationId"]
+    home = f"organizations/{api.organization}/approvals"
+    by_id = await with_role(api, f"ApproveInstanceWorkflow: [/applications/{application}/instances/{instance}/*]")
+    other = await with_role(api, "ApproveInstanceWorkflow: [/applications/1/*]")
+    assert [each["id"] for each in accepted(await by_id.get(home))] == [asked_for["id"]]
+    assert accepted(await other.get(home)) == []
+    accepted(await by_id.post(f"approvals/{asked_for['id']}/approve", {}))
 
 
 async def test_the_same_key_answers_once(api: Api) -> None:

@@ -121,6 +121,11 @@ class UiPermissions:
         """Answer an approval."""
         return may_answer(self._permitted, approval, user_id)
 
+    def read_instance_of(self, approval: ApprovalRow) -> bool:
+        """See the instance that an approval is about."""
+        target = permissions.instance(approval.application_id, approval.instance_id)
+        return self._permitted.allows(Permission.READ, target, permissions.environment(approval.environment_id))
+
     def act_on_many(self) -> bool:
         """Select instances for one act on all of them; each may refuse it."""
         return self._permitted.holds(Permission.EDIT_INSTANCE) or self._permitted.holds(

@@ -30,7 +30,10 @@ class AnswerRequest:
 async def list_pending_approvals(
     ctx: Context, organization_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:
-    """Return approvals that somebody in the organization is asked for, of instances that the caller may read."""
+    """Return approvals that somebody in the organization is asked for.
+
+    They are of instances that the caller may read, or of workflows that the caller may approve.
+    """
     shown: list[ApprovalRow] = []
     after = after or ""
     async with ctx.read() as work:
@@ -39,7 +42,7 @@ async def list_pending_approvals(
             rows = await store.list_pending_by_organization(
                 work.connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
             )
-            shown += [row for row in rows if _may_read(work.lookup, row)]
+            shown += [row for row in rows if _may_see_pending(work.lookup, row)]
             if len(rows) < limits.LIST_CHUNK_ROWS:
                 break
             after = rows[-1].id
@@ -72,7 +75,7 @@ async def list_own_approvals(ctx: Context, organization_id: str) -> list[Approva
             work.connection, organization_id=organization_id, after="", count=limits.LIST_CHUNK_ROWS
         )
         found = Permitted(work.lookup, organization_id)
-        return [row for row in rows if _may_read(work.lookup, row) and may_answer(found, row, work.actor.user_id)]
+        return [row for row in rows if may_answer(found, row, work.actor.user_id)]
 
 
 async def list_instance_approvals(
@@ -233,6 +236,13 @@ def _check_open(app: AppContext, locked: LockedRow) -> None:
 def _may_read(lookup: Lookup, row: ApprovalRow) -> bool:
     target = permissions.instance(row.application_id, row.instance_id)
     return lookup.allows(row.organization_id, Permission.READ, target, permissions.environment(row.environment_id))
+
+
+def _may_see_pending(lookup: Lookup, row: ApprovalRow) -> bool:
+    target = permissions.workflow(row.application_id, row.instance_id, row.workflow)
+    environment = permissions.environment(row.environment_id)
+    may_approve = lookup.allows(row.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW, target, environment)
+    return may_approve or _may_read(lookup, row)
 
 
 def _unknown(approval_id: str) -> NotFound:
