@@ -35,6 +35,7 @@ from launchbay.manifest.scaling import component_at, template_path
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.concurrency_limits import ConcurrencyLimit, JobScope, Place, places
 from launchbay.model.environment import EnvironmentView
+from launchbay.model.findings import Hints
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, remembered_in, sources, transition
 from launchbay.model.job import JobStatus, Origin, Plan, step_path, unescaped, workflow_path
 from launchbay.model.types import UNIT, Type
@@ -107,7 +108,9 @@ def require_workflow(manifest: CompiledManifest, workflow: str) -> None:
     """Raise BadRequest if an instance of the manifest has no such workflow."""
     if workflow not in manifest.commands and workflow not in {LAUNCH, DESTROY}:
         names = ", ".join(available_workflows(manifest))
-        raise BadRequest(f"Command is not supported: {workflow}. Available: {names}.", code="UnknownWorkflow")
+        named = [each for each in manifest.commands if each.rpartition(".")[2] == workflow]
+        meant = f" Did you mean '{named[0]}'?" if named else Hints().nearest(workflow, manifest.commands)
+        raise BadRequest(f"Command is not supported: {workflow}.{meant} Available: {names}.", code="UnknownWorkflow")
 
 
 def plan_run(

@@ -81,7 +81,8 @@ async def test_an_unknown_workflow_is_400_with_the_names_that_are_available(api:
         refused(await api.post(path, {}), 404)
         return
     sentences = refused(await api.post(path, {}), 400, "UnknownWorkflow")
-    assert sentences == f"Command is not supported: {name}. Available: launch, pause, echo, break, destroy."
+    meant = " Did you mean 'echo'?" if name.strip().lower() == "echo" else ""
+    assert sentences == f"Command is not supported: {name}.{meant} Available: launch, pause, echo, break, destroy."
 
 
 @pytest.mark.parametrize("name", ["%00", "e%00cho", "%ff", "x" * 600], ids=["nul", "inner nul", "no UTF-8", "long"])

@@ -238,7 +238,10 @@ def test_what_is_not_so_is_told_with_its_line(tmp_path: Path, expect: str, said:
     ("acts", "said"),
     [
         ("[{run: do.grow}]", "1: the act failed: Can't run before a launch. Launch the instance first."),
-        ("[launch, {run: do.grove}]", "Command is not supported: do.grove. Available: launch, do.grow"),
+        (
+            "[launch, {run: do.grove}]",
+            "Command is not supported: do.grove. Did you mean 'do.grow'? Available: launch, do.grow",
+        ),
         ("[launch, destroy, {run: do.grow, parameters: {by: 1}}]", "The instance is destroyed"),
         ("[{launch: null, parameters: {in.sice: 2}}]", "Unknown parameter 'in.sice'"),
         ("[{launch: null, answers: [{step: make, give: {error: quota}}]}]", "the act failed: Component 'web'"),

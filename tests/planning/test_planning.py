@@ -62,7 +62,10 @@ def test_every_instance_offers_launch_destroy_and_its_commands() -> None:
 
 
 def test_an_unknown_workflow_is_refused_with_those_that_there_are() -> None:
-    assert refusal(V2, "grow") == ("Command is not supported: grow. Available: launch, act.grow, act.ping, destroy.")
+    known = "Available: launch, act.grow, act.ping, destroy."
+    assert refusal(V2, "shrink") == f"Command is not supported: shrink. {known}"
+    assert refusal(V2, "grow") == f"Command is not supported: grow. Did you mean 'act.grow'? {known}"
+    assert refusal(V2, "act.pong") == f"Command is not supported: act.pong. Did you mean 'act.ping'? {known}"
     assert "Command is not supported: .hidden" in refusal(V1, ".hidden")
 
 
