@@ -279,7 +279,7 @@ async def test_what_the_provider_says_is_shown_as_text(api: Api) -> None:
 
 
 def secret_key(api: Api) -> SecretKey:
-    return read_secret_key(api.settings.data_dir / "secret.key")
+    return read_secret_key(api.settings.key_file())
 
 
 async def change_attempt(api: Api, client: httpx.AsyncClient, **changes: Any) -> dict[str, str]:

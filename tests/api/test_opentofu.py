@@ -69,7 +69,7 @@ async def test_what_a_launch_made_goes_with_the_instance_although_no_workflow_de
     [(document_id, sealed)] = await sealed_documents(api, instance)
     assert b"terraform_data" not in sealed
     assert str(file).encode() not in sealed
-    key = read_secret_key(Path(api.settings.secret_key_file or api.settings.data_dir / "secret.key"))
+    key = read_secret_key(api.settings.key_file())
     assert str(file).encode() in key.open(sealed, document_purpose(document_id))
 
     document = await api.run(instance, "destroy")

@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from launchbay.auth.secret_key import FILE_NAME, read_secret_key
+from launchbay.auth.secret_key import read_secret_key
 from launchbay.errors import ActionFailed
 from launchbay.limits import VAULT_ENTRIES
 from launchbay.service_types import key_pairs
@@ -134,7 +134,7 @@ class Behalf:
 
 async def given(api: Api, name: str, *, organization: str = "", policy: str = "") -> str:
     """Return the public half of the private key that a machine would get, after a look at the public one."""
-    keys = KeyPairs(api.database, read_secret_key(api.settings.data_dir / FILE_NAME))
+    keys = KeyPairs(api.database, read_secret_key(api.settings.key_file()))
     policies = {POLICY: policy} if policy else {}
     context = Behalf(organization or api.organization, api.environment, policies)
     private = await keys.private_key(context, name)
