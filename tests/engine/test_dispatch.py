@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from structlog.testing import capture_logs
 
 from launchbay.clock import SystemClock
 from launchbay.engine import dispatch as engine_dispatch
@@ -672,6 +673,28 @@ async def test_whoever_listens_again_looks_for_what_it_missed(database: Database
     await until(database, LISTENING)
     await cut_connections(database)
     assert await asyncio.wait_for(announced.get(), 5.0) == ""
+    await heartbeat.stop()
+
+
+@pytest.mark.slow  # longer than a loop may take
+async def test_a_loop_is_called_blocked_when_it_is_and_not_because_the_database_was_away(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "RECONNECT_S", 1.5 * dispatch.SLOW_LOOP_S)
+    await sql(database, "INSERT INTO workers (name, beat_at) VALUES ('test', 'epoch')")
+    announced: asyncio.Queue[str] = asyncio.Queue()
+    heartbeat = Heartbeat(database.url, 1, 0.1, announced.put_nowait, lambda: None)
+    with capture_logs() as logs:
+        heartbeat.start()
+        await announced.get()
+        await until(database, "SELECT beat_at > 'epoch' FROM workers")
+        await cut_connections(database)
+        await asyncio.wait_for(announced.get(), 10.0)
+        await sql(database, "UPDATE workers SET beat_at = 'epoch'")
+        await until(database, "SELECT beat_at > 'epoch' FROM workers")
+        assert [each["event"] for each in logs] == ["worker.heartbeat_disconnected"]
+        time.sleep(1.5 * dispatch.SLOW_LOOP_S)
+        assert logs[-1]["event"] == "worker.event_loop_blocked"
     await heartbeat.stop()
 
 

@@ -94,7 +94,7 @@ class Heartbeat:
         self._interval_s = interval_s
         self._on_announced = on_announced
         self._on_dead = on_dead
-        self._moved_at_s = time.monotonic()
+        self._asked_at_s: float | None = None  # when the loop was asked to move; None once it has
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -142,14 +142,20 @@ class Heartbeat:
                     self._post(self._on_announced, notification.payload)
 
     def _is_loop_alive(self) -> bool:
-        self._post(self._moved)
-        stuck_s = time.monotonic() - self._moved_at_s - self._interval_s
+        # Measured from the question, not from the last move: nobody asks while there is no connection.
+        now_s = time.monotonic()
+        asked_at_s = self._asked_at_s
+        if asked_at_s is None:
+            self._asked_at_s = now_s
+            self._post(self._moved)
+            return True
+        stuck_s = now_s - asked_at_s
         if stuck_s > SLOW_LOOP_S:
             log.warning("worker.event_loop_blocked", seconds=round(stuck_s, 1))
         return stuck_s < DEAD_LOOP_S
 
     def _moved(self) -> None:
-        self._moved_at_s = time.monotonic()
+        self._asked_at_s = None
 
     def _post(self, callback: Callable[..., object], *arguments: object) -> None:
         try:
