@@ -233,6 +233,17 @@ async def test_a_job_of_as_many_steps_as_it_may_have_leaves_the_loop_free(databa
 
 
 @pytest.mark.slow
+async def test_a_month_of_schedules_for_every_minute_blocks_nothing(stored: Stored) -> None:
+    fields = (",".join(map(str, each)) for each in (range(60), range(24), range(1, 32)))
+    body = {"cron": f"{' '.join(fields)} * *", "applicationId": stored.application}
+    within = f"organizations/{stored.api.organization}"
+    for number in range(50):  # as many as the calendar shows
+        accepted(await stored.api.post(f"{within}/recurring-schedules", {"name": f"minute {number}", **body}))
+    for query in ("", "?month=2100-01", "?view=list"):
+        await check(partial(stored.get, f"/console/{within}/schedules{query}"))
+
+
+@pytest.mark.slow
 async def test_the_measurement_sees_a_blocked_loop(api: Api) -> None:
     async def blocking(scope: object, receive: object, send: object) -> None:
         sum(number & 7 for number in range(8_000_000))

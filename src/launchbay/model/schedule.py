@@ -11,7 +11,9 @@ import calendar
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -51,7 +53,7 @@ def due_times(text: str, after: datetime) -> Iterator[datetime]:
     is_day = _special_day(day)
     translated = " ".join((second, minute, hour, "*" if is_day or day == "?" else day, month, _weekday(weekday)))
     try:
-        CronSim(translated, after)
+        _parse(translated)
     except CronSimError as error:
         raise ValueError(f"Invalid schedule {text!r}: {_problem(error, fields)}") from error
     return _times(translated, after.astimezone(UTC), is_day, _years(fields[6] if len(fields) == 7 else "*"))
@@ -117,9 +119,11 @@ def _refuse_unless_cron(text: str, after: datetime) -> None:
 
 
 def _fixed(text: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    last = after
-    # The clock may have been set forth since a time that is still due.
-    for local in due_times(text, _clock(after - _MOST_SET, zone)):
+    last, since = after, after - _MOST_SET
+    if _clock(since, zone) - since == _clock(after, zone) - after:
+        since = after
+    # Otherwise the clock may have been set forth since a time that is still due.
+    for local in due_times(text, _clock(since, zone)):
         found = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
         if found > last:
             last = found
@@ -170,12 +174,20 @@ def next_due(text: str, after: datetime) -> datetime | None:
     return next(due_times(text, after), None)
 
 
+@lru_cache(maxsize=256)  # of at most a few kilobytes each; a calendar asks for each day of each schedule
+def _parse(translated: str) -> CronSim:
+    """Return a parsed expression to copy, never to iterate: callers share it. Raises CronSimError."""
+    return CronSim(translated, _ANY_TIME)
+
+
 def _times(
     translated: str, after: datetime, is_day: Callable[[date], bool] | None, is_year: Callable[[int], bool]
 ) -> Iterator[datetime]:
     start, tried = after, 0
     while tried < _DAYS_TRIED:
-        found = next(CronSim(translated, start), None)
+        cron = copy(_parse(translated))
+        cron.dt = start.replace(microsecond=0)
+        found = next(cron, None)
         if found is None or found.year > _LAST_YEAR:
             return
         if not is_year(found.year):

@@ -1,5 +1,6 @@
 """What is scheduled on the instances of an organization, as a month or as a list."""
 
+import asyncio
 import calendar
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from launchbay.console import forms
-from launchbay.console.pages.recurring import shown_rows
+from launchbay.console.pages.recurring import Row, shown_rows
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import LaunchbayError
 from launchbay.limits import PAGE_ROWS_MAX
@@ -177,14 +178,10 @@ async def _entries(
     recurring = await list_recurring_schedules(
         request.ctx, organization_id, instance_id=None, application_id=None, after=None, count=_RECURRING
     )
-    fired = [
-        Entry(
-            at, one.name, one.instance_id or "", f"{row.what} {row.instance if one.instance_id else ''}", one.owner_id
-        )._replace(recurring=f"{HOME}/organizations/{organization_id}/recurring/{one.id}")
-        for row in await shown_rows(request, organization_id, recurring)
-        for one in [row.schedule]
-        for at in islice(first_times(one, since, until), None if is_daily else 1)
-    ]
+    rows = await shown_rows(request, organization_id, recurring)
+    home = f"{HOME}/organizations/{organization_id}/recurring"
+    # In a thread: an expression that hardly ever fires takes long to find.
+    fired = await asyncio.to_thread(lambda: list(_firings(rows, home, since, until, None if is_daily else 1)))
     return sorted([*_runs(scheduled), *_expiries(expiring.rows, since), *fired], key=lambda each: each.at)
 
 
@@ -208,6 +205,18 @@ async def _past_days(request: PageRequest, organization_id: str, days: Sequence[
 def _runs(rows: Iterable[FleetScheduleRow]) -> Iterable[Entry]:
     for row in rows:
         yield Entry(row.due_at, row.workflow, row.instance_id, row.instance, row.owner_id, schedule=row)
+
+
+def _firings(rows: Iterable[Row], home: str, since: datetime, until: datetime, most: int | None) -> Iterable[Entry]:
+    """Yield the first firing of each schedule on each day, `most` of each schedule.
+
+    `home` is the page of the schedules.
+    """
+    for row in rows:
+        one = row.schedule
+        what = f"{row.what} {row.instance if one.instance_id else ''}"
+        for at in islice(first_times(one, since, until), most):
+            yield Entry(at, one.name, one.instance_id or "", what, one.owner_id, recurring=f"{home}/{one.id}")
 
 
 def _expiries(rows: Iterable[FleetRow], since: datetime) -> Iterable[Entry]:
