@@ -17,7 +17,7 @@ def decode_fields(data: bytes, fields_max: int) -> dict[str, list[str]]:
         raise ValueError(f"Send at most {fields_max} fields, percent-encoded as UTF-8.") from None
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        if "\0" in value:
+        if "\0" in name + value:
             raise ValueError(f"Field {name[:80]!r} contains a NUL character; remove it.")
         fields.setdefault(name, []).append(value)
     return fields

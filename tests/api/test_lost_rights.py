@@ -312,3 +312,31 @@ async def test_a_step_is_approved_only_by_those_who_still_may(api: Api, loss: st
     assert accepted(await others[1].post(path))["status"] == "approved"
     by = ", ".join(each.email for each in others)
     assert (await api.settled(instance))["returnValues"] == {"by": by}
+
+
+async def by_token_then_in_person(api: Api, who: Person, path: str) -> None:
+    """Approve with an access token, then without one, and revoke the token."""
+    tokens = f"organizations/{api.organization}/accessTokens"
+    made = accepted(await who.post(tokens, {"name": "ci"}))
+    accepted(await api.caller(f"Bearer {made['token']}").post(path))
+    accepted(await who.post(path))
+    accepted(await who.delete(f"{tokens}/{made['id']}"))
+
+
+async def test_a_change_set_approved_in_person_after_a_token_outlives_the_token(api: Api) -> None:
+    who = await person(api, await role(api, *APPROVING))
+    path = await proposed(api, 1)
+    await by_token_then_in_person(api, who, f"{path}/approve")
+    refused(await who.post(f"{path}/approve"), 409, "ChangeSetDecided")
+    accepted(await api.post(f"{path}/apply"))
+
+
+async def test_a_step_approved_in_person_after_a_token_outlives_the_token(api: Api) -> None:
+    who, other = [await person(api, await role(api, *APPROVING)) for _ in range(2)]
+    instance = await api.launch(await api.application(ASKING))
+    async with asyncio.timeout(20):
+        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
+            await asyncio.sleep(0.02)
+    path = f"approvals/{asked[0]['id']}/approve"
+    await by_token_then_in_person(api, who, path)
+    assert accepted(await other.post(path))["status"] == "approved"

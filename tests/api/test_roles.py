@@ -491,3 +491,19 @@ async def test_a_role_of_another_organization_is_not_checked(api: Api) -> None:
     role = accepted(await api.post(f"organizations/{other}/roles", {"name": "elsewhere", "permissions": ""}))
     body = {"permissions": "", "roleId": role["id"]}
     refused(await api.post(f"organizations/{api.organization}/roles/check", body), 404, "NotFound")
+
+
+async def test_roles_that_are_created_at_the_same_time_stay_within_the_limit_together(api: Api) -> None:
+    administrator, organization, _ = await api.outsider()
+    roles = f"organizations/{organization}/roles"
+    text = "#" * ROLE_TEXT_BYTES
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO roles (id, organization_id, name, permissions, kind)"
+            " SELECT launchbay_new_id(), %s, 'role ' || n, repeat('#', %s), 'custom' FROM generate_series(1, %s) n",
+            [organization, ROLE_TEXT_BYTES, ROLE_TEXTS_BYTES // ROLE_TEXT_BYTES - 2],
+        )
+    answers = await asyncio.gather(
+        *(administrator.post(roles, {"name": f"more {n}", "permissions": text}) for n in range(8))
+    )
+    assert sum(answer.status_code < 300 for answer in answers) == 1

@@ -223,3 +223,13 @@ async def test_the_end_of_a_lifetime_is_told_as_such(api: Api, visitor: httpx.As
     [destroy, _] = accepted(await api.get(f"instances/{instance}/jobs"))
     run = await get(visitor, f"/console/instances/{instance}/jobs/{destroy['id']}")
     assert "End of its lifetime" in run.text
+
+
+@pytest.mark.parametrize(("kind", "lines"), [("csv", 1), ("json", 0)])
+async def test_a_query_that_finds_nothing_is_exported_as_a_file_without_rows(
+    api: Api, visitor: httpx.AsyncClient, kind: str, lines: int
+) -> None:
+    path = f"/console/organizations/{api.organization}/audit/export"
+    sent = await visitor.get(path, params={"q": "since:0h", "format": kind})
+    assert sent.status_code == 200
+    assert len(sent.json() if kind == "json" else sent.text.splitlines()) == lines

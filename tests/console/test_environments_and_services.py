@@ -4,6 +4,7 @@ import asyncio
 import re
 
 import httpx
+import pytest
 
 from launchbay.console.pages.environments import Row, differences
 from launchbay.console.pages.overview import Health
@@ -151,3 +152,20 @@ async def test_a_pinned_key_is_shown_and_forgotten(api: Api, visitor: httpx.Asyn
     assert "192.0.2.7:22" in (await get(visitor, f"{path}/services")).text
     await post(visitor, f"{path}/hostKeys/forget", host="192.0.2.7:22")
     assert "Pinned host keys" not in (await get(visitor, f"{path}/services")).text
+
+
+@pytest.mark.parametrize("value", ["[" * 3_000, '{"a": "\\u0000"}'])
+async def test_properties_beyond_the_limits_of_json_are_refused_after_the_permission(
+    api: Api, visitor: httpx.AsyncClient, value: str
+) -> None:
+    within = f"organizations/{api.organization}"
+    place = accepted(await api.post(f"{within}/environments", {"name": fresh_name("Slip")}))["id"]
+    path, sent = (
+        f"/console/environments/{place}/properties",
+        {"name": "x", "type": "map<string,string>", "value": value},
+    )
+    assert (await shown(visitor, path, **sent)).status == 400
+    reader = await person(api, "Guest")
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        assert (await shown(client, path, **sent)).status == 403

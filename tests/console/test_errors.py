@@ -1,6 +1,7 @@
 """Pages of errors: who may help, what is near, and when to try again."""
 
 import httpx
+import pytest
 
 from tests.support.databases import Databases
 from tests.support.pages import browser, get
@@ -59,3 +60,13 @@ async def test_a_page_without_a_database_tries_again_by_itself(databases: Databa
         assert page.status == 503
         assert '<meta http-equiv="refresh" content="5">' in page.answer.text
         assert path in page.links
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["audit?q=by:%00", "audit?actor=%00", "audit/export?q=on:%00", "instances?q=%00", "runs?q=%00", "runs?%00=x"],
+)
+async def test_a_query_with_a_nul_character_is_refused(api: Api, visitor: httpx.AsyncClient, page: str) -> None:
+    shown = await get(visitor, f"/console/organizations/{api.organization}/{page}")
+    assert shown.status == 400
+    assert "contains a NUL character; remove it." in shown.text

@@ -153,3 +153,23 @@ async def test_a_change_of_parameters_is_shown_before_it_is_made(api: Api, visit
     else:
         assert isinstance(answer, httpx.Response)
         assert now == {"crane-2": {}}
+
+
+async def test_the_page_of_a_pool_hides_holders_that_the_viewer_may_not_read(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    where = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("dock")}))
+    pool = await service(api, "builtin:static_resource_pool", {"configuration.resources": ["a"]}, where=where["id"])
+    application = await api.application(POOLED)
+    held = await api.launch(application, environmentId=where["id"], instanceName="Holder of a crane")
+    await _run(api, pool, "acquire", holder=f"{held}:main")
+    assert "held by Holder of a crane" in (await get(visitor, f"/console/services/{pool}")).answer.text
+    name, text = fresh_name("pools"), f"- Read: [/services/{pool}]\n"
+    accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": text}))
+    viewer = await person(api, name)
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": viewer.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/services/{pool}")
+    assert "held by an instance that you can" in page.answer.text
+    assert "Holder of a crane" not in page.answer.text
+    assert held not in page.answer.text

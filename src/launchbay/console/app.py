@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.cookies import is_form_token, require_same_origin_form, sent_cookie, session_cookie
 from launchbay.console import assets
-from launchbay.console.forms import Form, read_form
+from launchbay.console.forms import Form, check_query, read_form
 from launchbay.console.pages import (
     account,
     applications,
@@ -151,6 +151,7 @@ def _endpoint(route: PageRoute, deps: ConsoleDeps) -> Callable[[Request], Awaita
         request = PageRequest(http=http, deps=deps)
         try:
             request = await _authorize(route, http, deps)
+            check_query(http)
             end_turn = await _begin_turn(request)
             try:
                 return await route.answer(request)

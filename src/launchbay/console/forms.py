@@ -11,6 +11,7 @@ from launchbay.console.rendering import redact
 from launchbay.errors import BadRequest, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
 from launchbay.model.lifetimes import NEVER
+from launchbay.model.values import parse_json
 from launchbay.urlencoded import MEDIA_TYPE, decode_fields
 
 
@@ -60,6 +61,14 @@ async def read_form(request: Request) -> Form:
         raise MalformedBody("Invalid form.", str(error)) from error
 
 
+def check_query(request: Request) -> None:
+    """Raise BadRequest if a request's query is one that `read_form` would refuse as a form."""
+    try:
+        decode_fields(request.scope["query_string"], CONSOLE_FORM_FIELDS)
+    except ValueError as error:
+        raise BadRequest("Invalid query string.", str(error)) from None
+
+
 SEEN = "seen"
 
 
@@ -78,8 +87,8 @@ def parse_object(label: str, text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        return msgspec.json.decode(text.encode(), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+        return msgspec.convert(parse_json(text), dict[str, Any])
+    except ValueError as error:  # msgspec's errors are some, too
         raise BadRequest(f'{label}: expected a JSON object, such as {{"name": "value"}} ({error}).') from error
 
 

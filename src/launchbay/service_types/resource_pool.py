@@ -165,7 +165,8 @@ async def _names(connection: Connection, call: ServiceCall, attempt: _Attempt) -
     """Return the names of holders. Those of hosts begin with the ID of an instance."""
     shown = attempt.holders[:_HOLDERS_SHOWN]
     ids = [holder.partition(":")[0] for holder in shown]
-    names = dict(await store.list_instance_names(connection, organization_id=call.organization_id, ids=ids))
+    named = await store.list_instance_names(connection, organization_id=call.organization_id, ids=ids)
+    names = {row.id: row.name for row in named}
     return list(dict.fromkeys(names.get(found, holder) for found, holder in zip(ids, shown, strict=True)))
 
 

@@ -111,6 +111,15 @@ class SharedRow(NamedTuple):
     users: int
 
 
+class HolderRow(NamedTuple):
+    """An instance that holds a resource of a pool, with what decides who may read it."""
+
+    id: str
+    name: str
+    application_id: str
+    environment_id: str
+
+
 class RevisionRow(NamedTuple):
     """A named revision of an application."""
 
@@ -131,7 +140,7 @@ enqueue_waiter = _sql.value("enqueue_waiter", int)
 count_ahead = _sql.value("count_ahead", int)
 list_waiting = _sql.column("list_waiting", str)
 count_waiting = _sql.value("count_waiting", int)
-list_instance_names = _sql.rows("list_instance_names", NamedRow)
+list_instance_names = _sql.rows("list_instance_names", HolderRow)
 dequeue_waiter = _sql.change("dequeue_waiter")
 
 

@@ -101,8 +101,9 @@ async def read_approval(ctx: Context, approval_id: str) -> ApprovalRow:
 async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) -> ApprovalRow:
     """Approve or reject, and return the approval as it is then. Until it is decided an answer can be changed.
 
-    The same answer again changes nothing. Raises NotAllowed for who may not answer, BadRequest for too long a comment,
-    and Conflict when it was decided otherwise, or nobody is asked any more.
+    The same answer again changes nothing, unless the first was given with another access token, which it would end
+    with. Raises NotAllowed for who may not answer, BadRequest for too long a comment, and Conflict when it was decided
+    otherwise, or nobody is asked any more.
     """
     async with ctx.begin() as work:
         record, look = await _find_answer_context(work, approval_id)
@@ -112,8 +113,9 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
         locked = await store.lock(work.connection, approval_id=approval_id)
         if locked is None:
             raise _unknown(approval_id)
-        own = await store.get_own_answer(work.connection, approval_id=approval_id, user_id=ctx.actor.user_id)
-        if own is not given.approves:
+        own = own_answer(ctx, await store.list_answers(work.connection, approval_id=approval_id))
+        is_same = own is not None and own.approves is given.approves
+        if not is_same or (locked.status == ApprovalStatus.PENDING and may_replace(ctx, own)):
             _check_open(ctx.app, locked)
             status = await _write(ctx, work, record, look, given, locked.needed)
             before = {"approval": approval_id, "status": locked.status}
@@ -170,6 +172,19 @@ class Answered(Protocol):
 
 
 AnsweredRow = TypeVar("AnsweredRow", bound=Answered)
+
+
+def own_answer(ctx: Context, answers: Sequence[AnsweredRow]) -> AnsweredRow | None:
+    """Return what the caller has answered before."""
+    return next((each for each in answers if each.user_id == ctx.actor.user_id), None)
+
+
+def may_replace(ctx: Context, own: Answered | None) -> bool:
+    """Tell whether the caller's answer replaces the same answer of before.
+
+    An answer by an access token ends with the token; one in person doesn't, and is kept.
+    """
+    return own is not None and own.token_id not in {None, ctx.actor.token_id}
 
 
 async def find_lost(

@@ -31,7 +31,7 @@ from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, 
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.approvals import find_lost
+from launchbay.usecases.approvals import find_lost, may_replace, own_answer
 from launchbay.usecases.bulk import choose_instances, require_control
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
 from launchbay.usecases.directory_plans import (
@@ -474,8 +474,9 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
 async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
     """Approve or reject a change set that waits for it.
 
-    Raises Conflict once it is decided. Raises NotAllowed for its author, for who lacks a role or permission, and, if a
-    person has to confirm it, for an access token.
+    Raises Conflict once it is decided, except for who approved it with another access token and approves it again.
+    Raises NotAllowed for its author, for who lacks a role or permission, and, if a person has to confirm it, for an
+    access token.
     """
     if len(comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
@@ -505,9 +506,11 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
                 "The policy of the environment asks for people with another role.", "Ask one of them to decide."
             )
         locked = await store.lock(work.connection, change_set_id=found.id)
-        if locked is None or locked.status != "Pending":
-            status = "gone" if locked is None else locked.status
-            raise Conflict(f"Nobody is asked about the change set: it is {status}.", code="ChangeSetDecided")
+        own = own_answer(ctx, await store.list_answers(work.connection, change_set_id=found.id))
+        before = "gone" if locked is None else locked.status
+        is_confirmed = before == "Ready" and approves and own is not None and own.approves and may_replace(ctx, own)
+        if before != "Pending" and not is_confirmed:
+            raise Conflict(f"Nobody is asked about the change set: it is {before}.", code="ChangeSetDecided")
         await store.insert_answer(
             work.connection,
             change_set_id=found.id,
@@ -517,17 +520,18 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
             comment=comment,
             token_id=ctx.actor.token_id,
         )
-        await _withdraw_lost(ctx, work, found, rows)
+        if not is_confirmed:  # else, applying it does that
+            await _withdraw_lost(ctx, work, found, rows)
         answers = await store.list_answers(work.connection, change_set_id=found.id)
         verdict = verdict_after([each.approves for each in answers], found.needed)
         status = {ApprovalStatus.APPROVED: "Ready", ApprovalStatus.REJECTED: "Rejected"}.get(verdict, "Pending")
-        if status != "Pending":
+        if status != before:
             await store.set_status(work.connection, change_set_id=found.id, status=status)
             await store.post(work.connection, change_set_id=found.id)
         await work.audit(
             "approve_change_set" if approves else "reject_change_set",
             found.organization_id,
-            {"status": "Pending"},
+            {"status": before},
             {"status": status, "comment": comment},
             at=_at(found.organization_id, found.id),
         )

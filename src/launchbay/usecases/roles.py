@@ -182,6 +182,7 @@ async def _check_size(work: Work, organization_id: str, role_id: str, permission
     """
     if len(permissions.encode()) <= len(before.encode()):
         return  # the roles of an organization may be larger from before the limit, and must be able to shrink
+    await organizations.lock(work.connection, organization_id=organization_id)  # others may add roles meanwhile
     others = await store.sum_role_bytes(work.connection, organization_id=organization_id, but=role_id) or 0
     if others + len(permissions.encode()) > ROLE_TEXTS_BYTES:
         raise BadRequest(

@@ -41,7 +41,7 @@ from launchbay.store import machines
 from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
-from launchbay.store.services import RevisionRow, Service, SharedRow, UserRow
+from launchbay.store.services import HolderRow, RevisionRow, Service, SharedRow, UserRow
 from launchbay.usecases.context import Context, Work, validate_name
 
 NO_PARAMETERS = ServiceParameters()
@@ -191,9 +191,12 @@ async def read_catalog(ctx: Context, service_id: str) -> Catalog | None:
     return Catalog(entries, list(known.values()))
 
 
-def _may_read(work: Work, organization_id: str, row: UserRow | SharedRow) -> bool:
+def _may_read(work: Work, organization_id: str, row: UserRow | SharedRow | HolderRow) -> bool:
     at = (permissions.instance(row.application_id, row.id), permissions.environment(row.environment_id))
     return work.lookup.allows(organization_id, Permission.READ, *at)
+
+
+_UNSEEN = "an instance that you can't see"
 
 
 class PoolResource(NamedTuple):
@@ -235,7 +238,7 @@ async def list_resources(ctx: Context, service_id: str) -> list[PoolResource] | 
 class Holder(NamedTuple):
     """Who has a resource of a pool, or waits for one.
 
-    `name` is that of the instance, or any text.
+    `name` is that of the instance, or any text. Without an ID there is no such instance, or the caller may not read it.
     """
 
     name: str
@@ -247,10 +250,11 @@ async def _holders(work: Work, service: Service, texts: Sequence[str]) -> dict[s
     owners = {text: text.partition(":")[0] for text in texts}
     ids = sorted(set(owners.values()))
     named = await store.list_instance_names(work.connection, organization_id=service.organization_id, ids=ids)
-    names = {row.id: row.name for row in named}
-    return {
-        text: Holder(names[owner], owner) if owner in names else Holder(text, None) for text, owner in owners.items()
+    shown = {
+        row.id: Holder(row.name, row.id) if _may_read(work, service.organization_id, row) else Holder(_UNSEEN, None)
+        for row in named
     }
+    return {text: shown.get(owner) or Holder(text, None) for text, owner in owners.items()}
 
 
 async def list_waiting(ctx: Context, service_id: str, count: int) -> list[Holder]:

@@ -313,8 +313,8 @@ async def export(request: PageRequest) -> Response:
         raise BadRequest(f"No person or object, or more than one, is called {names}. Choose one in the list first.")
     organization_id = request.path("id")
     chunks = read_audit_entries(request.ctx, organization_id, chosen.wanted, after=None, limit=None, newest_first=True)
-    first: AuditChunk = await anext(chunks, ([], {}))  # errors are a page, not a broken file
-    return request.download("activity", _COLUMNS, _exported(request, first, chunks))
+    first = await anext(chunks, None)  # errors are a page, not a broken file
+    return request.download("activity", _COLUMNS, _exported(request, first or ([], {}), chunks))
 
 
 async def _exported(

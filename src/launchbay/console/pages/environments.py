@@ -20,6 +20,7 @@ from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.model.environment import Marker, Property
 from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
 from launchbay.model.redaction import is_secret_name
+from launchbay.model.values import parse_json
 from launchbay.usecases import environments, fleet
 from launchbay.usecases.browsing import read_environment
 from launchbay.usecases.change_sets import ChangePolicy
@@ -374,8 +375,8 @@ def _value(kind: str, text: str) -> Any:
     if kind in {"string", "int", "bool"}:
         return text
     try:
-        return msgspec.json.decode(text.encode())
-    except msgspec.MsgspecError:
+        return parse_json(text)
+    except ValueError:
         return text
 
 

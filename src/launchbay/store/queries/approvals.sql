@@ -70,9 +70,6 @@ SET approves = excluded.approves, comment = excluded.comment, email = excluded.e
 -- name: delete_answer
 DELETE FROM approval_answers WHERE approval_id = %(approval_id)s AND user_id = %(user_id)s;
 
--- name: get_own_answer
-SELECT approves FROM approval_answers WHERE approval_id = %(approval_id)s AND user_id = %(user_id)s;
-
 -- name: decide
 UPDATE approvals SET status = %(status)s, decided_at = now() WHERE id = %(approval_id)s AND status = 'pending';
 

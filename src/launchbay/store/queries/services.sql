@@ -145,7 +145,8 @@ ORDER BY revisions.id = ANY (%(ids)s::text[]) DESC, applications.name, revisions
 
 -- name: list_instance_names
 -- Names of instances that hold resources.
-SELECT id, name FROM instances WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
+SELECT id, name, application_id, environment_id FROM instances
+WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
 
 -- name: dequeue_waiter
 DELETE FROM pool_tickets WHERE service_id = %(service_id)s AND holder = %(holder)s;
