@@ -62,7 +62,7 @@ async def read_form(request: Request) -> Form:
 
 
 def check_query(request: Request) -> None:
-    """Raise BadRequest if a request's query is one that `read_form` would refuse as a form."""
+    """Raise BadRequest for a query that `read_form` would refuse."""
     try:
         decode_fields(request.scope["query_string"], CONSOLE_FORM_FIELDS)
     except ValueError as error:

@@ -112,7 +112,7 @@ class SharedRow(NamedTuple):
 
 
 class HolderRow(NamedTuple):
-    """An instance that holds a resource of a pool, with what decides who may read it."""
+    """An instance that holds a resource, and where it is."""
 
     id: str
     name: str
