@@ -349,28 +349,21 @@ def test_a_malformed_database_url_is_one_line(command: str, url: str, tmp_path: 
     assert "hunter2" not in error
 
 
-def test_a_data_directory_on_the_command_line_is_over_a_database_url_from_elsewhere(
+def test_a_database_url_from_elsewhere_is_over_a_data_directory_on_the_command_line_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LAUNCHBAY_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/elsewhere")
-    monkeypatch.setenv("LAUNCHBAY_DATABASE_DIRECT_URL", "postgresql://nobody@127.0.0.1:1/elsewhere")
-    assert launchbay("backup", str(tmp_path / "b"), "--data-dir", str(tmp_path)) == (
-        1,
-        "",
-        (
-            f"Using the embedded database in {tmp_path} because of --data-dir, not LAUNCHBAY_DATABASE_URL.\n"
-            f"{tmp_path} has no database.\nSet its directory with --data-dir.\n"
-        ),
-    )
+    url = "postgresql://nobody@127.0.0.1:1/elsewhere"
+    unused = f"not the embedded database in {tmp_path}: unset it to use that one."
+    monkeypatch.setenv("LAUNCHBAY_DATABASE_URL", url)
+    status, _, error = launchbay("backup", str(tmp_path / "b"), "--data-dir", str(tmp_path))
+    assert (status, error.splitlines()[0]) == (1, f"Using LAUNCHBAY_DATABASE_URL, {unused}")
+    assert "refused" in error
     monkeypatch.setenv("LAUNCHBAY_DATABASE_URL", "")
-    monkeypatch.delenv("LAUNCHBAY_DATABASE_DIRECT_URL")
     config = tmp_path / "launchbay.toml"
-    config.write_text('database_url = "postgresql://nobody@127.0.0.1:1/elsewhere"\n')
-    status, _, error = launchbay("migrate", "--config", str(config), "--data-dir", "/dev/null/data")
-    assert (status, error.splitlines()[0]) == (
-        1,
-        f"Using the embedded database in /dev/null/data because of --data-dir, not database_url of {config}.",
-    )
+    config.write_text(f'database_url = "{url}"\n')
+    status, _, error = launchbay("migrate", "--config", str(config), "--data-dir", str(tmp_path))
+    assert (status, error.splitlines()[0]) == (1, f"Using database_url of {config}, {unused}")
+    assert "refused" in error
 
 
 @pytest.mark.parametrize("command", ["backup FILE", "worker"])

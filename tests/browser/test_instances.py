@@ -104,7 +104,7 @@ def test_deleting_by_force_is_asked_for_twice(page: Page, site: Site) -> None:
     page.goto(f"/console/instances/{instance}/end")
     page.get_by_role("button", name="Delete records").click()
     expect(page.get_by_role("alert")).to_be_visible()
-    page.get_by_label("Delete although its status is Running").check()
+    page.get_by_label("Delete even though it isn't destroyed").check()
     page.get_by_role("button", name="Delete records").click()
     page.wait_for_url("**/instances")
     deadline = time.monotonic() + 40

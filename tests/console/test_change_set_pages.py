@@ -87,7 +87,7 @@ async def test_a_change_is_saved_on_its_form_and_shown_with_all_that_it_does(
         "1 componentStays as it is",
         "Changes 1, keeps 1of 2 components",
         "EditInstance",
-        "The policy of the environment asks nobody.",
+        "The environment asks for no approval.",
         "Nothing has changed since this was saved.",
     ):
         assert words in text, words

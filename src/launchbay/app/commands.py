@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,7 +44,7 @@ config_option = click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="TOML file with settings."
 )
 data_option = click.option(
-    "--data-dir", help="Directory of the embedded database, which is then used. [default: ./data]"
+    "--data-dir", help="Directory of the embedded database and of the secret key. [default: ./data]"
 )
 database_option = click.option("--database-url", help="PostgreSQL to use instead of the embedded one.")
 
@@ -53,8 +52,8 @@ database_option = click.option("--database-url", help="PostgreSQL to use instead
 def read_settings(config: Path | None, given: dict[str, Any], *, has_embedded: bool = True) -> Settings:
     """Return the settings. Raises ClickException, which names wrong options as the user wrote them.
 
-    A `--data-dir` selects the embedded database in it, unless there is a `--database-url` too. For a worker, which has
-    no embedded one, it is only where the secret key is.
+    A `database_url`, wherever it is set, goes over the embedded database of a `--data-dir`: servers whose URL is in the
+    environment have that option too, and must not come up with an empty database.
     """
     try:
         settings = load(file=config, overrides=given)
@@ -62,9 +61,8 @@ def read_settings(config: Path | None, given: dict[str, Any], *, has_embedded: b
             variable = "LAUNCHBAY_DATABASE_URL"
             other = variable if os.environ.get(variable) else f"database_url of {config}"
             click.echo(
-                f"Using the embedded database in {settings.data_dir} because of --data-dir, not {other}.", err=True
+                f"Using {other}, not the embedded database in {settings.data_dir}: unset it to use that one.", err=True
             )
-            settings = replace(settings, database_url="", database_direct_url="")
         for name in ("database_url", "database_direct_url"):
             if url := getattr(settings, name):
                 conninfo(url, name=f"LAUNCHBAY_{name.upper()}")  # which refuses an invalid one
