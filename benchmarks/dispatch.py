@@ -658,6 +658,7 @@ def main() -> None:
                 "python": options.python,
                 "rate_limit_user_per_s": "1000000",
                 "rate_limit_address_per_s": "1000000",
+                "quota_requests_per_s": "0",
             }
             with running(data_dir, "--database-url", url, **served) as server:
                 run = Run(report, extent, server, url, postgres)
