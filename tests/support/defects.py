@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 from unittest.mock import patch
 
+from launchbay.app import build
 from launchbay.cli.main import main
 from launchbay.engine.journal import PostgresJournal
 from launchbay.machines import remote_commands
@@ -20,7 +21,7 @@ from launchbay.machines.clouds.driver import Node
 from launchbay.machines.clouds.provider import NodeLaunch
 from launchbay.model.job import StepStatus, transition_step
 from launchbay.planning import StartedJob
-from launchbay.store import database, instances, jobs, schedules
+from launchbay.store import database, instances, jobs, schedules, schema
 from launchbay.store.database import Connection
 from launchbay.store.jobs import EndRow
 from launchbay.store.statements import Row, Value, load
@@ -160,9 +161,15 @@ def belief_in_the_lease() -> None:
 def check_then_insert() -> None:
     """Look whether the instance is free, and take it some time later, without the index that would notice."""
 
+    async def upgrade_and_drop(database_url: str) -> bool:
+        was_missing = await schema.upgrade(database_url)
+        # Not before the insert: two transactions that have read the table and then drop its index wait for each other.
+        async with await database.connect_directly(database_url, name="launchbay defect") as connection:
+            await connection.execute("DROP INDEX IF EXISTS jobs_one_under_way")
+        return was_missing
+
     async def accept(connection: Connection, /, **given: Any) -> Any:
         await asyncio.sleep(0.05)
-        await connection.execute("DROP INDEX IF EXISTS jobs_one_under_way")
         await connection.execute(
             "UPDATE instances SET job_id = %(job_id)s, status = %(status)s WHERE id = %(instance_id)s", given
         )
@@ -179,6 +186,7 @@ def check_then_insert() -> None:
         )
         return given["job_id"]
 
+    patch.object(build, "upgrade", upgrade_and_drop).start()
     jobs.accept_work = accept  # type: ignore[assignment] # the defect
 
 
