@@ -1,4 +1,7 @@
-"""An instance is locked before its jobs, by requests and by the engine: they wait for each other, never in turn."""
+"""An instance is locked before its jobs, by requests and by the engine: they wait for each other, never in turn.
+
+What they answer depends on the instance and its jobs, not on who happens to have locked it.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -78,3 +81,24 @@ async def test_a_launch_that_starts_while_its_instance_is_locked_holds_nothing_t
             await connection.execute("UPDATE jobs SET error_message = NULL WHERE instance_id = %s", [instance])
         await claiming
         assert (await api.document(instance))["status"] == "Executing"
+
+
+async def test_an_instance_that_is_locked_and_free_is_reconfigured_once_it_is_unlocked(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    async with api.database.transaction() as connection:
+        await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
+        asked = asyncio.create_task(api.put(f"instances/{instance}/configuration", {"parameters": {}}))
+        # It asks again and again, and so waits for nothing that could be seen.
+        await asyncio.wait([asked], timeout=0.3)
+        assert not asked.done()
+    accepted(await asked)
+    assert (await api.settled(instance))["status"] == "Running"
+
+
+@pytest.mark.slow
+async def test_an_instance_that_stays_locked_is_busy(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    async with api.database.transaction() as connection:
+        await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
+        refused = await api.put(f"instances/{instance}/configuration", {"parameters": {}})
+    assert (refused.status_code, refused.json()["code"]) == (409, "InstanceBusy")

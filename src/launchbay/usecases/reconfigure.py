@@ -4,13 +4,16 @@ Everything is checked before anything is written, at every level of submodules. 
 the former configuration of all levels, and one job applies it.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from launchbay.auth.permissions import Permission
+from launchbay.clock import Backoff
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
@@ -37,6 +40,9 @@ from launchbay.usecases.launch_tree import (
 )
 from launchbay.usecases.workflows import busy
 
+_LOCK_LOOKS = Backoff(0.01, 0.2)  # at an instance that another request has locked
+_LOCK_LOOKS_MOST = 20  # 3 s
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedConfiguration:
@@ -62,44 +68,52 @@ async def reconfigure(
     """Accept a new configuration and return the job with which it takes effect.
 
     With a `generation`, the body is what leads back to it. Raises BadRequest for what makes no sense, NotAllowed for a
-    submodule, and Conflict when a job is under way.
+    submodule, and Conflict when a job is under way, or another request has locked the instance for seconds.
     """
-    async with ctx.begin() as work:
-        instances.announce_new.later(work.connection)  # a submodule may be new
-        asked = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-        _refuse_submodule(asked)
-        read_configuration_request(body)
-        # Planning is expensive, and those who wait for the lock would keep connections from others.
-        if asked.job_id is not None:
-            raise await busy(work, asked)
-        # What the plan starts from must not change until it is written: no job begins or ends while this is held.
-        if await instances.lock_at_once(work.connection, instance_id=asked.id) is None:
-            raise Conflict("Another request is changing the instance; try again.", code="InstanceBusy")
-        planned = await plan_configuration(work, instance_id, body, generation)
-        record, root = planned.record, planned.root
-        plan = plan_reconfigure(record.status)
-        if record.status is InstanceStatus.DESTROYED:
-            raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
-        new_instances = sum(node.former is None for node in root.walk() if node is not root)
-        await work.admit_job(record.organization_id, new_instances=new_instances)
-        if record.job_id is not None or not may_accept(plan):
-            raise await busy(work, record)
-        job_id = await work.accept(record, plan, root.manifest, root.version)
-        if job_id is None:
-            raise await busy(work, record)
-        await _write(work, planned)
-        await work.audit(
-            "reconfigure_instance" if generation is None else "rollback_instance",
-            record,
-            before={"name": record.name, "version": record.version, "revisionId": record.revision_id},
-            after={
-                **({} if generation is None else {"generation": generation.number}),
-                "name": root.name,
-                "version": root.version,
-                "revisionId": root.revision_id,
-                "parameters": work.fingerprints(root.parameters),
-            },
-        )
+    for delay_s in islice(_LOCK_LOOKS.delays(), _LOCK_LOOKS_MOST):
+        async with ctx.begin() as work:
+            instances.announce_new.later(work.connection)  # a submodule may be new
+            asked = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+            _refuse_submodule(asked)
+            read_configuration_request(body)
+            # Planning is expensive, and those who wait for the lock would keep connections from others.
+            if asked.job_id is not None:
+                raise await busy(work, asked)
+            # What the plan starts from must not change until it is written: no job begins or ends while this is held.
+            if await instances.lock_at_once(work.connection, instance_id=asked.id) is not None:
+                return await _accept(work, instance_id, body, generation)
+        # Whoever has it may change nothing, or leave an instance that no longer is what it was.
+        await asyncio.sleep(delay_s)
+    raise Conflict("Another request is changing the instance; try again.", code="InstanceBusy")
+
+
+async def _accept(work: Work, instance_id: str, body: Mapping[str, Any], generation: Generation | None) -> StartedJob:
+    """Accept the new configuration of an instance that is locked."""
+    planned = await plan_configuration(work, instance_id, body, generation)
+    record, root = planned.record, planned.root
+    plan = plan_reconfigure(record.status)
+    if record.status is InstanceStatus.DESTROYED:
+        raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
+    new_instances = sum(node.former is None for node in root.walk() if node is not root)
+    await work.admit_job(record.organization_id, new_instances=new_instances)
+    if record.job_id is not None or not may_accept(plan):
+        raise await busy(work, record)
+    job_id = await work.accept(record, plan, root.manifest, root.version)
+    if job_id is None:
+        raise await busy(work, record)
+    await _write(work, planned)
+    await work.audit(
+        "reconfigure_instance" if generation is None else "rollback_instance",
+        record,
+        before={"name": record.name, "version": record.version, "revisionId": record.revision_id},
+        after={
+            **({} if generation is None else {"generation": generation.number}),
+            "name": root.name,
+            "version": root.version,
+            "revisionId": root.revision_id,
+            "parameters": work.fingerprints(root.parameters),
+        },
+    )
     return StartedJob(record.id, job_id)
 
 
