@@ -324,3 +324,41 @@ async def test_a_list_that_shows_nothing_for_want_of_permissions_says_so(api: Ap
         ):
             text = (await client.get(f"/console/organizations/{api.organization}{page}")).text
             assert f"No {noun} that you can see" in text, page
+
+
+# Who sees little: one kind of object each, and nothing that it refers to.
+NARROW = {
+    "instances": "- Read: [/applications/*/instances/*]\n",
+    "operated instances": "- Read: [/applications/*/instances/*]\n"
+    "- EditInstance: [/applications/*/instances/*]\n- RunInstanceWorkflow: [/applications/*/instances/*]\n",
+    "applications": "- Read: [/applications/*]\n",
+    "environments": "- Read: [/environments/*]\n",
+    "services": "- Read: [/services/*]\n",
+    "people": "- Read: [/users/*]\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(NARROW))
+async def test_a_page_links_to_nothing_that_its_reader_may_not_open(api: Api, kind: str) -> None:
+    world = await _world(api)
+    made = {"name": fresh_name("narrow"), "permissions": NARROW[kind]}
+    accepted(await api.post(f"organizations/{api.organization}/roles", made))
+    someone = await person(api, made["name"])
+    linked: dict[str, set[str]] = {}
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        shown = [_filled(page, world) for page in GETS]
+        shown += [world["resume"], world["cancel"], f"/console/organizations/{world['organizations']}/instances?q="]
+        for path in shown:
+            answer = await client.get(path)
+            if answer.status_code == 200:
+                for target in re.findall(r'<a [^>]*?href="(/console/[^"#?]*)', answer.text):
+                    linked.setdefault(target, set()).add(path)
+        refused = [
+            f"{target} answers {answer.status_code}, linked by {', '.join(sorted(pages))}"
+            for target, pages in sorted(linked.items())
+            if (answer := await client.get(target)).status_code not in {200, 303}
+        ]
+    assert linked
+    assert not refused, "\n".join(refused)

@@ -164,6 +164,7 @@ async def tab_values(
     view = view or await view_instance(request, request.path("id"))
     record = view.record
     permissions = await request.permissions(record.organization_id)
+    reads_application = permissions.read_application(record.application_id)  # configurations are of its versions
     components = components or await read_components(request, view)
     schedules = await list_schedules(ctx, record.id)
     return {
@@ -177,7 +178,7 @@ async def tab_values(
         "tabs": [
             Tab("", "Overview"),
             Tab("runs", "Runs", view.jobs[0].number if view.jobs else None),
-            Tab("configuration", "Configuration"),
+            *([Tab("configuration", "Configuration")] if reads_application else []),
             Tab("signals", "Signals"),
             Tab("schedules", "Schedules", len(schedules) or None),
             Tab("activity", "Activity"),
@@ -187,6 +188,7 @@ async def tab_values(
         "life": await read_lifetime(ctx, record.id),
         "sleep": await sleep_windows.read_sleep(ctx, record.id),
         "runnable": [each for each in view.workflows if each != DESTROY and permissions.run(record, each)],
+        "reads_application": reads_application,
         "summary": components.summary(),
         **live_values(view, components),
     }

@@ -190,6 +190,7 @@ async def row_menu(request: PageRequest) -> Response:
         base=f"{HOME}/instances/{record.id}",
         can_run=any(each != DESTROY and permissions.run(record, each) for each in workflows),
         editable=permissions.edit_instance(record),
+        reads_application=permissions.read_application(record.application_id),
         job_id=next((row.job_id for row in page.rows), None),
         back=safe_path(request.query("back") or ""),
     )

@@ -185,9 +185,10 @@ async def _events(request: PageRequest, organization_id: str, query: RunQuery) -
             async for news in changes:
                 # The session may have ended in the meantime; the use case checks the permissions again.
                 await authenticate_session(request.app, request.session, request.actor.address)
+                permissions = await request.permissions(organization_id)
                 parts = {
                     f"run-{row.id}": request.render_fragment(
-                        "run_rows.html", rows=[row], with_instance=instance_id is None
+                        "run_rows.html", rows=[row], with_instance=instance_id is None, permissions=permissions
                     )
                     for row in news.rows
                 }
