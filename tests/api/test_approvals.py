@@ -296,7 +296,11 @@ async def test_who_may_approve_sees_the_question_without_permission_to_read_the_
     other = await with_role(api, "ApproveInstanceWorkflow: [/applications/1/*]")
     assert [each["id"] for each in accepted(await by_id.get(home))] == [asked_for["id"]]
     assert accepted(await other.get(home)) == []
+    assert accepted(await by_id.get(f"approvals/{asked_for['id']}"))["id"] == asked_for["id"]
+    refused(await other.get(f"approvals/{asked_for['id']}"), 403)
     accepted(await by_id.post(f"approvals/{asked_for['id']}/approve", {}))
+    assert asked_for["id"] in [each["id"] for each in accepted(await by_id.get(home, status="decided"))]
+    assert accepted(await other.get(home, status="decided")) == []
 
 
 async def test_the_same_key_answers_once(api: Api) -> None:

@@ -11,7 +11,7 @@ import pytest
 from launchbay import limits
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.databases import Databases
-from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, refused, running_api
+from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, person, refused, running_api
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 SECRET = "hunter2-and-more"
@@ -310,6 +310,29 @@ async def test_one_person_confirms_what_has_to_be_confirmed(api: Api) -> None:
     refused(await bot.post(f"change-sets/{shown['id']}/reject"), 403, "NotAllowed")
     assert accepted(await api.post(f"change-sets/{shown['id']}/reject"))["status"] == "Rejected"
     assert (await api.document(instance))["status"] == "Running"
+
+
+async def test_an_approval_in_person_replaces_that_of_a_token_and_outlasts_it(api: Api) -> None:
+    environment = await lab(api, 2)
+    application = await api.application(picky())
+    shown = await made(api, act="launch", applicationId=application, launch={"environmentId": environment})
+    path = f"change-sets/{shown['id']}"
+    in_person = await person(api, "Administrator")
+    tokens = f"organizations/{api.organization}/accessTokens"
+    token = accepted(await in_person.post(tokens, {"name": "bot", "days": 1}))
+    by_token = api.caller(f"Bearer {token['token']}")
+
+    async def approvals_kept(*answers: tuple[Caller, str]) -> list[str]:
+        for caller, comment in answers:
+            accepted(await caller.post(f"{path}/approve", {"comment": comment}))
+        return [each["comment"] for each in accepted(await api.get(path))["answers"]]
+
+    assert await approvals_kept((by_token, "by a program")) == ["by a program"]
+    assert await approvals_kept((in_person, "in person")) == ["in person"]
+    assert await approvals_kept((by_token, "by a program again"), (in_person, "once more")) == ["in person"]
+    accepted(await in_person.delete(f"{tokens}/{token['id']}"))
+    second = await person(api, "Administrator")
+    assert accepted(await second.post(f"{path}/approve"))["status"] == "Ready"
 
 
 async def test_a_policy_that_asks_more_people_leaves_nothing_to_confirm(api: Api) -> None:

@@ -1959,7 +1959,7 @@ class Operations:
         self, organization_id: str, *, limit: int | None = None, after: str | None = None, status: Any = None
     ) -> Call[list[types.Approval]]:
         """List the pending or the decided approvals of an organization. Permission: Read on the instance of each
-        approval.
+        approval, or ApproveInstanceWorkflow on its workflow.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
@@ -1978,7 +1978,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/approvals/{approvalId}"))
     def read_approval(self, approval_id: str) -> Call[types.Approval]:
-        """Show an approval. Permission: Read on the instance."""
+        """Show an approval. Permission: Read on the instance, or ApproveInstanceWorkflow on the workflow."""
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/approve", media_type=JSON, keyed=True))
     def approve(

@@ -30,10 +30,7 @@ class AnswerRequest:
 async def list_pending_approvals(
     ctx: Context, organization_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:
-    """Return approvals that somebody in the organization is asked for.
-
-    They are of instances that the caller may read, or of workflows that the caller may approve.
-    """
+    """Return approvals that somebody in the organization is asked for, as far as the caller may see them."""
     shown: list[ApprovalRow] = []
     after = after or ""
     async with ctx.read() as work:
@@ -42,7 +39,7 @@ async def list_pending_approvals(
             rows = await store.list_pending_by_organization(
                 work.connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
             )
-            shown += [row for row in rows if _may_see_pending(work.lookup, row)]
+            shown += [row for row in rows if _may_see(work.lookup, row)]
             if len(rows) < limits.LIST_CHUNK_ROWS:
                 break
             after = rows[-1].id
@@ -52,7 +49,7 @@ async def list_pending_approvals(
 async def list_decided_approvals(
     ctx: Context, organization_id: str, *, before: str | None, count: int
 ) -> list[ApprovalRow]:
-    """Return decided, expired and withdrawn approvals, the newest first, of instances that the caller may read."""
+    """Return decided, expired and withdrawn approvals that the caller may see, the newest first."""
     shown: list[ApprovalRow] = []
     async with ctx.read() as work:
         await work.lookup.organization(organization_id)
@@ -60,7 +57,7 @@ async def list_decided_approvals(
             rows = await store.list_decided_by_organization(
                 work.connection, organization_id=organization_id, before=before, count=limits.PAGE_ROWS_MAX
             )
-            shown += [row for row in rows if _may_read(work.lookup, row)]
+            shown += [row for row in rows if _may_see(work.lookup, row)]
             if len(rows) < limits.PAGE_ROWS_MAX:
                 break
             before = rows[-1].id
@@ -88,13 +85,17 @@ async def list_instance_approvals(
 
 
 async def read_approval(ctx: Context, approval_id: str) -> ApprovalRow:
-    """Return an approval of an instance that the caller may read."""
+    """Return an approval that the caller may see. Raises NotFound, NotAllowed."""
     async with ctx.read() as work:
         row = await store.get(work.connection, approval_id=approval_id)
         if row is None:
             await work.lookup.caller(by_token=True)  # whose account has ended must hear that first
             raise _unknown(approval_id)
-        await work.lookup.instance(row.instance_id, Permission.READ)
+        try:
+            await work.lookup.instance(row.instance_id, Permission.READ)
+        except NotAllowed:
+            if not _may_see(work.lookup, row):
+                raise
     return row
 
 
@@ -248,16 +249,18 @@ def _check_open(app: AppContext, locked: LockedRow) -> None:
     raise Conflict(f"The approval is {status}; nobody is asked for it any more.", code="ApprovalDecided")
 
 
-def _may_read(lookup: Lookup, row: ApprovalRow) -> bool:
-    target = permissions.instance(row.application_id, row.instance_id)
-    return lookup.allows(row.organization_id, Permission.READ, target, permissions.environment(row.environment_id))
-
-
-def _may_see_pending(lookup: Lookup, row: ApprovalRow) -> bool:
-    target = permissions.workflow(row.application_id, row.instance_id, row.workflow)
+def _may_see(lookup: Lookup, row: ApprovalRow) -> bool:
+    """Tell whether the caller may read the instance of an approval, or approve its workflow."""
     environment = permissions.environment(row.environment_id)
-    may_approve = lookup.allows(row.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW, target, environment)
-    return may_approve or _may_read(lookup, row)
+    instance = permissions.instance(row.application_id, row.instance_id)
+    workflow = permissions.workflow(row.application_id, row.instance_id, row.workflow)
+    return any(
+        lookup.allows(row.organization_id, permission, target, environment)
+        for permission, target in (
+            (Permission.READ, instance),
+            (Permission.APPROVE_INSTANCE_WORKFLOW, workflow),
+        )
+    )
 
 
 def _unknown(approval_id: str) -> NotFound:

@@ -474,7 +474,8 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
 async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
     """Approve or reject a change set that waits for it.
 
-    Raises Conflict once it is decided, except for who approved it with another access token and approves it again.
+    The same answer again changes nothing, unless the first was given with another access token, which it would end
+    with. Raises Conflict once it is decided, except for who approved it with such a token and approves it again.
     Raises NotAllowed for its author, for who lacks a role or permission, and, if a person has to confirm it, for an
     access token.
     """
@@ -511,6 +512,8 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
         is_confirmed = before == "Ready" and approves and own is not None and own.approves and may_replace(ctx, own)
         if before != "Pending" and not is_confirmed:
             raise Conflict(f"Nobody is asked about the change set: it is {before}.", code="ChangeSetDecided")
+        if own is not None and own.approves is approves and not may_replace(ctx, own):
+            return  # the same answer again; an approval in person isn't replaced by one that ends with its token
         await store.insert_answer(
             work.connection,
             change_set_id=found.id,

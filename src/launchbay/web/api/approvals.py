@@ -73,7 +73,7 @@ class ApprovalsQuery(Paging, frozen=True):
 
 @routes.get(
     "/organizations/{orgId}/approvals",
-    permission="Read on the instance of each approval",
+    permission="Read on the instance of each approval, or ApproveInstanceWorkflow on its workflow",
     returns=Returns("The pending approvals, oldest first; at most 10,000.", type=list[Approval]),
 )
 async def list_approvals(request: Request[None, ApprovalsQuery]) -> Response:
@@ -100,7 +100,7 @@ async def list_instance_approvals(request: Request[None, Paging]) -> Response:
     return page(request, [_approval(row) for row in rows], limit)
 
 
-@routes.get("/approvals/{approvalId}", permission="Read on the instance")
+@routes.get("/approvals/{approvalId}", permission="Read on the instance, or ApproveInstanceWorkflow on the workflow")
 async def read_approval(request: Request[None, None]) -> Approval:
     """Show an approval."""
     return _approval(await approvals.read_approval(request.ctx, request.path["approvalId"]))
