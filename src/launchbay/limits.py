@@ -316,6 +316,7 @@ ROLE_PATTERN_CHARS = 1_024
 PASSWORD_BYTES = 1_024
 PASSWORD_CHARS = 10  # at least, of a new one
 PASSWORD_CHARS_RATED = 24  # of a new one; rating takes time that grows steeply with the length
+PASSWORD_RATING_S = 20.0
 SECOND_STEP_S = 300  # between the password and the second factor
 SECOND_FACTORS = 10  # of one account
 GROUP_ROLES = 1_000  # pairs of a group and a role, of one organization

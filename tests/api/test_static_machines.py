@@ -121,16 +121,16 @@ async def test_hosts_of_a_pool_are_counted_released_by_number_and_address_and_go
     assert await fleet.held() == set()
 
 
-async def test_a_job_without_free_hosts_names_the_pool_and_who_holds_them(fleet: Fleet) -> None:
+async def test_a_job_without_free_hosts_names_the_pool(fleet: Fleet) -> None:
     everyone = len(fleet.hosts.hosts)
     vms = f"{{action: provisionVms, parameters: {{roleName: web, targetQuantity: {everyone}}}}}"
     manifest = f"launch: {{steps: [{{web: {vms}}}]}}"
     first = await fleet.api.running(manifest, instanceName="owner of all")
     second = await fleet.api.launch(await fleet.api.application(manifest))
     async with asyncio.timeout(20):
-        while "owner of all" not in (said := (await fleet.api.document(second)).get("waitingFor", "")):
+        while "are held" not in (said := (await fleet.api.document(second)).get("waitingFor", "")):
             await asyncio.sleep(0.05)
-    assert said.endswith(f": all {everyone} are held, by 'owner of all'.")
+    assert said.endswith(f": all {everyone} are held.")
     await fleet.api.run(first, "destroy")
     assert (await fleet.api.settled(second))["status"] == "Running"
     await fleet.api.run(second, "destroy")

@@ -143,7 +143,7 @@ async def test_a_password_that_somebody_else_chose_expires(api: Api, visitor: ht
         assert row.rowcount == 1
     given = api.caller(basic(email, PERSON_PASSWORD))
     answer = await given.get("organizations")
-    assert "has expired" in refused(answer, 401, "PasswordExpired")
+    assert "launchbay reset-password" in refused(answer, 401, "PasswordExpired")
     page = await send(visitor, "/console/signIn", email=email, password=PERSON_PASSWORD)
     assert (page.status, "launchbay_session" in page.answer.headers.get("set-cookie", "")) == (401, False)
     form = {"email": email, "currentPassword": PERSON_PASSWORD, "newPassword": own, "repeatedPassword": own}

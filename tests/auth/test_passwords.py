@@ -3,12 +3,14 @@
 import asyncio
 import sys
 import threading
+from pathlib import Path
 from typing import Literal
 
 import pytest
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
+from launchbay.auth import passwords
 from launchbay.auth.passwords import PARAMETERS, Passwords, require_strong
 from launchbay.errors import BadRequest, Unavailable
 from launchbay.limits import PASSWORD_BYTES, PASSWORD_CHARS_RATED, PASSWORD_VERIFICATIONS_WAITING
@@ -159,3 +161,14 @@ async def test_two_verifications_at_once_the_rest_waits_and_a_longer_queue_is_re
     assert await asyncio.gather(*waiting) == [False] * room
     assert counting.most == 2
     assert not await passwords.verify(None, "x")
+
+
+@pytest.mark.parametrize("program", ["raise SystemExit(1)", "import time; time.sleep(600)", "def zxcvbn(*_): return 1/0"])
+def test_a_password_that_cannot_be_rated_is_refused_and_not_taken(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "zxcvbn.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(passwords, "PASSWORD_RATING_S", 0.5)
+    with pytest.raises(Unavailable, match="couldn't check how easy"):
+        require_strong("correct horse battery staple", EMAIL)

@@ -20,7 +20,7 @@ from launchbay.app.supervisor import Channel, Supervisor
 from launchbay.auth.passwords import Passwords
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.clock import SystemClock
-from launchbay.errors import BadRequest, CannotStart, NotFound
+from launchbay.errors import BadRequest, CannotStart, NotFound, Unavailable
 from launchbay.limits import MIB
 from launchbay.postgres.backup import back_up, checked_revision
 from launchbay.postgres.backup import restore as restore_database
@@ -288,7 +288,7 @@ def reset_password(
                 removes_second_factors=remove_second_factors,
             )
             asyncio.run(_in_transaction(url, change))
-        except (BadRequest, NotFound) as error:
+        except (BadRequest, NotFound, Unavailable) as error:
             raise CannotStart(*error.messages) from error
     click.echo(f"Replaced the password of {account.email}, and ended all sessions and tokens of the account.")
     expiry = f" must be within {days:g} days. It" if (days := settings.given_password_days) else ""

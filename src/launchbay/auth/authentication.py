@@ -185,7 +185,8 @@ class BasicAuthentication:
         if row.is_expired:
             raise NotAuthenticated(
                 "The password that somebody chose for you has expired.",
-                "Ask an administrator to remove the account, and to add you again.",
+                "Ask an administrator to remove the account and add you again, or ask whoever runs the server for "
+                "launchbay reset-password.",
                 code="PasswordExpired",
             )
         self._throttle.succeeded(credentials.email, address)

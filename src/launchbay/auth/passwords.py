@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import structlog
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
@@ -22,11 +23,13 @@ from launchbay.limits import (
     PASSWORD_BYTES,
     PASSWORD_CHARS,
     PASSWORD_CHARS_RATED,
+    PASSWORD_RATING_S,
     PASSWORD_VERIFICATIONS,
     PASSWORD_VERIFICATIONS_WAITING,
 )
 from launchbay.processes.run import minimal_environment
 
+log = structlog.get_logger(__name__)
 _GOOD = 3  # zxcvbn's scale is 0 to 4; less means that about 10^8 guesses find it
 _REMEDY = "Use four or more unrelated words, or a generated password."
 _RATE = """
@@ -39,7 +42,7 @@ json.dump(zxcvbn.zxcvbn(password, words), sys.stdout, default=str)
 def require_strong(password: str, email: str) -> None:
     """Raise BadRequest for a new password that is short, common or easy to guess.
 
-    It may take a third of a second, so call it from a thread.
+    Raises Unavailable if the rating fails. It may take a third of a second, so call it from a thread.
     """
     length = len(unicodedata.normalize("NFC", password))
     if length < PASSWORD_CHARS:
@@ -60,15 +63,22 @@ def _rated(password: str, words: Sequence[str]) -> tuple[int, str]:
 
     It runs in a process of its own: the server would never give its 14 MiB of word lists back.
     """
-    run = subprocess.run(  # noqa: S603 - our own program; what a user wrote goes through its standard input
-        [sys.executable, "-P", "-c", _RATE],
-        input=json.dumps([password, words]),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        env=minimal_environment(PYTHONPATH=os.pathsep.join(sys.path)),
-    )
-    rating = json.loads(run.stdout)
+    try:
+        run = subprocess.run(  # noqa: S603 - our own program; what a user wrote goes through its standard input
+            [sys.executable, "-P", "-c", _RATE],
+            input=json.dumps([password, words]),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env=minimal_environment(PYTHONPATH=os.pathsep.join(sys.path)),
+            timeout=PASSWORD_RATING_S,
+        )
+        rating = json.loads(run.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        # Without the error, which may quote what the program was given.
+        log.warning("password.rating_failed", reason=type(error).__name__)
+        problem = "The server couldn't check how easy the password is to guess, so nothing was changed."
+        raise Unavailable(problem, "Try again in a moment; if it persists, tell whoever runs the server.") from None
     return rating["score"], rating["feedback"]["warning"]
 
 

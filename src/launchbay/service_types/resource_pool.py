@@ -7,7 +7,7 @@ that is repeated after a crash or a lost response takes no second one.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -36,20 +36,19 @@ RESOURCES = "configuration.resources"
 _INTERFACE = "resource-pool"
 _POLL_S = 0.25
 ABANDONED_AFTER_S = 5.0
-_HOLDERS_SHOWN = 3
 _HOLDER = CommandArgument(STRING, "The holder of the resource, such as an instance's ID.", required=True)
 
 
 class _Attempt(NamedTuple):
     """The result of an attempt: the resource's ID, or None.
 
-    `ahead` is the number of earlier waiting holders. Without a resource, `holders` are those that have one.
+    `ahead` is the number of earlier waiting holders, and `held` of the resources that somebody has.
     """
 
     resource_id: str | None
     value: Any
     ahead: int
-    holders: Sequence[str] = ()
+    held: int = 0
 
 
 class ResourcePool:
@@ -142,7 +141,6 @@ async def _acquire(call: ServiceCall, holder: str) -> dict[str, Any]:
             remaining_s = deadline - clock()
             async with call.transaction() as connection:
                 attempt = await _attempt(connection, call.service_id, holder, stays=remaining_s > 0)
-                holders = await _names(connection, call, attempt) if attempt.ahead != reported else ()
             if attempt.resource_id is not None:
                 if attempt.ahead != reported:
                     call.report({"ahead": attempt.ahead})
@@ -151,7 +149,7 @@ async def _acquire(call: ServiceCall, holder: str) -> dict[str, Any]:
                 call.report({"ahead": attempt.ahead})
                 reported = attempt.ahead
                 shown.close()
-                shown.enter_context(call.waiting(_wait(call, attempt, holders, remaining_s)))
+                shown.enter_context(call.waiting(_wait(call, attempt, remaining_s)))
             if remaining_s <= 0:
                 raise Conflict(
                     f"No resource became free within {wait_s} seconds. {attempt.ahead} others are ahead in the queue.",
@@ -161,18 +159,9 @@ async def _acquire(call: ServiceCall, holder: str) -> dict[str, Any]:
             await asyncio.sleep(min(_POLL_S, remaining_s))
 
 
-async def _names(connection: Connection, call: ServiceCall, attempt: _Attempt) -> Sequence[str]:
-    """Return the names of holders. Those of hosts begin with the ID of an instance."""
-    shown = attempt.holders[:_HOLDERS_SHOWN]
-    ids = [holder.partition(":")[0] for holder in shown]
-    named = await store.list_instance_names(connection, organization_id=call.organization_id, ids=ids)
-    names = {row.id: row.name for row in named}
-    return list(dict.fromkeys(names.get(found, holder) for found, holder in zip(ids, shown, strict=True)))
-
-
-def _wait(call: ServiceCall, attempt: _Attempt, holders: Sequence[str], remaining_s: float) -> StepWait:
-    by = ", ".join(map(repr, holders)) + (" and others" if len(attempt.holders) > _HOLDERS_SHOWN else "")
-    held = f"all {len(attempt.holders)} are held, by {by}" if by else "it has none"
+def _wait(call: ServiceCall, attempt: _Attempt, remaining_s: float) -> StepWait:
+    # No names: all who may read the waiting instance read this, and not all of them may read the holders.
+    held = f"all {attempt.held} are held" if attempt.held else "it has none"
     return StepWait(
         kind="resource",
         text=f"Waiting for a free resource of the pool {call.name!r}: {held}.",
@@ -200,7 +189,7 @@ async def _attempt(connection: Connection, service_id: str, holder: str, *, stay
         raise Conflict(f"The pool's queue is full ({ahead} requests). Retry later.", code="PoolExhausted")
     if not stays:
         await store.dequeue_waiter(connection, service_id=service_id, holder=holder)
-    return _Attempt(None, None, ahead, [row.holder for row in rows if row.holder is not None])
+    return _Attempt(None, None, ahead, sum(row.holder is not None for row in rows))
 
 
 async def _release(call: ServiceCall, holder: str) -> dict[str, Any]:
