@@ -484,28 +484,7 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
     async with ctx.begin() as work:
         found = await work.lookup.change_set(change_set_id)
         rows = await store.list_instances(work.connection, change_set_id=found.id)
-        for row in rows:
-            work.lookup.require(
-                found.organization_id,
-                Permission.APPROVE_INSTANCE_WORKFLOW,
-                _resource(row),
-                permissions.environment(row.environment_id),
-            )
-        for each in _directory_resources(found):
-            work.lookup.require(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW, each)
-        if not work.lookup.holds(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW):
-            raise NotAllowed("You need the permission ApproveInstanceWorkflow in this organization.")
-        if found.confirm:
-            if ctx.actor.token is not None:
-                raise NotAllowed(
-                    "A person has to confirm this change set, not an access token.", "Sign in to confirm it."
-                )
-        elif found.owner_id == ctx.actor.user_id:
-            raise NotAllowed("You made this change set; somebody else has to decide.", code="ApprovalByRequester")
-        if await store.lacks_roles(work.connection, role_ids=found.role_ids, user_id=ctx.actor.user_id):
-            raise NotAllowed(
-                "The policy of the environment asks for people with another role.", "Ask one of them to decide."
-            )
+        await _require_answerer(work, found, rows)
         locked = await store.lock(work.connection, change_set_id=found.id)
         own = own_answer(ctx, await store.list_answers(work.connection, change_set_id=found.id))
         before = "gone" if locked is None else locked.status
@@ -537,6 +516,30 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
             {"status": before},
             {"status": status, "comment": comment},
             at=_at(found.organization_id, found.id),
+        )
+
+
+async def _require_answerer(work: Work, found: ChangeSet, rows: list[ChangeSetInstance]) -> None:
+    """Raise NotAllowed unless the caller may answer for all instances of a change set."""
+    for row in rows:
+        work.lookup.require(
+            found.organization_id,
+            Permission.APPROVE_INSTANCE_WORKFLOW,
+            _resource(row),
+            permissions.environment(row.environment_id),
+        )
+    for each in _directory_resources(found):
+        work.lookup.require(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW, each)
+    if not work.lookup.holds(found.organization_id, Permission.APPROVE_INSTANCE_WORKFLOW):
+        raise NotAllowed("You need the permission ApproveInstanceWorkflow in this organization.")
+    if found.confirm:
+        if work.actor.token is not None:
+            raise NotAllowed("A person has to confirm this change set, not an access token.", "Sign in to confirm it.")
+    elif found.owner_id == work.actor.user_id:
+        raise NotAllowed("You made this change set; somebody else has to decide.", code="ApprovalByRequester")
+    if await store.lacks_roles(work.connection, role_ids=found.role_ids, user_id=work.actor.user_id):
+        raise NotAllowed(
+            "The policy of the environment asks for people with another role.", "Ask one of them to decide."
         )
 
 
