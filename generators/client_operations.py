@@ -149,7 +149,7 @@ def operations_module(document: Schema) -> str:
         "from __future__ import annotations",
         "",
         "from collections.abc import Mapping, Sequence",
-        "from typing import Any",
+        "from typing import Any, Literal",
         "",
         "from msgspec import UNSET, UnsetType",
         "",

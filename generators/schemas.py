@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from generators.words import Schema
+from generators.words import Schema, literal
 
+_MOST_CHOICES = 12  # of more, a signature would be nothing else
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
@@ -18,11 +19,13 @@ def annotation(schema: Schema, *, sent: bool, prefix: str = "") -> str:
     name = named(schema)
     if name is not None:
         return f"{prefix}{name}"
-    if "anyOf" in schema:
-        return _union([annotation(each, sent=sent, prefix=prefix) for each in schema["anyOf"]])
+    choices = schema.get("enum", ())
+    if sent and 0 < len(choices) <= _MOST_CHOICES and all(isinstance(each, str) for each in choices):
+        return f"Literal[{', '.join(literal(each) for each in choices)}]"
     kind = schema.get("type")
-    if isinstance(kind, list):
-        return _union([annotation({**schema, "type": each}, sent=sent, prefix=prefix) for each in kind])
+    each_of = schema.get("anyOf") or ([{**schema, "type": each} for each in kind] if isinstance(kind, list) else None)
+    if each_of is not None:
+        return _union([annotation(each, sent=sent, prefix=prefix) for each in each_of])
     if kind == "array":
         inner = annotation(schema.get("items", {}), sent=sent, prefix=prefix)
         return f"Sequence[{inner}]" if sent else f"list[{inner}]"

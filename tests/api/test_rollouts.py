@@ -223,8 +223,8 @@ async def test_a_roll_out_says_when_its_pause_ends_and_that_it_is_stopped(own: A
 async def test_a_wrong_status_of_instances_names_the_right_ones(own: Api) -> None:
     application, _ = await shops(own, 1)
     begun = await begin(own, application)
-    told = refused(await own.get(f"rollouts/{begun['id']}/instances", status="Done"), 400, "InvalidFilter")
-    assert "'Done'; expected Waiting, Running" in told
+    told = refused(await own.get(f"rollouts/{begun['id']}/instances", status="Done"), 400, "BadRequest")
+    assert "'Done'; expected Checking, Failed" in told
     assert accepted(await own.get(f"rollouts/{begun['id']}/instances", status="Lost")) == []
 
 

@@ -33,6 +33,40 @@ def completed(cli: Shell, *words: str) -> list[str]:
     return [line.partition(",")[2] for line in told.stdout.splitlines() if line]
 
 
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("rollout", "create", "--on-failure"), "takeBack"),
+        (("change-set", "create", "--on-failure"), "rollback"),
+        (("recurring-schedule", "create", "--when-busy"), "queue"),
+        (("git-source", "create", "--applies"), "after-approval"),
+        (("git-source", "create", "--forge"), "gitlab"),
+        (("webhook", "create", "--format"), "slack"),
+        (("instance", "log", "x", "--level"), "warning"),
+        (("bulk", "instances", "x", "--status"), "Refused"),
+        (("rollout", "instances", "x", "--status"), "Skipped"),
+        (("organization", "instances", "--sort"), "-lastJob"),
+        (("organization", "instances", "--last-status"), "Succeeded"),
+        (("organization", "jobs", "--status"), "Executing"),
+        (("application", "set-failure-policy", "x"), "keep"),
+    ],
+)
+def test_a_value_that_is_no_choice_is_refused_with_the_choices(
+    shell: Shell, words: tuple[str, ...], value: str
+) -> None:
+    shell.environ = {"LAUNCHBAY_URL": "http://127.0.0.1:9", "LAUNCHBAY_TOKEN": "lbt_x"}
+    told = shell.bad(2, *words, "nonsense")
+    assert "'nonsense'" in told
+    assert value in told
+
+
+@pytest.mark.slow  # a process for each completion
+def test_choices_are_completed(shell: Shell) -> None:
+    assert completed(shell, "rollout", "create", "--on-failure", "t") == ["takeBack"]
+    assert completed(shell, "bulk", "create", "res") == ["resume"]
+    assert completed(shell, "organization", "jobs", "--status", "Failed,Ex") == ["Failed,Executing"]
+
+
 @pytest.mark.slow
 def test_names_of_objects_and_workflows_are_completed(cli: Shell) -> None:
     cli.good("application", "create", "completed-one")

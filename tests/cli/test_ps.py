@@ -58,7 +58,7 @@ def test_a_bulk_run_says_which_options_choose_instances(cli: Shell) -> None:
         assert "Choose the instances: by --instance, or by filters" in cli.bad(2, *command)
         both = cli.bad(2, *command, "--instance", "0" * 24, "--select", "lastStatus=Failed")
         assert "Give either --instance or filters" in both
-    assert "'fly' is not one of 'run', 'resume', 'reconfigure', 'extend', 'destroy', 'label'.\n" in cli.bad(
+    assert "'fly' is not one of 'destroy', 'extend', 'label', 'reconfigure', 'resume', 'run'.\n" in cli.bad(
         2, "bulk", "create", "fly"
     )
     cli.good("application", "create", "rolled")

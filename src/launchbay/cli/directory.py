@@ -153,7 +153,9 @@ class _Remote:
             windows = (
                 None if sleep is None else [SleepWindowBody(**msgspec.to_builtins(each)) for each in sleep.windows]
             )
-            names = {} if sleep is None else {"stop": sleep.stop, "start": sleep.start, "when_busy": sleep.when_busy}
+            names: dict[str, Any] = {}
+            if sleep is not None:
+                names = {"stop": sleep.stop, "start": sleep.start, "when_busy": sleep.when_busy}
             set_sleep(owner, windows=windows, **names)
         if rules.concurrency != before.concurrency:
             set_limits(owner, limits=[ConcurrencyLimitBody(**msgspec.to_builtins(each)) for each in limits])

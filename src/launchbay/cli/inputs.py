@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 import msgspec
@@ -27,6 +27,7 @@ from launchbay.ids import is_id
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import JobStatus
 
 COMPLETION_TIMEOUT_S = 2.0
 
@@ -245,13 +246,18 @@ _LISTS = {"environments": "environment", "services": "service"}
 _SHORT = {"instance_name": ["--name"], "q": ["-q"]}
 _MAPPINGS = {"parameters", "arguments", "user_data", "labels"}
 _METAVARS = {"properties": "PROPERTY..."}
+INSTANCE_ORDERS = ("name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry")
 _STATUSES = tuple(status.value for status in InstanceStatus)
-# Without this check, a mistyped status would find nothing.
-_LEVELS = ("debug", "info", "warning", "error")
-_VALUES: Mapping[str, Sequence[str]] = {"status": _STATUSES, "last_status": ("Succeeded", "Failed")}
+# Choices of text that the document of the API doesn't list, by operation or for all others.
 _CHOICES: Mapping[tuple[str, str], Sequence[str]] = {
-    ("create_bulk", "act"): ("run", "resume", "reconfigure", "extend", "destroy", "label"),
-    ("create_change_set", "act"): ("launch", "reconfigure", "version", "destroy", "apply"),
+    ("", "last_status"): ("Succeeded", "Failed"),
+    ("list_organization_instances", "sort"): INSTANCE_ORDERS,
+    ("list_organization_jobs", "sort"): ("created", "-created"),
+}
+# Several of these may be given, separated by commas. Without the check, a mistyped status would find nothing.
+_SEVERAL: Mapping[tuple[str, str], Sequence[str]] = {
+    ("", "status"): _STATUSES,
+    ("list_organization_jobs", "status"): tuple(status.value for status in JobStatus),
 }
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
@@ -346,11 +352,14 @@ def _input(argument: inspect.Parameter, about: str, operation: str, *, is_only: 
         return Input(name, _argument(name, argument, operation), read, also)
     if positional:
         return Input(name, _argument(name, argument, operation), read)
-    return Input(name, _keyword(name, argument, about, is_optional=is_optional), read)
+    return Input(name, _keyword(name, argument, about, operation, is_optional=is_optional), read)
 
 
 def hint_of(argument: click.Parameter) -> str:
-    """Return the forms of a positional argument, empty for text."""
+    """Return the forms or choices of a positional argument, empty for text."""
+    if isinstance(argument, click.Argument) and isinstance(argument.type, click.Choice):
+        *others, last = argument.type.choices
+        return f"{argument.metavar} is {', '.join(others)} or {last}."
     form = _FORMS.get(argument.name or "")
     if form is None or form.metavar not in {"TIME", "DURATION"} or argument.metavar != form.metavar:
         return ""
@@ -366,14 +375,39 @@ def _argument(name: str, argument: inspect.Parameter, operation: str) -> click.P
         metavar = "[NAME=VALUE]..." if name in _MAPPINGS else _METAVARS.get(name, f"{shown.rstrip('S')}...")
         suggestions = completion_for(_LISTS.get(name, ""))
         return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar, **suggestions)
-    if (operation, name) in _CHOICES:
-        return click.Argument([name], type=click.Choice(_CHOICES[operation, name]), metavar=name.upper())
+    if choices := _choices(operation, name, argument.annotation):
+        return click.Argument([name], type=click.Choice(choices), metavar=shown)
     if _has_form(name, _unwrapped(argument.annotation)):
         shown = _FORMS[name].metavar
     return click.Argument([name], metavar=shown, **completion_for(name.removesuffix("_id")))
 
 
-def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional: bool) -> click.Parameter:
+def _choices(operation: str, name: str, annotation: Any) -> Sequence[str]:
+    """Return the only values that an argument accepts; empty if it accepts others, or several of them."""
+    kind = _unwrapped(annotation)
+    if get_origin(kind) is Literal:
+        return sorted(get_args(kind))  # unions of equal literals are cached, in the order of the first one
+    return _CHOICES.get((operation, name)) or (_CHOICES.get(("", name), ()) if kind is str else ())
+
+
+class _Several(click.Choice[str]):
+    """Several of the choices, separated by commas."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text. Raises BadParameter, with the choices, if one isn't a choice."""
+        for each in str(value).split(","):
+            super().convert(each, param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete the last one."""
+        before, comma, last = incomplete.rpartition(",")
+        return [CompletionItem(before + comma + each.value) for each in super().shell_complete(ctx, param, last)]
+
+
+def _keyword(
+    name: str, argument: inspect.Parameter, about: str, operation: str, *, is_optional: bool
+) -> click.Parameter:
     kind = _unwrapped(argument.annotation)
     if name in _SECRET:
         confirm = name == "new_password"
@@ -404,15 +438,25 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
     if name in _MAPPINGS and multiple:
         short = ["-l", "--label"] if name == "labels" else ["-p"]
     flag = f"--{name.removesuffix('_id').rstrip('_').replace('_', '-')}"
+    choices = _choices(operation, name, argument.annotation)
+    several: Sequence[str] = ()
+    if kind is str and not choices:
+        several = _SEVERAL.get((operation, name)) or _SEVERAL.get(("", name), ())
     return click.Option(
         [*short, flag, name],
-        type=click.Choice(_LEVELS) if name == "level" else int if kind is int and not has_form else str,
+        type=_type(kind, choices, several) if not has_form else str,
         multiple=multiple,
         required=not is_optional,
         help=hint if has_form else " ".join(part for part in (about, hint) if part),
         metavar=metavar,
         **(completion_for(name.removesuffix("_id")) if name.endswith("_id") else {}),
     )
+
+
+def _type(kind: Any, choices: Sequence[str], several: Sequence[str]) -> Any:
+    if choices:
+        return click.Choice(choices)
+    return _Several(several) if several else int if kind is int else str
 
 
 def _has_form(name: str, kind: Any) -> bool:
@@ -450,22 +494,11 @@ def _reader(name: str, annotation: Any) -> Read:
         read = partial(_formed, mapping)
     elif kind is Sequence:
         read = partial(_formed, partial(_items, get_args(_unwrapped(annotation))[0]))
-    elif name in _VALUES and _unwrapped(annotation) is str:
-        read = partial(_chosen, name)
     return read
 
 
 def _formed(form: Callable[[Any], Any], given: Any, *_: Any) -> Any:
     return None if given is None else form(given)
-
-
-def _chosen(name: str, given: str | None, *_: Any) -> str | None:
-    """Return the values of an option. Raises UsageError if one isn't a choice."""
-    for value in () if given is None else given.split(","):
-        if value not in _VALUES[name]:
-            option = name.replace("_", "-")
-            raise click.UsageError(f"Invalid value for --{option}: {value!r}. Use {', '.join(_VALUES[name])}.")
-    return given
 
 
 def _job(given: str | None, connection: Connection, before: Mapping[str, Any]) -> str | None:

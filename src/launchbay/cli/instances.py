@@ -19,6 +19,7 @@ from launchbay.cli.commands import (
     waiting_options,
 )
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
+from launchbay.cli.inputs import INSTANCE_ORDERS
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.client import Client
@@ -78,7 +79,7 @@ list_all = RemoteCommand(
 )
 
 
-_SORT = click.Choice(["name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry"])
+_SORT = click.Choice(INSTANCE_ORDERS)
 _PS_COLUMNS = ("id", "name", "status", "application", "environment", "last job", "ended", "expires", "error")
 
 

@@ -6,7 +6,7 @@ Made from the endpoint table by `python -m generators`; a test holds that it is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -455,7 +455,9 @@ class Operations:
         """Show what instances of an application do when a reconfiguration fails. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/failurePolicy", media_type=JSON))
-    def set_failure_policy(self, application_id: str, *, on_failure: Any, if_match: str | None = None) -> Call[None]:
+    def set_failure_policy(
+        self, application_id: str, *, on_failure: Literal["keep", "rollback"], if_match: str | None = None
+    ) -> Call[None]:
         """Set what instances of an application do when a reconfiguration fails. Permission: EditApplication."""
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/concurrency"))
@@ -511,7 +513,7 @@ class Operations:
         windows: Sequence[types.SleepWindowBody] | None = None,
         stop: str | None = None,
         start: str | None = None,
-        when_busy: Any = None,
+        when_busy: Literal["queue", "skip"] | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances of an application sleep. Permission: EditApplication; RunInstanceWorkflow for workflows
@@ -833,7 +835,7 @@ class Operations:
         windows: Sequence[types.SleepWindowBody] | None = None,
         stop: str | None = None,
         start: str | None = None,
-        when_busy: Any = None,
+        when_busy: Literal["queue", "skip"] | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances in an environment sleep. Permission: EditEnvironment; RunInstanceWorkflow for workflows
@@ -1326,7 +1328,7 @@ class Operations:
         after: int | None = None,
         limit: int | None = None,
         component: str | None = None,
-        level: Any = None,
+        level: Literal["debug", "error", "info", "warning"] | None = None,
         q: str | None = None,
         since: int | None = None,
         until: int | None = None,
@@ -1504,7 +1506,7 @@ class Operations:
         self,
         organization_id: str,
         *,
-        act: Any,
+        act: Literal["destroy", "extend", "label", "reconfigure", "resume", "run"],
         ids: Sequence[str] | None = None,
         select: types.Selection | None = None,
         workflow: str | None = None,
@@ -1542,7 +1544,12 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/bulk/{bulkId}/instances"))
     def list_bulk_instances(
-        self, bulk_id: str, *, limit: int | None = None, after: str | None = None, status: Any | None = None
+        self,
+        bulk_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        status: Literal["Cancelled", "Failed", "Refused", "Running", "Succeeded", "Waiting"] | None = None,
     ) -> Call[list[types.BulkInstance]]:
         """List the instances of a bulk run. Permission: Read on each instance returned.
 
@@ -1576,7 +1583,7 @@ class Operations:
         starts_at: int | None = None,
         ends_at: int | None = None,
         paused: bool | None = None,
-        when_busy: Any = None,
+        when_busy: Literal["queue", "skip"] | None = None,
         jitter_ms: int | None = None,
         instance_id: str | None = None,
         workflow: str | None = None,
@@ -1635,7 +1642,7 @@ class Operations:
         starts_at: int | None = None,
         ends_at: int | None = None,
         paused: bool | None = None,
-        when_busy: Any = None,
+        when_busy: Literal["queue", "skip"] | None = None,
         jitter_ms: int | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
@@ -1684,10 +1691,10 @@ class Operations:
         credential: str | None = None,
         host_keys: Sequence[str] | None = None,
         interval_ms: int | None = None,
-        applies: Any = None,
-        instances: Any = None,
+        applies: Literal["after-approval", "at-once", "change-set"] | None = None,
+        instances: Literal["at-once", "change-set", "keep"] | None = None,
         prune: bool | None = None,
-        forge: Any | None = None,
+        forge: Literal["gitea", "github", "gitlab"] | None = None,
         api: str | None = None,
         webhook_secret: str | None = None,
         status_token: str | None = None,
@@ -1750,10 +1757,10 @@ class Operations:
         credential: str | None = None,
         host_keys: Sequence[str] | None = None,
         interval_ms: int | None = None,
-        applies: Any = None,
-        instances: Any = None,
+        applies: Literal["after-approval", "at-once", "change-set"] | None = None,
+        instances: Literal["at-once", "change-set", "keep"] | None = None,
         prune: bool | None = None,
-        forge: Any | None = None,
+        forge: Literal["gitea", "github", "gitlab"] | None = None,
         api: str | None = None,
         webhook_secret: str | None = None,
         status_token: str | None = None,
@@ -1821,7 +1828,7 @@ class Operations:
         self,
         organization_id: str,
         *,
-        act: Any,
+        act: Literal["apply", "destroy", "launch", "reconfigure", "version"],
         ids: Sequence[str] | None = None,
         select: types.Selection | None = None,
         application_id: str | None = None,
@@ -1834,7 +1841,7 @@ class Operations:
         prune: bool | None = None,
         comment: str | None = None,
         expires_in: int | None = None,
-        on_failure: Any = None,
+        on_failure: Literal["keep", "rollback"] | None = None,
         confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
@@ -1900,7 +1907,7 @@ class Operations:
         health_workflow: str | None = None,
         max_parallel: int | None = None,
         stop_after_failures: int | None = None,
-        on_failure: Any = None,
+        on_failure: Literal["stop", "takeBack"] | None = None,
         comment: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.RolloutDocument]:
@@ -1931,7 +1938,25 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/rollouts/{rolloutId}/instances"))
     def list_rollout_instances(
-        self, rollout_id: str, *, limit: int | None = None, after: str | None = None, status: str | None = None
+        self,
+        rollout_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        status: Literal[
+            "Checking",
+            "Failed",
+            "Lost",
+            "Refused",
+            "Returned",
+            "Returning",
+            "Running",
+            "Skipped",
+            "Succeeded",
+            "Unchecked",
+            "Waiting",
+        ]
+        | None = None,
     ) -> Call[list[types.RolloutInstance]]:
         """List the instances of a roll-out. Permission: Read on each instance returned.
 
@@ -1956,7 +1981,12 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/approvals"))
     def list_approvals(
-        self, organization_id: str, *, limit: int | None = None, after: str | None = None, status: Any = None
+        self,
+        organization_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        status: Literal["decided", "pending"] | None = None,
     ) -> Call[list[types.Approval]]:
         """List the pending or the decided approvals of an organization. Permission: Read on the instance of each
         approval, or ApproveInstanceWorkflow on its workflow.
@@ -2023,7 +2053,7 @@ class Operations:
         action: str | None = None,
         since: int | None = None,
         until: int | None = None,
-        sort: Any = None,
+        sort: Literal["-at", "at"] | None = None,
     ) -> Call[list[types.AuditEntryShape]]:
         """List the changes made in an organization: by whom, when, from where, before and after. Permission:
         ViewAudit.
@@ -2058,7 +2088,7 @@ class Operations:
         url: str,
         events: Sequence[str],
         secret: str | None = None,
-        format_: Any = None,
+        format_: Literal["json", "slack", "teams"] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.CreatedWebhook]:
         """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
@@ -2081,7 +2111,7 @@ class Operations:
         url: str | None = None,
         events: Sequence[str] | None = None,
         secret: str | None = None,
-        format_: Any | None = None,
+        format_: Literal["json", "slack", "teams"] | None = None,
         enabled: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:

@@ -142,10 +142,16 @@ class RolloutInstance(msgspec.Struct, kw_only=True):
     finishedAt: int | None
 
 
+_Status = Literal[  # as in migration 0056
+    "Waiting", "Running", "Unchecked", "Checking", "Succeeded", "Failed", "Refused", "Returning", "Returned", "Lost",
+    "Skipped",
+]  # fmt: skip
+
+
 class RolloutInstanceQuery(Paging, frozen=True):
     """Paging and filter of the instances of a roll-out."""
 
-    status: Annotated[str | None, msgspec.Meta(description="Only instances with this status.")] = None
+    status: Annotated[_Status | None, msgspec.Meta(description="Only instances with this status.")] = None
 
 
 _EXAMPLE = {
