@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from launchbay.cli.output import Ambiguous, ExitCode, ObjectNotFound, exit_code_of, printable
 from launchbay.client import (
@@ -210,6 +211,79 @@ def test_a_narrow_table_keeps_ids_whole(cli: Shell) -> None:
     assert "admin@launchbay.local" in drawn(cli, "user", "list", columns=80)
 
 
+@pytest.mark.slow  # a process for each width
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_table_has_one_line_for_each_object_in_any_terminal(cli: Shell, columns: int) -> None:
+    names = (
+        "東京の店舗のとても長い名前" * 4 + str(columns),
+        f"an application with a long name {columns}" * 3,
+    )
+    numbers = [cli.good("application", "create", name).strip() for name in names]
+    text = drawn(cli, "application", "list", columns=columns)
+    table = [line for line in text.splitlines() if line[:12] in {number[:12] for number in numbers}]
+    assert all(cell_len(line) <= columns for line in text.splitlines())
+    assert len(table) >= len(names)
+    for number, begin in zip(numbers, ("東京", "an app"), strict=True):
+        [line] = [each for each in table if each.startswith(number if columns > 40 else number[:15]) and begin in each]
+        assert "…" in line
+    if columns == 40:
+        assert "Columns without room: " in drawn(cli, "user", "list", columns=columns)
+    piped = cli.good("application", "list")
+    assert [name for name in names if name not in piped] == []
+
+
+@pytest.mark.slow  # a process
+def test_no_color_leaves_colors_out(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "roles").mkdir()
+    (tmp_path / "roles" / "Painter.yaml").write_text("- Read: [/*]\n", "utf-8")
+    words = ("apply", str(tmp_path), "--dry-run")
+    settings = {**cli.environ, "LAUNCHBAY_CONFIG_DIR": str(cli.config), "LAUNCHBAY_KEYRING": "off"}
+    _, colored = run_in_terminal(*words, columns=80, command=COMMAND, settings=settings)
+    _, bare = run_in_terminal(*words, columns=80, command=COMMAND, settings={**settings, "NO_COLOR": "1"})
+    assert "+\x1b[0m role Painter" in colored
+    assert "+ role Painter" in bare
+    assert "\x1b" not in bare
+
+
+SECRETIVE = """
+application:
+  configuration: { input.size: 1, input.password: first secret }
+  interfaces: { input: { size: bind(shop#input.size), password: bind(shop#input.password) } }
+  components:
+    shop:
+      type: workflow.Instance
+      interfaces: { input: { size: configuration(int), password: configuration(string) } }
+      configuration:
+        configuration.triggers: { input.size: update }
+        configuration.workflows: { update: { steps: [] } }
+"""
+
+
+def test_tables_of_previews_show_what_changes_and_where(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "previewed", SECRETIVE)
+    for name in ("first", "second"):
+        cli.good("launch", "previewed", "--name", f"previewed-{name}", "--wait")
+    file = tmp_path / "next.yaml"
+    file.write_text(SECRETIVE.replace("size: 1", "size: 2").replace("first secret", "second secret"), "utf-8")
+    planned = cli.good("application", "preview-impact", "previewed", str(file))
+    assert re.search(r"components +shop changes: input.size, input.password", planned)
+    assert re.search("instances +previewed-first, previewed-second|previewed-second, previewed-first", planned)
+    assert re.search("application +previewed$", planned, re.MULTILINE)
+    shown = cli.good("instance", "preview", "previewed-first", "-p", "input.size:=3", "-p", "input.password=another")
+    assert "input.size 1 → 3" in shown
+    cli.good("manifest", "upload", "previewed", str(file))
+    chosen = ("version", "--instance", "previewed-first", "--instance", "previewed-second", "--version", "3")
+    kept = cli.document("change-set", "create", *chosen)["id"]
+    listed = cli.good("change-set", "show", kept)
+    assert listed.count("input.size 1 → 2") == 2
+    assert "workflows      shop#update" in listed
+    cli.good("instance", "reconfigure", "previewed-first", "-p", "input.size:=4", "--wait")
+    back = cli.good("rollback", "previewed-first", "--dry-run")
+    assert "input.size 4 → 1 (the default)" in back
+    assert "secret" not in planned + shown + listed + back
+    assert "another" not in shown
+
+
 def test_the_next_times_of_a_schedule_are_times(cli: Shell, tmp_path: Path) -> None:
     made(cli, tmp_path, "hourly", "launch:\n  steps: []\n")
     asked = ("--cron", "30 6 * * MON-FRI", "--zone", "Europe/Berlin", "--application", "hourly")
@@ -222,6 +296,5 @@ def test_the_next_times_of_a_schedule_are_times(cli: Shell, tmp_path: Path) -> N
     assert len(shown) == 5
     assert all(re.fullmatch(rf"{day}T0[45]:30:00\.000Z", each) for each in shown)
     listed = cli.good("recurring-schedule", "list")
-    assert re.search(r"\d\d:\d\d", listed)
-    assert "[1" not in listed
+    assert re.search(rf"Europe/Berlin +{day} 06:30 CES?T ", listed)
     cli.good("recurring-schedule", "delete", "Morning", "--yes")

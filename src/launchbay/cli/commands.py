@@ -165,11 +165,17 @@ def answer(connection: Connection, call: Call[Any]) -> Any:
 
 
 def with_names(connection: Connection, document: Any) -> Any:
-    """Return the rows of a table with names next to IDs."""
-    if connection.output != "table" or not isinstance(document, list):
+    """Return the rows of a table, or of the tables in an object, with names next to IDs."""
+    if connection.output != "table":
         return document
     known: dict[str, Mapping[str, str]] = {}
-    return [_with_names(connection, row, known) if isinstance(row, dict) else row for row in document]
+
+    def named(rows: Any) -> Any:
+        if not isinstance(rows, list):
+            return rows
+        return [_with_names(connection, row, known) if isinstance(row, dict) else row for row in rows]
+
+    return {name: named(value) for name, value in document.items()} if isinstance(document, dict) else named(document)
 
 
 _NAMED_KINDS = {"applicationId": "application", "environmentId": "environment", "ownerId": "user", "authorId": "user"}
@@ -309,7 +315,7 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
 def _create_change_set(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     if call.body["act"] in {"reconfigure", "version", "destroy"}:
         _require_choice(call, "filters with --select")
-    show(answer(connection, call), connection.output)
+    show(with_names(connection, answer(connection, call)), connection.output)
 
 
 def _create_rollout(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -558,9 +564,8 @@ EXTENSIONS: Mapping[str, Extension] = {
             *waiting_options(until="Wait until it ends, and exit with 1 unless it succeeded on all instances."),
         ],
         flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
-        note="ACT is run, resume, reconfigure, extend, destroy or label.",
     ),
-    "create_change_set": Extension(_create_change_set, note="ACT is launch, reconfigure, version, destroy or apply."),
+    "create_change_set": Extension(_create_change_set),
     "create_rollout": Extension(_create_rollout),
     "read_bulk": Extension(_show_bulk),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
@@ -603,6 +608,9 @@ EXTENSIONS: Mapping[str, Extension] = {
         columns=("id", "application", "version", "status", "wave", "createdAt", "finishedAt", "waitingFor")
     ),
     "list_jobs": Extension(columns=JOB_COLUMNS),
+    "list_recurring_schedules": Extension(
+        columns=("id", "name", "kind", "status", "cron", "zone", "nextAt", "application", "workflow", "ownerEmail")
+    ),
     "replace_properties": Extension(note=_PROPERTIES),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),
 }

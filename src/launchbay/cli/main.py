@@ -1,5 +1,6 @@
 """The `launchbay` command: the sections of its help, and completion."""
 
+import os
 from collections.abc import Mapping
 
 import click
@@ -61,6 +62,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
 @click.version_option(__version__, prog_name="launchbay")
 def _main() -> None:
     """Launch applications from manifests, run workflows on them, and destroy them on schedule."""
+    if os.environ.get("NO_COLOR"):
+        click.get_current_context().color = False
 
 
 main = LazyGroup(

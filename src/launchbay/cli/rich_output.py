@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.markup import escape
@@ -20,11 +22,18 @@ from rich.text import Text
 from launchbay.cli.output import are_times, is_time, printable
 
 _CELL_CHARS = 60
+_BRIEF_CHARS = 40  # of a value in the short form of a change
+_LEAST_CELLS = 8  # a column that would be narrower is left out
+_LEAST_ID_CELLS = 12  # enough to name most objects by the beginning of their ID
+_WHOLE_CELLS = 30
+_GAP_CELLS = 3  # between two columns
 _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}
 _DULL = {"ownerId", "outputs", "outputsOmitted", "canEvict", "canManageRoles"}  # in lists; documents show them
+_NOTHING = "–"
+_KEPT = {"id", "name", "status"}  # in the narrowest terminal
+_LATE = {"last job", "nextAt", "errorMessage"}  # columns that others give way to
 _UNBOUNDED = 2_000
 _WIDTH = 100  # of lists inside an object, if the output isn't a terminal
-_WHOLE_CHARS = 30
 COLOURS = {
     "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
     "Destroying": "yellow", "pending": "yellow", "Failed": "red", "failed": "red", "Destroyed": "dim",
@@ -65,26 +74,100 @@ def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = 
     if not items:
         Console(stderr=True).print("[dim]No results.[/]")
     elif all(isinstance(item, dict) for item in items):
-        console.print(_table(items, columns))
+        table, left_out = _fitting(_columns(items, columns), console.width if console.is_terminal else None)
+        console.print(table, width=None if console.is_terminal else _natural_cells(table))
+        if left_out:
+            wider = "Use a wider terminal, or --output json."
+            Console(stderr=True).print(f"[dim]Columns without room: {', '.join(reversed(left_out))}. {wider}[/]")
     else:
         for item in items:
             console.print(_cell("", item))
 
 
-def _table(items: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Table:
+@dataclass
+class _Column:
+    """A column of a list: its field, its cells, whether they are read as a whole, and the cells of the widest."""
+
+    name: str
+    cells: list[Text]
+    is_whole: bool
+    width: int
+
+    @property
+    def title(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def is_empty(self) -> bool:
+        return all(cell.plain == _NOTHING for cell in self.cells)
+
+    @property
+    def least(self) -> int:
+        """The fewest cells that are of use."""
+        return min(self.width, _WHOLE_CELLS if self.is_whole and self.name != "name" else _LEAST_CELLS)
+
+
+def _columns(items: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> list[_Column]:
     found = dict.fromkeys(name for item in items for name in item if _is_shown(item[name]))
-    names = list(columns) or [name for name in found if name not in _DULL and any(_has(item, name) for item in items)]
+    names = list(names) or [name for name in found if name not in _DULL and any(_has(item, name) for item in items)]
+    columns = []
+    for name in names:
+        values = [_at(item, name) for item in items]
+        zones = [_zone(item) if are_times(name, value) else None for item, value in zip(items, values, strict=True)]
+        cells = [_cell(name, value, in_list=True, zone=zone) for value, zone in zip(values, zones, strict=True)]
+        is_whole = name in _WHOLE or any(is_time(name, value) or are_times(name, value) for value in values)
+        title = name.rpartition(".")[2]
+        columns.append(_Column(name, cells, is_whole, max(cell_len(title), *(cell.cell_len for cell in cells))))
+    return columns
+
+
+def _fitting(columns: Sequence[_Column], width: int | None) -> tuple[Table, Sequence[str]]:
+    """Return a table of one line per object that fits the width, and the titles of the columns without room.
+
+    Without a width, each cell is whole.
+    """
+    left_out = []
+    if width is not None:
+        columns = list(columns)
+        while _least_cells(columns) > width:
+            droppable = [each for each in columns if each.name not in _KEPT]
+            if not droppable:
+                break
+            dropped = max(droppable, key=lambda each: (each.is_empty, each.name not in _LATE, columns.index(each)))
+            columns.remove(dropped)
+            left_out += [] if dropped.is_empty else [dropped.title]
+        _share(columns, width)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    rows = [[_cell(name, _at(item, name), in_list=True) for name in names] for item in items]
-    for number, name in enumerate(names):
-        is_whole = name in _WHOLE or any(is_time(name, _at(item, name)) for item in items)
-        widest = max(row[number].cell_len for row in rows) if is_whole else 0
-        table.add_column(
-            name.rpartition(".")[2], overflow="fold", no_wrap=is_whole, min_width=min(widest, _WHOLE_CHARS)
-        )
-    for row in rows:
+    for column in columns:
+        table.add_column(column.title, overflow="ellipsis", no_wrap=True, width=column.width)
+    for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*row)
-    return table
+    return table, left_out
+
+
+def _least_cells(columns: Sequence[_Column]) -> int:
+    return sum(each.least for each in columns) + _GAP_CELLS * (len(columns) - 1)
+
+
+def _share(columns: Sequence[_Column], width: int) -> None:
+    """Narrow the columns to the width: the widest texts first, then the IDs."""
+    excess = sum(each.width for each in columns) + _GAP_CELLS * (len(columns) - 1) - width
+    while excess > 0:
+        able = [each for each in columns if each.width > each.least]
+        if not able:
+            break
+        widest = max(able, key=lambda each: (each.name not in _LATE, each.width))
+        widest.width -= 1
+        excess -= 1
+    for each in columns:
+        if excess > 0 and each.name == "id":
+            given = min(excess, max(each.width - _LEAST_ID_CELLS, 0))
+            each.width -= given
+            excess -= given
+
+
+def _natural_cells(table: Table) -> int:
+    return sum(column.width or 0 for column in table.columns) + _GAP_CELLS * len(table.columns)
 
 
 def _show_object(console: Console, document: Mapping[str, Any], width: int) -> None:
@@ -106,8 +189,8 @@ def _show_object(console: Console, document: Mapping[str, Any], width: int) -> N
     console.print(grid)
     for name, items in lists.items():
         console.print(f"\n[bold]{printable(name)}[/]")
-        table = _table(items)
-        if Console(width=_UNBOUNDED).measure(table).maximum <= width:
+        table, _ = _fitting(_columns(items), None)
+        if _natural_cells(table) <= width + _GAP_CELLS:
             console.print(table)
         else:
             _show_blocks(console, items)
@@ -144,7 +227,43 @@ def _is_list_of_objects(value: Any) -> bool:
 
 
 def _is_shown(value: Any) -> bool:
-    return not isinstance(value, dict) and not _is_list_of_objects(value)
+    return not isinstance(value, dict) and (not _is_list_of_objects(value) or _is_brief(value))
+
+
+_PARTS = (  # of previews, impacts and change sets: what is shown of them in one line
+    {"path", "change", "parameters"},
+    {"kind", "name", "component"},
+    {"name", "from", "to"},
+    {"name", "usualMs"},
+)
+
+
+def _is_brief(value: Any) -> bool:
+    """Return whether each object of a list has a short form."""
+    return _are_named(value) or (_is_list_of_objects(value) and any(part <= {*value[0]} for part in _PARTS))
+
+
+def _are_named(value: Any) -> bool:
+    return _is_list_of_objects(value) and {*value[0]} == {"id", "name"}
+
+
+def _brief(part: Mapping[str, Any]) -> str:
+    """Return a part of a preview in one line, such as `shop changes: size 1 → 2`."""
+    if "path" in part:
+        changed = ", ".join(each if isinstance(each, str) else _brief(each) for each in part["parameters"])
+        return f"{part['path']} {part['change']}" + (f": {changed}" if changed else "")
+    if "from" in part:
+        before, after = (_short(part[name]) for name in ("from", "to"))
+        return f"{part['name']} {before} → {after}" + (" (the default)" if part.get("reset") else "")
+    if "kind" in part:
+        return f"{part['kind']} {part['name']}" + (f" ({part['component']})" if part["component"] else "")
+    usual_ms = part.get("usualMs")
+    return str(part["name"]) + (f" (usually {usual_ms / 1000:g} s)" if usual_ms else "")
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _BRIEF_CHARS else f"{text[:_BRIEF_CHARS]}…"
 
 
 def _has(item: Mapping[str, Any], name: str) -> bool:
@@ -160,17 +279,20 @@ def _at(item: Mapping[str, Any], name: str) -> Any:
 
 def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False, zone: ZoneInfo | None = None) -> Text:
     if value is None or value in ([], {}):
-        return Text("–", style="dim")
+        return Text(_NOTHING, style="dim")
     if isinstance(value, bool):
         return Text("yes" if value else "no")
     if is_time(name, value) or are_times(name, value):
         times = value if isinstance(value, list) else [value]
-        shown = times[:1] if in_list else times
-        return Text(", ".join(format_time(each, in_list=in_list, zone=zone) for each in shown))
+        if in_list:
+            times = times[:1]
+        return Text(", ".join(format_time(each, in_list=in_list, zone=zone) for each in times))
     if isinstance(value, str):
-        return Text(printable(value), style=COLOURS.get(value, ""))
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return Text(printable(", ".join(value)))
+        text = printable(value)
+        return Text(text.replace("\n", " ") if in_list else text, style=COLOURS.get(value, ""))
+    if _is_brief(value) or (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        mark = "; " if _is_list_of_objects(value) and not _are_named(value) else ", "
+        return Text(printable(mark.join(each if isinstance(each, str) else _brief(each) for each in value)))
     text = json.dumps(value, ensure_ascii=False)
     return Text(text if whole or len(text) <= _CELL_CHARS else f"{text[:_CELL_CHARS]}…")
 
@@ -178,11 +300,11 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False, 
 def format_time(ms: int, *, in_list: bool = False, zone: ZoneInfo | None = None) -> str:
     """Return milliseconds since the Unix epoch as time in the zone, with its name, or as local time.
 
-    In a list, the time of today has no date.
+    In a list, the local time of today has no date.
     """
     at = datetime.fromtimestamp(ms / 1000, UTC).astimezone(zone)
     if zone is not None:
-        return at.strftime("%Y-%m-%d %H:%M:%S %Z")
+        return at.strftime("%Y-%m-%d %H:%M %Z" if in_list else "%Y-%m-%d %H:%M:%S %Z")
     if not in_list:
         return at.strftime("%Y-%m-%d %H:%M:%S")
     is_today = at.date() == datetime.now(UTC).astimezone().date()
