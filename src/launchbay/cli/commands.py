@@ -165,7 +165,7 @@ def answer(connection: Connection, call: Call[Any]) -> Any:
 
 
 def with_names(connection: Connection, document: Any) -> Any:
-    """Return the rows of a table, or of the tables in an object, with names next to IDs."""
+    """Return a document whose tables have names next to IDs."""
     if connection.output != "table":
         return document
     known: dict[str, Mapping[str, str]] = {}

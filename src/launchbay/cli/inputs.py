@@ -383,7 +383,7 @@ def _argument(name: str, argument: inspect.Parameter, operation: str) -> click.P
 
 
 def _choices(operation: str, name: str, annotation: Any) -> Sequence[str]:
-    """Return the only values that an argument accepts; empty if it accepts others, or several of them."""
+    """Return the only values that an argument accepts, if they are known."""
     kind = _unwrapped(annotation)
     if get_origin(kind) is Literal:
         return sorted(get_args(kind))  # unions of equal literals are cached, in the order of the first one

@@ -86,7 +86,10 @@ def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = 
 
 @dataclass
 class _Column:
-    """A column of a list: its field, its cells, whether they are read as a whole, and the cells of the widest."""
+    """A column of a list; `width` is that of its widest cell.
+
+    `is_whole` says that a part of a cell would be of little use.
+    """
 
     name: str
     cells: list[Text]
@@ -122,9 +125,9 @@ def _columns(items: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> l
 
 
 def _fitting(columns: Sequence[_Column], width: int | None) -> tuple[Table, Sequence[str]]:
-    """Return a table of one line per object that fits the width, and the titles of the columns without room.
+    """Return a table that fits the width, and the titles of columns without room.
 
-    Without a width, each cell is whole.
+    Each object is one line. Without a width, each cell is whole.
     """
     left_out = []
     if width is not None:
