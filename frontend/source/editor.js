@@ -92,12 +92,14 @@ function row(view, title, place, line, column) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function glyph(host, kind, words) {
+const color = (kind) => (kind === "warn" ? "wait" : kind);
+
+function glyph(host, kind, words = "") {
   const svg = document.createElementNS(SVG, "svg");
   const use = document.createElementNS(SVG, "use");
-  svg.setAttribute("class", `g ${kind === "warn" ? "wait" : kind}`);
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", words);
+  svg.setAttribute("class", `g ${color(kind)}`);
+  if (words) svg.setAttribute("role", "img");
+  svg.setAttribute(...(words ? ["aria-label", words] : ["aria-hidden", "true"]));
   use.setAttribute("href", `${host.dataset.glyphs}#g-${kind}`);
   svg.append(use);
   return svg;
@@ -117,8 +119,15 @@ function listFindings(host, view, { errors, warnings }) {
   );
   const count = document.getElementById(`${host.dataset.findings}-count`);
   if (count) {
-    const text = errors.length || warnings.length ? `Errors: ${errors.length}, warnings: ${warnings.length}` : "No errors, no warnings";
-    if (count.textContent !== text) count.textContent = text;
+    const found = [["fail", errors, "error"], ["warn", warnings, "warning"]].filter(([, each]) => each.length);
+    const words = found.map(([kind, each, noun]) => {
+      const status = document.createElement("span");
+      status.className = `st plain ${color(kind)}`;
+      status.append(glyph(host, kind), `${each.length} ${noun}${each.length === 1 ? "" : "s"} `);
+      return status;
+    });
+    const text = words.map((each) => each.textContent).join("") || "No errors, no warnings";
+    if (count.textContent !== text) count.replaceChildren(...(words.length ? words : [text]));
   }
 }
 

@@ -219,7 +219,7 @@ async def test_the_end_of_a_lifetime_is_told_as_such(api: Api, visitor: httpx.As
     page = await get(visitor, f"/console/organizations/{api.organization}/audit?object={instance}")
     assert f"End of lifetime ran destroy on {name} of a moment" in sentences(page)[0]
     activity = await get(visitor, f"/console/instances/{instance}/activity")
-    assert "End of lifetime ran a workflow" in " ".join(activity.text.split())
+    assert "End of lifetime ran destroy" in " ".join(activity.text.split())
     [destroy, _] = accepted(await api.get(f"instances/{instance}/jobs"))
     run = await get(visitor, f"/console/instances/{instance}/jobs/{destroy['id']}")
     assert "End of its lifetime" in run.text

@@ -19,7 +19,8 @@ from tests.support.service import Api, accepted, fresh_name
 MANIFEST = """
 application:
   interfaces:
-    actions: {fall: bind(web#actions.fall), fine: bind(web#actions.fine), ask: bind(web#actions.ask)}
+    actions: {fall: bind(web#actions.fall), fine: bind(web#actions.fine), ask: bind(web#actions.ask),
+      pause: bind(web#actions.pause)}
   components:
     web:
       type: workflow.Instance
@@ -28,6 +29,7 @@ application:
           fall: "receive-command(string format, string password)"
           fine: "receive-command(string size => string size)"
           ask: receive-command()
+          pause: receive-command()
       configuration:
         configuration.workflows:
           launch: {steps: []}
@@ -42,6 +44,7 @@ application:
             steps: [{only: {action: wait, parameters: {delay: 0}}}]
             return: {size: {value: "{$.size}"}}
           ask: {steps: [{sign-off: {action: approval, parameters: {text: "Go on?"}}}]}
+          pause: {steps: [{rest: {action: wait, parameters: {delay: 3600}}}]}
 """
 
 
@@ -115,6 +118,18 @@ async def test_a_run_is_resumed_with_other_parameters(api: Api, visitor: httpx.A
     assert first.status_code == 303
     assert first.headers["location"] != answer.headers["location"]
     assert "Resume from" not in (await get(visitor, path)).text
+
+
+async def test_a_step_that_waits_for_its_time_needs_nobody(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
+    accepted(await api.post(f"instances/{instance}/actions.pause", {}))
+    path = await newest(api, instance)
+    async with asyncio.timeout(20):
+        while "The next pause ends at" not in (page := await get(visitor, path)).text:
+            await asyncio.sleep(0.02)
+    assert 'class="why busy"' in page.answer.text
+    assert "web · rest is running." in words(page)
+    await post(visitor, f"{path}/cancel")
+    await api.settled(instance)
 
 
 async def test_a_run_waits_for_an_approval_and_is_cancelled(

@@ -44,6 +44,8 @@ def main(names: list[str]) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+# Lines of a log that are out of view are drawn too.
+_DRAW_ALL = "document.querySelectorAll('.log li').forEach(each => { each.style.contentVisibility = 'visible'; })"
 _signed_in: dict[str, object] = {}
 
 
@@ -69,6 +71,7 @@ def _take(browser: Browser, site: Site, shown: Shown, address: str) -> None:
         if shown.name in _PREPARED:
             _PREPARED[shown.name](page)
             page.evaluate("scrollTo(0, 0)")  # what sticks to the top stays there
+        page.evaluate(_DRAW_ALL)
         page.wait_for_timeout(250)
         tallest = TALLEST * _LONG.get(shown.name, 1)
         tall = min(tallest, page.evaluate("document.documentElement.scrollHeight"))

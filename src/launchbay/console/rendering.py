@@ -133,14 +133,14 @@ def age_ms(value: int, now: datetime) -> int:
     return max(0, int(now.timestamp() * 1000) - value)
 
 
-def short_time(value: int | None, now: datetime) -> Markup:
+def short_time(value: datetime | int | None, now: datetime) -> Markup:
     """Return the hour of a time, with its day unless that is today.
 
-    The value is in milliseconds since the Unix epoch.
+    Numbers are milliseconds since the Unix epoch.
     """
     if value is None:
         return Markup("–")
-    at = from_ms(value).astimezone(UTC)
+    at = (from_ms(value) if isinstance(value, int) else value).astimezone(UTC)
     words = at.strftime("%H:%M:%S") if at.date() == now.astimezone(UTC).date() else at.strftime("%-d %b %H:%M")
     return Markup('<time datetime="{0}" title="{1} UTC">{2}</time>').format(
         at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S"), words

@@ -407,7 +407,10 @@ def told(organization_id: str, row: AuditRow, names: Mapping[str, str]) -> Told:
         verb, name, href = "signed in", "", ""
     job = _job(row)
     changes = [
-        each for each in list_changes(row.before, row.after) if each.before not in _EMPTY or each.after not in _EMPTY
+        each
+        for each in list_changes(row.before, row.after)
+        if (each.before not in _EMPTY or each.after not in _EMPTY)
+        and (each.field, each.before, each.after) != ("name", None, name)  # which the sentence says
     ]
     return Told(
         id=entry_id(row),

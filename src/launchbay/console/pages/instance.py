@@ -27,6 +27,7 @@ from launchbay.console.fields import (
 from launchbay.console.forms import parse_object, restore_hidden
 from launchbay.console.instance_view import InstanceView, JobLine, view_instance
 from launchbay.console.pages.approvals import approval_item
+from launchbay.console.pages.audit import told
 from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.pages.components import (
     Components,
@@ -39,7 +40,7 @@ from launchbay.console.pages.components import (
 )
 from launchbay.console.pages.recurring import shown_rows
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.rendering import HEADERS, actor_name, live_event, pretty, redact, web_address
+from launchbay.console.rendering import HEADERS, live_event, pretty, redact, web_address
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -66,7 +67,6 @@ from launchbay.usecases.history import FieldChange, list_timeline
 from launchbay.usecases.jobs import read_job
 from launchbay.usecases.lifetimes import extend as extend_life
 from launchbay.usecases.lifetimes import read_lifetime
-from launchbay.usecases.organizations import Change, list_changes
 from launchbay.usecases.recurring import RecurringView, list_recurring_schedules
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_member_names
@@ -307,7 +307,14 @@ async def show_activity(request: PageRequest) -> Response:
         "instance_activity.html",
         **values,
         names=names,
-        rows=[(row, actor_name(row, names), _VERBS.get(row.operation, ""), _changes(row)) for row in shown],
+        rows=[
+            (
+                told(record.organization_id, row, names),
+                _VERBS.get(row.operation, ""),
+                row.object.partition("/workflows/")[2],
+            )
+            for row in shown
+        ],
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
         is_first=before is None,
         timeline=[(each.row, [_sentence(field) for field in each.fields]) for each in timeline.changes],
@@ -345,25 +352,16 @@ def _sentence(change: FieldChange) -> str:
     return title
 
 
-def _changes(row: AuditRow) -> list[Change]:
-    """Return what an entry changed, without what it left empty."""
-    empty: tuple[Any, ...] = (None, {}, [])
-    changes = list_changes(row.before, row.after)
-    told = [each for each in changes if each.before not in empty or each.after not in empty]
-    return [each for each in told if each.field != "job"][:_CHANGES]
-
-
-_CHANGES = 8  # fields of one entry
 # What the activity of an instance says for an operation.
 _VERBS: Mapping[str, str] = {
     "launch_application": "launched it",
     "reconfigure_instance": "changed its configuration",
     "rollback_instance": "rolled it back",
-    "run_workflow": "ran a workflow",
-    "cancel_job": "cancelled a run",
-    "resume_job": "resumed a run",
-    "schedule_workflow": "scheduled a workflow",
-    "reschedule_workflow": "changed a schedule",
+    "run_workflow": "ran",
+    "cancel_job": "cancelled a run of",
+    "resume_job": "resumed",
+    "schedule_workflow": "scheduled",
+    "reschedule_workflow": "changed the schedule of",
     "put_user_data": "changed its notes",
     "put_instance_labels": "changed its labels",
     "set_destroy_at": "changed its expiry",

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from launchbay.console.assets import Glyph
 from launchbay.console.pages.approvals import approval_item
+from launchbay.console.pages.change_sets import title_of
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
@@ -17,6 +18,7 @@ from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow
 from launchbay.usecases import fleet
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.approvals import list_own_approvals
+from launchbay.usecases.change_sets import list_asking
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter, JobFilter
 
@@ -123,6 +125,7 @@ async def show(request: PageRequest) -> Response:
         broken=await _broken(request, organization_id, narrowed),
         waiting=[approval_item(row) for row in waiting],
         waiting_jobs={row.job_id for row in waiting},
+        asking=[] if chosen else [(row, title_of(row)) for row in await list_asking(ctx, organization_id)],
         running=running,
         usual_ms=await fleet.list_usual_durations_ms(ctx, running.rows),
         ended=[row for row in latest.rows if row.status != JobStatus.EXECUTING][:_SHOWN],
