@@ -114,6 +114,7 @@ async def test_requests_of_each_client_of_a_proxy_are_bounded_and_its_connection
         refused = await late.answer()
         assert (refused.status, refused.json()["code"]) == (503, "TooManyConnections")
         assert refused.headers["retry-after"] == "1"
+        assert refused.headers["x-content-type-options"] == "nosniff"
         for wire in busy:
             assert (await wire.answer()).status == 200
         await late.send(get(f"/api/1/things/{ID}", "203.0.113.1"))

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -48,6 +49,7 @@ requests = Histogram(
     buckets=_ANSWER_S,
     registry=REGISTRY,
 )
+requests_of = cache(requests.labels)  # there are as many as operations and statuses; the library's lookup is slow
 refusals = Counter(
     "launchbay_http_refusals", "Requests answered with an error, by error code.", ("code",), registry=REGISTRY
 )

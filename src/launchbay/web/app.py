@@ -26,7 +26,7 @@ from launchbay.web import conditions, responses
 from launchbay.web.conditions import Conditions
 from launchbay.web.mcp import PATH as MCP_PATH
 from launchbay.web.mcp import Mcp
-from launchbay.web.middleware import AcceptedHosts, AccessLog, RequestId, SecurityHeaders, Tracing
+from launchbay.web.middleware import AccessLog, Entrance
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.requests import (
     INLINE_BYTES,
@@ -118,9 +118,9 @@ def create_app(
     turns: Turns | None = None,
     mcp: Mcp | None = None,
 ) -> ASGIApp:
-    """Return the endpoints and the mounted application, inside the middleware.
+    """Return the endpoints and the mounted application, inside `Entrance`.
 
-    `hosts` is for AcceptedHosts, `proxies` what puts ClientAddress around an application. `turns` are shared with the
+    `hosts` is for `Entrance`, `proxies` what puts ClientAddress around an application. `turns` are shared with the
     mounted application.
     """
     dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or Turns())
@@ -133,9 +133,7 @@ def create_app(
         app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
         await app(scope, receive, send)
 
-    secured = SecurityHeaders(AcceptedHosts(route, hosts), encrypted_only=services.is_secure)
-    logged = AccessLog(secured)
-    return RequestId(Tracing(logged if proxies is None else proxies(logged)))
+    return Entrance(route if proxies is None else proxies(route), hosts, encrypted_only=services.is_secure)
 
 
 class Dispatcher:
@@ -311,6 +309,8 @@ class Dispatcher:
             deps=self._services,
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
+        if endpoint.method == "GET":
+            return response_of(await endpoint.handler(call))
         respond = partial(self._respond_if_matches, endpoint, call)
         if not endpoint.starts_job:
             return await self._respond_once(endpoint, call, respond)
@@ -326,7 +326,7 @@ class Dispatcher:
         return await respond()
 
     async def _respond_if_matches(self, endpoint: Endpoint, call: Request[Any, Any]) -> Response:
-        if endpoint.method == "GET" or endpoint.public or conditions.IF_MATCH not in call.headers:
+        if endpoint.public or conditions.IF_MATCH not in call.headers:
             return response_of(await endpoint.handler(call))
         database = self._services.app.database
         async with database.transaction() as connection:

@@ -1,10 +1,12 @@
-"""ASGI middleware: request IDs, access log with metrics, security headers, accepted hosts, traces.
+"""What surrounds every request: request IDs, access log with metrics, security headers, accepted hosts, traces.
 
 The log never contains queries, which may be private, nor the token in the path of an invitation (promise 10).
 """
 
 import re
 import time
+from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -22,42 +24,46 @@ _log = structlog.get_logger("launchbay.access_log")
 
 
 class AccessLog:
-    """Logs and measures every request, and sets `answer_started` in the state when its response starts."""
+    """Logs and measures requests of tools in this process, which don't come through `Entrance`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state = scope["state"]
         status = 0
-        started = time.perf_counter()
+        started_s = time.perf_counter()
 
         async def send_noting_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = int(message["status"])  # packages send members of an enumeration, which logs show as such
-                state["answer_started"] = True
+                scope["state"]["answer_started"] = True
             await send(message)
 
         try:
             await self._app(scope, receive, send_noting_status)
         finally:
-            elapsed_s = time.perf_counter() - started
-            if not state.get("is_stream"):
-                metrics.requests.labels(state.get("operation") or "none", status).observe(elapsed_s)
-            client = scope.get("client")
-            _log.info(
-                "http.request",
-                method=scope["method"],
-                path=_shown(scope.get("raw_path") or scope["path"].encode()),
-                operation=state.get("operation"),
-                status=status,
-                ms=round(elapsed_s * 1000, 2),
-                user_id=state.get("user_id"),
-                address=client[0] if client else "",
-                request_id=state["request_id"],
-                client_gone=state.get("client_gone", False),
-            )
+            _note_end(scope, status, started_s)
+
+
+def _note_end(scope: Scope, status: int, started_s: float) -> None:
+    state = scope["state"]
+    elapsed_s = time.perf_counter() - started_s
+    if not state.get("is_stream"):
+        metrics.requests_of(state.get("operation") or "none", status).observe(elapsed_s)
+    client = scope.get("client")
+    _log.info(
+        "http.request",
+        method=scope["method"],
+        path=_shown(scope.get("raw_path") or scope["path"].encode()),
+        operation=state.get("operation"),
+        status=status,
+        ms=round(elapsed_s * 1000, 2),
+        user_id=state.get("user_id"),
+        address=client[0] if client else "",
+        request_id=state["request_id"],
+        client_gone=state.get("client_gone", False),
+    )
 
 
 def _shown(raw_path: bytes) -> str:
@@ -67,33 +73,6 @@ def _shown(raw_path: bytes) -> str:
 
 
 _VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-
-
-class RequestId:
-    """Uses a valid `X-Request-Id` of the client or a proxy, or generates one, and returns it in the response."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Set `scope["state"]["request_id"]` and the response header. The outermost: only HTTP gets past it."""
-        if scope["type"] != "http":
-            return
-        request_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        if _VALID_ID.fullmatch(request_id) is None:
-            request_id = new_id().encode()
-        text = request_id.decode()
-        scope.setdefault("state", {})["request_id"] = text
-        bind_contextvars(request_id=text)
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"].append((b"x-request-id", request_id))
-            await send(message)
-
-        await self._app(scope, receive, send_with_id)
-
-
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -105,68 +84,97 @@ _HEADERS = (
 
 # A year and all subdomains, as ASVS 5.0 requires (3.4.1).
 _ENCRYPTED_ONLY = (b"strict-transport-security", b"max-age=31536000; includeSubDomains")
-
-
-class SecurityHeaders:
-    """Adds the strictest headers, unless the response sets its own (pages need their scripts).
-
-    With `encrypted_only`, browsers never use an unencrypted connection to this host again.
-    """
-
-    def __init__(self, app: ASGIApp, *, encrypted_only: bool = False) -> None:
-        self._app = app
-        self._headers = (*_HEADERS, _ENCRYPTED_ONLY) if encrypted_only else _HEADERS
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = message["headers"]
-                present = {name for name, _ in headers}
-                headers.extend(header for header in self._headers if header[0] not in present)
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
-
-
-_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?", re.IGNORECASE)
 # Probes and collectors reach a process by an address that no setting knows, and these responses contain no links.
 _ANY_HOST = frozenset({"/health/live", "/health/ready", "/metrics"})
 
 
-class AcceptedHosts:
-    """Rejects requests whose `Host` is malformed (400) or names another server (421).
+class Entrance:
+    """What happens to every request, in one layer.
 
-    Missing and repeated are malformed too.
+    Five layers around each other cost a tenth of a read. It uses a valid `X-Request-Id` of the client or a proxy, or
+    generates one, and returns it in the response. It sets `request_id` and, when the response starts, `answer_started`
+    in the state. It logs, measures and traces the request, and adds the strictest headers, unless the response sets its
+    own (pages need their scripts). With `encrypted_only`, browsers never use an unencrypted connection to this host
+    again.
+
+    It rejects requests whose `Host` is malformed (400; missing and repeated are, too) or names another server (421).
     Without a base URL, links in responses use this header, so that a forged one would make a link to another server.
-    `names` are the accepted names. Always accepted are the names of this machine for itself, and the address
+    `hosts` are the accepted names. Always accepted are the names of this machine for itself, and the address
     where the request arrived. None accepts every well-formed name.
     """
 
-    def __init__(self, app: ASGIApp, names: frozenset[str] | None) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None = None, *, encrypted_only: bool = False) -> None:
         self._app = app
-        self._names = names
+        self._hosts = hosts
+        self._headers = (*_HEADERS, _ENCRYPTED_ONLY) if encrypted_only else _HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refused(scope)
-        if refused is None:
-            await self._app(scope, receive, send)
+        """Answer a request. Only HTTP gets past it."""
+        if scope["type"] != "http":
             return
-        metrics.refusals.labels(refused.code).inc()
-        answer = plain_problem(refused.status, refused.code, refused.message, scope["state"]["request_id"])
-        headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
-        headers.append((b"content-length", b"%d" % len(answer.body)))
-        await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
+        request_id = parent = b""
+        hosts: list[bytes] = []
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value)
+            elif name == b"x-request-id" and not request_id:
+                request_id = value
+            elif name == b"traceparent" and not parent:
+                parent = value
+        if _VALID_ID.fullmatch(request_id) is None:
+            request_id = new_id().encode()
+        text = request_id.decode()
+        scope.setdefault("state", {})["request_id"] = text
+        bind_contextvars(request_id=text)
+        if not tracing.is_on:
+            await self._answer(scope, receive, send, request_id, hosts)
+            return
+        about = {"http.request.method": scope["method"], "launchbay.request_id": text}
+        with tracing.span(scope["method"], about, parent.decode("latin-1")) as span:
 
-    def _refused(self, scope: Scope) -> "_Refused | None":
-        sent = [value for name, value in scope["headers"] if name == b"host"]
-        if not sent and scope["http_version"] == "1.0":
+            async def send_noting_status(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                await send(message)
+
+            try:
+                await self._answer(scope, receive, send_noting_status, request_id, hosts)
+            finally:
+                span.update_name(scope["state"].get("operation") or "no operation")
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, request_id: bytes, hosts: Sequence[bytes]
+    ) -> None:
+        status = 0
+        started_s = time.perf_counter()
+
+        async def send_complete(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = int(message["status"])  # packages send members of an enumeration, which logs show as such
+                scope["state"]["answer_started"] = True
+                headers = message["headers"]
+                present = {name for name, _ in headers}
+                headers.extend([header for header in self._headers if header[0] not in present])
+                headers.append((b"x-request-id", request_id))
+            await send(message)
+
+        try:
+            refused = self._refused(scope, hosts)
+            if refused is None:
+                await self._app(scope, receive, send_complete)
+            else:
+                await _send_refusal(refused, scope, send_complete)
+        finally:
+            _note_end(scope, status, started_s)
+
+    def _refused(self, scope: Scope, hosts: Sequence[bytes]) -> "_Refused | None":
+        if not hosts and scope["http_version"] == "1.0":
             return None  # HTTP/1.0 doesn't have the header
-        host = _HOST.fullmatch(sent[0].decode("latin-1")) if len(sent) == 1 else None
-        if host is None:
+        name = _host_name(hosts[0]) if len(hosts) == 1 else None
+        if name is None:
             return _Refused(400, "InvalidHost", "The header Host must occur once, as `name` or `name:port`.")
-        name = host[1].strip("[]").rstrip(".").lower()
-        if self._names is None or name in self._names or scope["path"] in _ANY_HOST or _is_here(name, scope):
+        if self._hosts is None or name in self._hosts or scope["path"] in _ANY_HOST or _is_here(name, scope):
             return None
         return _Refused(
             421,
@@ -182,6 +190,25 @@ class _Refused(NamedTuple):
     message: str
 
 
+async def _send_refusal(refused: _Refused, scope: Scope, send: Send) -> None:
+    metrics.refusals.labels(refused.code).inc()
+    answer = plain_problem(refused.status, refused.code, refused.message, scope["state"]["request_id"])
+    headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
+    headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+_HOST = re.compile(rb"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?", re.IGNORECASE)
+
+
+@lru_cache
+def _host_name(host: bytes) -> str | None:
+    """Return the name in a Host header in lower case, or None if it is malformed."""
+    found = _HOST.fullmatch(host)
+    return None if found is None else found[1].decode("ascii").strip("[]").rstrip(".").lower()
+
+
 def _is_here(name: str, scope: Scope) -> bool:
     """Whether the name is a loopback name, or the address at which the connection arrived."""
     server = scope.get("server")
@@ -191,29 +218,3 @@ def _is_here(name: str, scope: Scope) -> bool:
         return ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-class Tracing:
-    """Traces requests if tracing is on."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not tracing.is_on:
-            await self._app(scope, receive, send)
-            return
-        state = scope["state"]
-        parent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"").decode("latin-1")
-        about = {"http.request.method": scope["method"], "launchbay.request_id": state["request_id"]}
-        with tracing.span(scope["method"], about, parent) as span:
-
-            async def send_noting_status(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    span.set_attribute("http.response.status_code", message["status"])
-                await send(message)
-
-            try:
-                await self._app(scope, receive, send_noting_status)
-            finally:
-                span.update_name(state.get("operation") or "no operation")

@@ -363,7 +363,7 @@ class ServiceItem(msgspec.Struct):
 def absolute_url(request: Request[Any, Any], path: str) -> str:
     """Return the URL of a path: below the configured base URL, else on the Host of the request.
 
-    `AcceptedHosts` has checked that the Host is a name of this server.
+    `Entrance` has checked that the Host is a name of this server.
     """
     scheme = "https" if request.deps.is_secure else "http"
     base = request.deps.base_url.rstrip("/") or f"{scheme}://{request.headers.get('host', 'localhost')}"
