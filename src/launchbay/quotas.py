@@ -356,9 +356,10 @@ class Turns:
         The turn ends by itself after `most_s`.
         """
         loop = asyncio.get_running_loop()
-        self._among.notice(who)
         caller = self.notice(who)
-        if caller.waiting or caller.under_way >= self._most(caller):
+        if self._among is not self:
+            self._among.notice(who)
+        if caller.waiting or (caller.under_way and caller.under_way >= self._most(caller)):
             await self._wait(caller)
         else:
             caller.under_way += 1
@@ -437,7 +438,9 @@ class Turns:
 
     def notice(self, who: str) -> _Caller:
         """Count an organization as one that sends requests."""
-        caller = self._callers.setdefault(who, _Caller(who))
+        caller = self._callers.get(who)
+        if caller is None:
+            caller = self._callers[who] = _Caller(who)
         caller.seen_at_s = asyncio.get_running_loop().time()
         return caller
 

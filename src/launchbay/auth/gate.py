@@ -21,7 +21,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -72,12 +72,14 @@ class Entry:
     def covering(self, resource: Resource) -> Pattern | None:
         """Return the first pattern that covers the resource."""
         is_short = len(self.patterns) <= _SCANNED
-        candidates = self.patterns if is_short else self._by_object.about(resource)
-        return next((pattern for pattern in candidates if pattern.covers(resource)), None)
+        for pattern in self.patterns if is_short else self._by_object.about(resource):
+            if pattern.covers(resource):
+                return pattern
+        return None
 
     def mentions(self, kind: str) -> bool:
         """Return whether the entry limits objects of a kind."""
-        return any(permissions.segment_matches(each, kind) for each in self._kinds)
+        return any(_kind_matches(each, kind) for each in self._kinds)
 
     @cached_property
     def _kinds(self) -> frozenset[str]:
@@ -154,6 +156,7 @@ class Decision:
 
 _DENIED = Decision(allowed=False)
 _REASONS_SHOWN = 10
+_kind_matches = lru_cache(permissions.segment_matches)  # there are few kinds, and each decision asks
 _SCANNED = 8  # patterns or entries: to compare so few is faster than to look in an index
 
 
@@ -164,7 +167,7 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
         return _DENIED
     for role, entry in grants.entries_about(permission, resources[0]):
         pattern = entry.covering(resources[0])
-        if pattern is not None and _first_uncovered(entry, resources) is None:
+        if pattern is not None and _first_uncovered_beside(entry, resources) is None:
             return Decision(allowed=True, role=role, entry=entry, pattern=pattern)
     return _DENIED
 
@@ -295,8 +298,11 @@ def _is_in_scope(scope: RoleGrants, permission: Permission, resources: tuple[Res
 
 
 def _first_uncovered(entry: Entry, resources: tuple[Resource, ...]) -> Resource | None:
-    if entry.covering(resources[0]) is None:
-        return resources[0]
+    return resources[0] if entry.covering(resources[0]) is None else _first_uncovered_beside(entry, resources)
+
+
+def _first_uncovered_beside(entry: Entry, resources: tuple[Resource, ...]) -> Resource | None:
+    """Return the first resource after the operation's object that the entry excludes."""
     for resource in resources[1:]:
         if entry.mentions(resource.kind) and entry.covering(resource) is None:
             return resource

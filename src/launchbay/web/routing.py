@@ -207,7 +207,7 @@ class _Node:
     def __init__(self) -> None:
         self.literals: dict[str, _Node] = {}
         self.parameter: _Node | None = None
-        self.endpoint: Endpoint | None = None
+        self.endpoint: tuple[Endpoint, tuple[str, ...]] | None = None  # with the names of its parameters
 
 
 class Router:
@@ -238,7 +238,7 @@ class Router:
             else:
                 node = node.literals.setdefault(segment, _Node())
         assert node.endpoint is None, f"{endpoint.operation_id} and {node.endpoint} answer the same path"
-        node.endpoint = endpoint
+        node.endpoint = (endpoint, endpoint.parameters())
 
     def find(self, method: str, raw_path: bytes) -> tuple[Endpoint, Mapping[str, str]]:
         """Return the endpoint and its decoded path parameters. HEAD uses GET.
@@ -249,9 +249,10 @@ class Router:
         if segments is not None:
             tree = self._trees.get("GET" if method == "HEAD" else method)
             values: list[str] = []
-            endpoint = _descend(tree, segments, 0, values) if tree is not None else None
-            if endpoint is not None:
-                return endpoint, dict(zip(endpoint.parameters(), values, strict=True))
+            found = _descend(tree, segments, values) if tree is not None else None
+            if found is not None:
+                endpoint, names = found
+                return endpoint, dict(zip(names, values, strict=True))
             allowed = self._allowed(segments)
             if allowed:
                 raise MethodNotAllowed(method, allowed)
@@ -266,7 +267,7 @@ class Router:
         return methods
 
     def _allowed(self, segments: list[str]) -> tuple[str, ...]:
-        methods = {method for method, tree in self._trees.items() if _descend(tree, segments, 0, []) is not None}
+        methods = {method for method, tree in self._trees.items() if _descend(tree, segments, []) is not None}
         if "GET" in methods:
             methods.add("HEAD")
         return (*sorted(methods), "OPTIONS") if methods else ()
@@ -276,24 +277,29 @@ def _unknown_path() -> NotFound:
     return NotFound("Unknown path. /api/1/openapi.json lists all paths.", code="UnknownPath")
 
 
-def _descend(node: _Node, segments: list[str], position: int, values: list[str]) -> Endpoint | None:
-    """Walk the tree with backtracking; the longest path of the table bounds the depth."""
-    if position == len(segments):
-        return node.endpoint
-    segment = segments[position]
-    following = node.literals.get(segment)
-    if following is not None:
-        endpoint = _descend(following, segments, position + 1, values)
-        if endpoint is not None:
-            return endpoint
-    if node.parameter is None or not segment:
-        return None
-    kept = len(values)
-    values.append(segment)
-    endpoint = _descend(node.parameter, segments, position + 1, values)
-    if endpoint is None:
-        del values[kept:]
-    return endpoint
+def _descend(node: _Node | None, segments: list[str], values: list[str]) -> tuple[Endpoint, tuple[str, ...]] | None:
+    """Walk the tree with backtracking, and collect the values of the parameters on the way."""
+    untried: list[tuple[_Node, int, int]] = []  # parameters, with their places and those of their values
+    place = 0
+    while True:
+        if node is None or place == len(segments):
+            if node is not None and node.endpoint is not None:
+                return node.endpoint
+            if not untried:
+                return None
+            node, place, kept = untried.pop()
+            values[kept:] = [segments[place]]
+        else:
+            segment = segments[place]
+            parameter = node.parameter if segment else None
+            if (following := node.literals.get(segment)) is None:
+                node = parameter
+                values.append(segment)
+            else:
+                if parameter is not None:
+                    untried.append((parameter, place, len(values)))
+                node = following
+        place += 1
 
 
 def _segments(raw_path: bytes) -> list[str] | None:
@@ -307,6 +313,7 @@ def _segments(raw_path: bytes) -> list[str] | None:
             segments = [unquote_to_bytes(segment).decode() for segment in raw_path[1:].split(b"/")]
     except UnicodeDecodeError:
         return None
-    if any(len(segment) > PATH_SEGMENT_CHARS or "\0" in segment for segment in segments):
+    is_odd = len(raw_path) > PATH_SEGMENT_CHARS or b"%" in raw_path or b"\0" in raw_path
+    if is_odd and any(len(segment) > PATH_SEGMENT_CHARS or "\0" in segment for segment in segments):
         return None
     return segments
