@@ -70,6 +70,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         self._arrival: asyncio.Future[None] | None = None
         self._reader: tuple[asyncio.AbstractEventLoop, int] | None = None  # where it is registered, for which socket
         self._sent_at_s: float | None = None  # when the statement under way was, by the event loop's clock
+        self._poller: select.poll | None = None
         self._look: asyncio.TimerHandle | None = None  # runs on for up to LOOK_S after a statement
 
     # Transactions
@@ -129,7 +130,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         """
         async with self.lock:
             before = self._outstanding() if begins or self._deferred else []
-            return (await self._exchange([*before, statement]))[-1]
+            return (await self._exchange([*before, statement] if before else (statement,)))[-1]
 
     async def run_all(self, statements: Iterable[Statement]) -> None:
         """Run statements in one round trip. Raises psycopg's errors.
@@ -150,31 +151,28 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
     async def _exchange(self, statements: Sequence[Statement]) -> list[PGresult]:
         """Send statements and return their results, in one round trip."""
-        if self.pgconn.status != ConnStatus.OK:
+        connection = self.pgconn
+        if connection.status != ConnStatus.OK:
             raise psycopg.OperationalError("the connection is closed")
         try:
-            return await self._send_and_receive(statements)
+            # Few coroutines within each other: each wait for the socket goes through all of them, twice.
+            if len(statements) == 1 and (name := self._names.get(statements[0].text)):
+                connection.send_query_prepared(name, statements[0].parameters)
+                return self._answers(await self._receive(until_sync=False), (None,))
+            if len(self._names) > PREPARED_STATEMENTS and connection.transaction_status == TransactionStatus.IDLE:
+                self._names.clear()
+                connection.send_query(b"DEALLOCATE ALL")
+                self._answers(await self._receive(until_sync=False), (None,))
+            connection.enter_pipeline_mode()
+            try:
+                prepared = [self._send(statement) for statement in statements]
+                connection.pipeline_sync()
+                return self._answers(await self._receive(until_sync=True), prepared)
+            finally:
+                if connection.status == ConnStatus.OK:
+                    connection.exit_pipeline_mode()
         finally:
             self._stop_reading_if_lost()
-
-    async def _send_and_receive(self, statements: Sequence[Statement]) -> list[PGresult]:
-        connection = self.pgconn
-        if len(statements) == 1 and (name := self._names.get(statements[0].text)):
-            connection.send_query_prepared(name, statements[0].parameters)
-            return await self._receive(until_sync=False)
-        if len(self._names) > PREPARED_STATEMENTS and connection.transaction_status == TransactionStatus.IDLE:
-            self._names.clear()
-            connection.send_query(b"DEALLOCATE ALL")
-            await self._receive(until_sync=False)
-        connection.enter_pipeline_mode()
-        try:
-            prepared = [self._send(statement) for statement in statements]
-            connection.pipeline_sync()
-            results = await self._receive(until_sync=True, prepared=prepared)
-        finally:
-            if connection.status == ConnStatus.OK:
-                connection.exit_pipeline_mode()
-        return results
 
     def _send(self, statement: Statement) -> tuple[bytes, bytes] | None:
         """Send a statement. Its second use prepares it, and returns text and name."""
@@ -196,27 +194,28 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         self.pgconn.send_query_prepared(name, parameters)
         return text, name
 
-    async def _receive(
-        self, *, until_sync: bool, prepared: Sequence[tuple[bytes, bytes] | None] = ()
-    ) -> list[PGresult]:
-        """Return the results of what was sent, without those of preparing.
-
-        Raises the first error among them.
-        """
+    async def _receive(self, *, until_sync: bool) -> list[PGresult]:
+        """Return the results of what was sent."""
         loop = asyncio.get_running_loop()
         self._sent_at_s = loop.time()
         if self._look is None:  # one timer for many statements
             self._look = loop.call_later(LOOK_S, self._look_at_socket)
         try:
-            results = await self._read(until_sync=until_sync)
+            return await self._read(until_sync=until_sync)
         except asyncio.CancelledError:
             await self._abandon(until_sync=until_sync)
             raise
         finally:
             self._sent_at_s = None
+
+    def _answers(self, results: Sequence[PGresult], prepared: Sequence[tuple[bytes, bytes] | None]) -> list[PGresult]:
+        """Return the results of statements without those of preparing.
+
+        Raises the first error among them.
+        """
         answers = []
         received = iter(results)
-        for new in prepared or (None,) * len(results):
+        for new in prepared:
             result = next(received, None)
             if new is not None and result is not None and result.status == ExecStatus.COMMAND_OK:
                 self._names[new[0]] = new[1]
@@ -226,26 +225,18 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
             if result.status == ExecStatus.FATAL_ERROR:
                 raise error_from_result(result)
             answers.append(result)
-        if not answers:
-            raise psycopg.OperationalError("the connection is lost")
         return answers
 
     async def _read(self, *, until_sync: bool) -> list[PGresult]:
-        try:
-            return await self._read_results(until_sync=until_sync)
-        finally:
-            self._stop_reading_if_lost()
-
-    async def _read_results(self, *, until_sync: bool) -> list[PGresult]:
         connection = self.pgconn
         while connection.flush():
-            await self._io(writes=True)
+            await self._writable()
             connection.consume_input()
         results: list[PGresult] = []
         try:
             while True:
                 while connection.is_busy():
-                    await self._io()
+                    await self._arrives()
                     connection.consume_input()
                 result = connection.get_result()
                 if result is None:
@@ -320,29 +311,33 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
     def is_readable(self) -> bool:
         """Return whether there is something to read: data, or the end of the connection."""
-        poller = select.poll()
-        poller.register(self.pgconn.socket, select.POLLIN)
-        return bool(poller.poll(0))
+        if self._poller is None:
+            self._poller = select.poll()
+            self._poller.register(self.pgconn.socket, select.POLLIN)
+        return bool(self._poller.poll(0))
 
     def _hang_up(self) -> None:
         """End the wait with the error of a lost connection, which every caller handles."""
         with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
             ours.shutdown(socket.SHUT_RDWR)
 
-    async def _io(self, *, writes: bool = False) -> None:
-        """Wait until there is something to read, or room to write."""
+    def _arrives(self) -> asyncio.Future[None]:
+        """Return what ends when there is something to read."""
         loop = asyncio.get_running_loop()
-        descriptor = self.pgconn.socket
-        self._arrival = loop.create_future()
+        arrival = self._arrival = loop.create_future()
         if self._reader is None:
+            descriptor = self.pgconn.socket
             loop.add_reader(descriptor, self._on_ready)
             self._reader = (loop, descriptor)
-        if not writes:
-            await self._arrival
-            return
+        return arrival
+
+    async def _writable(self) -> None:
+        """Wait until there is room to write, or something to read."""
+        loop, descriptor = asyncio.get_running_loop(), self.pgconn.socket
+        arrival = self._arrives()
         loop.add_writer(descriptor, self._on_ready)
         try:
-            await self._arrival
+            await arrival
         finally:
             loop.remove_writer(descriptor)
 

@@ -264,6 +264,9 @@ class _Borrowed:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is None and self._savepoint is None:
+            await self._database.pool.take_back(self._connection)
+            return
         if error is not None:
             self._connection.forget_deferred()
         if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):

@@ -99,7 +99,9 @@ class Pool:
             self._lent += 1
             self._least_idle = min(self._least_idle, len(self._idle))
             try:
-                is_alive = await _is_alive(connection)
+                # A healthy idle connection has nothing to read. Readable data is a notice or the end.
+                is_quiet = not connection.closed and not connection.is_readable()
+                is_alive = is_quiet or await _is_alive(connection)
             except BaseException:  # such as a cancellation
                 await self._discard(connection)
                 raise
@@ -241,12 +243,7 @@ def _overloaded() -> Unavailable:
 
 
 async def _is_alive(connection: BoundedConnection) -> bool:
-    """Return whether a pooled connection is still open, usually without asking the server.
-
-    A healthy idle connection has nothing to read. Readable data is a notice or the end.
-    """
-    if not connection.closed and not connection.is_readable():
-        return True
+    """Return whether the server answers."""
     try:
         await connection.run(_PING)
     except (psycopg.Error, OSError):

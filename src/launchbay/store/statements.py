@@ -60,7 +60,12 @@ class _Statement:
         self._text, self._parameters = _numbered(text.decode())
 
     def _filled(self, parameters: Mapping[str, Any]) -> Statement:
-        return Statement(self._text, [_to_text(parameters[name]) for name in self._parameters], self._is_prepared)
+        # Most parameters are short strings or None: a call for each costs more than its text.
+        values = [
+            value.encode() if type(value) is str and "\0" not in value else None if value is None else _to_text(value)
+            for value in [parameters[name] for name in self._parameters]
+        ]
+        return Statement(self._text, values, self._is_prepared)
 
     def later(self, connection: Connection, /, **parameters: Any) -> None:
         """Send it with the transaction's next statement, or else with its commit."""
@@ -245,16 +250,17 @@ def _array(values: Sequence[Any]) -> bytes:
 
 
 def _array_text(values: Sequence[Any]) -> str:
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+    return "{" + ",".join(["NULL" if value is None else _element(value) for value in values]) + "}"
 
 
 def _element(value: Any) -> str:
-    if value is None:
-        return "NULL"
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    if kind is not str and isinstance(value, list | tuple):
+        return _array_text(value)
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, list | tuple):
-        return _array_text(value)
     data = _to_text(value)
     return "NULL" if data is None else _element(data.decode())
 

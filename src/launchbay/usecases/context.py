@@ -1,8 +1,9 @@
 """What a use case works with: the application, the caller, and one unit of work in the database."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from launchbay import limits
@@ -200,11 +201,9 @@ class Context:
     audited: bool = True
     cause: Cause | None = None
 
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Work]:
+    def begin(self) -> "_Loan":
         """Open a transaction. The end of the block commits it; an exception rolls it back."""
-        async with self.app.database.transaction() as connection:
-            yield Work(self, connection)
+        return _Loan(self, self.app.database.transaction())
 
     @asynccontextmanager
     async def locked(self, kind: str, object_id: str) -> AsyncIterator[None]:
@@ -217,11 +216,30 @@ class Context:
                 await lookups.lock_of[kind](connection, id=object_id)
                 yield
 
-    @asynccontextmanager
-    async def read(self) -> AsyncIterator[Work]:
+    def read(self) -> "_Loan":
         """Open a connection for reads; each statement is its own transaction."""
-        async with self.app.database.connection() as connection:
-            yield Work(self, connection)
+        return _Loan(self, self.app.database.connection())
+
+
+class _Loan:
+    """A borrowed connection as a unit of work.
+
+    A generator-based context manager would cost more than the loan.
+    """
+
+    __slots__ = ("_ctx", "_lent")
+
+    def __init__(self, ctx: Context, lent: AbstractAsyncContextManager[Connection]) -> None:
+        self._ctx = ctx
+        self._lent = lent
+
+    async def __aenter__(self) -> Work:
+        return Work(self._ctx, await self._lent.__aenter__())
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Awaitable[bool | None]:
+        return self._lent.__aexit__(kind, error, trace)
 
 
 def validate_name(name: str) -> str:
