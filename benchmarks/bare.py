@@ -2,6 +2,8 @@
 
 `python -m benchmarks.bare URL INSTANCE` serves it on a free port of 127.0.0.1, and prints the port. The path `/empty`
 answers without the query.
+
+The query goes through psycopg's ordinary cursor, as in an application that somebody writes on the same driver.
 """
 
 import socket

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import msgspec
@@ -31,6 +32,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor, Method
+from launchbay.limits import MIB
 from launchbay.settings import Settings
 from launchbay.web.app import create_app
 from launchbay.web.requests import JsonBody, Request
@@ -78,7 +80,7 @@ def _frame() -> ASGIApp:
         Endpoint(method="GET", operation_id="get_thing", **row),
         Endpoint(method="POST", operation_id="post_thing", body=JsonBody(dict[str, Any]), **row),
     )
-    services: Any = None  # nothing here reaches them
+    services: Any = SimpleNamespace(is_secure=False, manifest_bytes=MIB)  # nothing here reaches the others
     return create_app(rows, _Authenticator(), services)
 
 
