@@ -81,7 +81,7 @@ class Tasks(Generic[T, About]):
         self._ended.append(task)
         self._news.set()
 
-    def wake(self, *_: object) -> None:
+    def wake(self) -> None:
         """Let `ended` return, even if nothing has ended."""
         self._news.set()
 

@@ -179,7 +179,7 @@ class JobCompletion:
             outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=self.job_id))
             await self._end(outcome, None, NOTHING_TO_WRITE)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
-        metrics.jobs.labels(self.plan.kind, status.value).observe(time.monotonic() - self.started_s)
+        metrics.jobs_of(self.plan.kind, status.value).observe(time.monotonic() - self.started_s)
         outcome_label = "cancelled" if self.claim.cancel_requested else status.value.lower()
         places = (self.claim.organization_id, self.claim.application_id, self.claim.environment_id)
         await self.named_jobs.ended(*places, labels, outcome_label, self._duration_s())

@@ -89,13 +89,20 @@ class LogQuota:
 
         `is_full`: the organization has used up its quota.
         """
+        job, of_job = self._job, (limits.LOG_JOB_LINES, limits.LOG_JOB_CHARS)
+        step, of_step = self._steps[path], (limits.LOG_STEP_LINES, limits.LOG_STEP_CHARS)
+        if not is_full and _has_room(job, *of_job) and _has_room(step, *of_step):
+            for written in (job, step):
+                written.lines += 1
+                written.size += len(text)
+            return level, text
         bounds = (
             *([("organization", self._organization, 0, 0)] if is_full else []),
-            ("job", self._job, limits.LOG_JOB_LINES, limits.LOG_JOB_CHARS),
-            ("step", self._steps[path], limits.LOG_STEP_LINES, limits.LOG_STEP_CHARS),
+            ("job", job, *of_job),
+            ("step", step, *of_step),
         )
         for what, written, lines, size in bounds:
-            if written.lines < lines and written.size < size:
+            if _has_room(written, lines, size):
                 continue
             if level == "error" and written.errors < _LINES_RESERVED:
                 written.errors += 1
@@ -108,6 +115,10 @@ class LogQuota:
             written.lines += 1
             written.size += len(text)
         return level, text
+
+
+def _has_room(written: _Written, lines: int, size: int) -> bool:
+    return written.lines < lines and written.size < size
 
 
 def postgres_text(text: str, longest: int) -> str:
@@ -460,7 +471,7 @@ class PostgresJournal:
         row.status = transition_step(row.status, status)
         row.finished_at = self._clock.now()
         if row.is_record and row.started_at is not None:
-            metrics.steps.labels(status.value).observe((row.finished_at - row.started_at).total_seconds())
+            metrics.steps_with(status.value).observe((row.finished_at - row.started_at).total_seconds())
         if status is StepStatus.SUCCEEDED:
             row.percent = 100
         took = duration_text((row.finished_at - (row.started_at or row.finished_at)).total_seconds())

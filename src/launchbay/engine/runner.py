@@ -110,7 +110,7 @@ class Runner:
         self._destroy_timeout_s = destroy_timeout_s
         self._named_jobs = named_jobs
         self._lookups = lookups
-        self._held: dict[tuple[str, int], asyncio.Event] = {}
+        self._held: dict[tuple[str, int], asyncio.Future[None]] = {}  # done when this worker has lost the job
         self._dispatcher = dispatcher
         self._child_jobs = ChildJobs(database, manifests, services, self.run_child)
 
@@ -144,14 +144,14 @@ class Runner:
             records = await retry_while_unavailable(partial(self._load_history, job_id, secrets, first))
         if claim.waited_s >= ASKED_AGAIN_S and not records and cancellation is None:
             cancellation = await retry_while_unavailable(partial(self._lost_right, job_id, claim))
-        lost, handed_over = asyncio.Event(), asyncio.Event()
+        lost, handed_over = asyncio.get_running_loop().create_future(), asyncio.Event()
         journal = PostgresJournal(
             self._database,
             self._deps.clock,
             job_id,
             claim.fence,
             records,
-            on_fenced=lost.set,
+            on_fenced=partial(_set, lost),
             secrets=secrets,
             organization_id=claim.organization_id,
             stored=self._stored,
@@ -172,7 +172,7 @@ class Runner:
         finally:
             del self._held[job_id, claim.fence]
             await journal.close()
-        return not lost.is_set()
+        return not lost.done()
 
     async def drop_lost_jobs(self) -> None:
         """Stop jobs that this process runs but no longer holds. Called every second."""
@@ -185,7 +185,7 @@ class Runner:
         still_held = {(job_id, int(fence)) for job_id, fence in pairs}
         for claimed, lost in held.items():
             if claimed not in still_held:
-                lost.set()
+                _set(lost)
 
     async def cancel_orphans(self) -> None:
         """End child jobs whose parent job ended without them. Called every few seconds."""
@@ -399,23 +399,33 @@ class Runner:
         return JobOutcome(error=" ".join(failures) or None)
 
 
-async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event, handed_over: asyncio.Event) -> None:
+def _set(lost: asyncio.Future[None]) -> None:
+    if not lost.done():
+        lost.set_result(None)
+
+
+async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Future[None], handed_over: asyncio.Event) -> None:
     """Run the work, but cancel it as soon as another worker has taken the job over. Raises what the work raises.
 
     Sets `handed_over` before cancelling: what the work started outside belongs to the next claim.
     """
     working = asyncio.create_task(work)
-    losing = asyncio.create_task(lost.wait())
-    try:
-        await asyncio.wait({working, losing}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
+
+    def hand_over(_: object) -> None:
         handed_over.set()
         working.cancel()
-        losing.cancel()
-        await asyncio.wait({working, losing})
+
+    lost.add_done_callback(hand_over)
+    try:
+        await asyncio.wait({working})
+    finally:
+        lost.remove_done_callback(hand_over)
+        hand_over(None)
+        if not working.done():
+            await asyncio.wait({working})
     if not working.cancelled():
         working.result()
-    elif not lost.is_set():
+    elif not lost.done():
         # The job cancelled itself. It must be retried later rather than handed over at once.
         raise RuntimeError("The job cancelled itself.")
 

@@ -307,7 +307,9 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return a text with its secrets redacted."""
-        text = replace_tokens(self._known.replace(text, _redacted_token), _redacted_token)
+        if self._known:
+            text = self._known.replace(text, _redacted_token)
+        text = replace_tokens(text, _redacted_token)
         if _has_no_form_of_a_secret(text):
             return text
         text = _PRIVATE_KEY.sub(REDACTED, text)
@@ -330,7 +332,10 @@ def _has_no_form_of_a_secret(text: str) -> bool:
     Most texts have none of these parts, and a search for them is fast.
     """
     lowered = text.lower()
-    return not any(part in lowered for part in _IN_SECRETS)
+    for part in _IN_SECRETS:  # noqa: SIM110 - each log line asks; `any` takes twice as long
+        if part in lowered:
+            return False
+    return True
 
 
 def _redacted_token(_: str) -> str:

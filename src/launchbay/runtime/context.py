@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol
@@ -284,11 +284,13 @@ class StepRun:
         with slot_released():
             await asyncio.sleep(seconds)
 
-    @contextmanager
-    def resting(self, seconds: float) -> Iterator[None]:
+    def resting(self, seconds: float) -> AbstractContextManager[None]:
         if self._workflow.is_replay or seconds < limits.SLOT_RELEASED_FROM_S:
-            yield
-            return
+            return nullcontext()
+        return self._resting(seconds)
+
+    @contextmanager
+    def _resting(self, seconds: float) -> Iterator[None]:
         ends_at_s = asyncio.get_running_loop().time() + seconds
         self._is_resting = True
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, SupportsTeardown
-from launchbay.concurrency import Tasks, cancel_all
+from launchbay.concurrency import Tasks
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import Component, Workflow
@@ -156,33 +156,24 @@ class _Launch:
         self._begun_before = self._find_begun()
 
     async def run(self) -> None:
-        with self._job.state.watched() as self._changed:
+        with self._job.state.watched(self._running.wake) as self._changed:
             await self._run()
 
     async def _run(self) -> None:
         self._job.state.begin_launch(self._waiting)
         candidates = list(self._waiting)
-        news = self._await_news()
         try:
             while True:
                 await self._start(candidates)
                 if not self._running:
                     break
                 ended = await self._running.ended()
-                if news.done():
-                    news = self._await_news()
                 was_held = bool(self._failed_before)
                 self._record_finished(ended)
                 candidates = self._candidates(after_hold=was_held and not self._failed_before)
         finally:
-            await cancel_all([news])
             await self._running.cancel()
         self._raise_failures()
-
-    def _await_news(self) -> asyncio.Task[Any]:
-        news = asyncio.create_task(self._job.state.next_change.wait())
-        news.add_done_callback(self._running.wake)
-        return news
 
     async def _start(self, candidates: list[str]) -> None:
         job = self._job

@@ -11,8 +11,8 @@ one of its rests. Whatever else a branch does, it does inside of an effect or of
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -237,20 +237,30 @@ async def interruptible_sleep(seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-@asynccontextmanager
-async def uninterruptible() -> AsyncIterator[None]:
+def uninterruptible() -> AbstractAsyncContextManager[None]:
     """Protect the block when the worker stops: a step's attempt with its record. Nested blocks join the outer one.
 
     In a worker that is stopping, entering waits until the job is cancelled.
     """
     slot = current_slot.get()
-    if slot is None or _is_uninterruptible.get():
-        yield
-        return
-    await slot.enter_uninterruptible()
-    within = _is_uninterruptible.set(True)
-    try:
-        yield
-    finally:
-        _is_uninterruptible.reset(within)
-        slot.exit_uninterruptible()
+    return nullcontext() if slot is None or _is_uninterruptible.get() else _Effect(slot)
+
+
+class _Effect:
+    """An effect of the running job.
+
+    Each recorded step is one, and a generator would take several times as long.
+    """
+
+    __slots__ = ("_slot", "_within")
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def __aenter__(self) -> None:
+        await self._slot.enter_uninterruptible()
+        self._within = _is_uninterruptible.set(True)
+
+    async def __aexit__(self, *_: object) -> None:
+        _is_uninterruptible.reset(self._within)
+        self._slot.exit_uninterruptible()

@@ -8,7 +8,7 @@ same changes.
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,7 +53,7 @@ class InstanceState:
         self._components = components
         self._launched_before = frozenset(path for path, state in components.items() if state.launched)
         self._changed = asyncio.Event()
-        self._watched: list[set[str]] = []
+        self._watched: list[tuple[set[str], Callable[[], None]]] = []
         self._abandoned: set[str] = set()
         self._awaited: Counter[tuple[str, str]] = Counter()
         # What this job has destroyed. It can't launch it again, because its records would apply.
@@ -184,28 +184,27 @@ class InstanceState:
         """Return the components whose launch the sender's commands wait for."""
         return {receiver for (each, receiver), count in self._awaited.items() if each == sender and count}
 
-    @property
-    def next_change(self) -> asyncio.Event:
-        """The event that the next published signal, launch or abandoned launch sets."""
-        return self._changed
-
     async def changed(self) -> None:
-        """Wait for the next change."""
+        """Wait for the next published signal, launch or abandoned launch."""
         await self._changed.wait()
 
     @contextmanager
-    def watched(self) -> Iterator[set[str]]:
-        """Collect the paths of the components that change during the block."""
+    def watched(self, notify: Callable[[], None]) -> Iterator[set[str]]:
+        """Collect the paths of the components that change during the block.
+
+        `notify` is called for each change.
+        """
         changed: set[str] = set()
-        self._watched.append(changed)
+        self._watched.append((changed, notify))
         try:
             yield changed
         finally:
-            self._watched = [each for each in self._watched if each is not changed]
+            self._watched = [each for each in self._watched if each[0] is not changed]
 
     def _announce(self, *paths: str) -> None:
-        for changed in self._watched:
+        for changed, notify in self._watched:
             changed.update(paths)
+            notify()
         self._changed.set()
         self._changed = asyncio.Event()
 

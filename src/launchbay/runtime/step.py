@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars
 
 from launchbay import limits
 from launchbay.clock import to_ms
@@ -280,11 +280,12 @@ class _Execution:
         attempt = 1 if earlier is None else earlier.attempt
         await self._replay_failed_attempts(parameters, attempt - 1)
         failures = 0 if self.control.until is not None else attempt - 1
+        bind_contextvars(step=self.path)  # of the lines that an action logs; the task ends with the step
         while True:
             self.step_run.attempt = attempt
             await self._begin(attempt)
             try:
-                with bound_contextvars(step=self.path), self._span(attempt):
+                with self._span(attempt):
                     outputs = await self._run_attempt(self.workflow, self.step_run, parameters)
             except (ActionFailed, WorkflowFailed) as error:
                 failures += 1

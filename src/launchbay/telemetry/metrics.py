@@ -84,6 +84,7 @@ jobs = Histogram(
     buckets=_WORK_S,
     registry=REGISTRY,
 )
+jobs_of = cache(jobs.labels)
 jobs_of_users = Histogram(
     "launchbay_ended_job_seconds",
     "Time from the first start of a job to its end, by application, environment and outcome.",
@@ -125,6 +126,7 @@ steps = Histogram(
     buckets=_WORK_S,
     registry=REGISTRY,
 )
+steps_with = cache(steps.labels)
 lateness = Histogram(
     "launchbay_schedule_lateness_seconds",
     "How late a due schedule, expiry or trigger became a job, by its kind.",

@@ -29,6 +29,7 @@ from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.lifetimes import rules_of
 
+# A job is under way, or about to be.
 _BUSY = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING})
 _COMMIT_LOOKS = Backoff(0.002, 0.1)  # at a transaction that is about to commit
 _LONGEST_LAUNCH = timedelta(minutes=5)
@@ -45,11 +46,6 @@ class InstanceView(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]  # the effective ones
     origins: dict[str, str]  # of each of them: given, default, revision or parent
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a job is under way on the instance, or about to be."""
-        return InstanceStatus(self.detail.status) in _BUSY
-
 
 async def read_instance(ctx: Context, instance_id: str, *, wait_s: float = 0) -> InstanceView:
     """Return an instance; with `wait_s`, wait that long for its job to end.
@@ -57,28 +53,29 @@ async def read_instance(ctx: Context, instance_id: str, *, wait_s: float = 0) ->
     Holds no connection while it waits. The end of a job in this process is noticed at once, elsewhere by looking.
     """
     if not wait_s:
-        return await _read_instance(ctx, instance_id)
+        async with ctx.read() as work:
+            return await view_of(work, await _detail(work, instance_id))
     until_s = ctx.app.clock.monotonic_s() + wait_s
     delays = LOOKS.delays()
     with ctx.app.dispatch.watch_ends(instance_id) as waiter:
         while True:
-            view = await _read_instance(ctx, instance_id)
-            left_s = until_s - ctx.app.clock.monotonic_s()
-            if not view.is_busy or left_s <= 0 or ctx.app.feed.closing.is_set():
-                return view
+            async with ctx.read() as work:
+                detail = await _detail(work, instance_id)
+                left_s = until_s - ctx.app.clock.monotonic_s()
+                is_busy = InstanceStatus(detail.status) in _BUSY
+                if not is_busy or left_s <= 0 or ctx.app.feed.closing.is_set():
+                    return await view_of(work, detail)
             await waiter.wait(min(left_s, next(delays)))
 
 
-async def _read_instance(ctx: Context, instance_id: str) -> InstanceView:
-    async with ctx.read() as work:
-        detail = await work.lookup.instance_detail(
-            instance_id, Permission.READ, jobs=limits.HISTORY_JOBS, steps_bytes=limits.HISTORY_STEPS_BYTES
-        )
-        return await view_of(work, await _with_holders(work, detail))
+async def _detail(work: Work, instance_id: str) -> InstanceDetail:
+    """Return an instance.
 
-
-async def _with_holders(work: Work, detail: InstanceDetail) -> InstanceDetail:
-    """Name the jobs that hold up the instance's job, if the caller may read them."""
+    The jobs that hold up its job are named, if the caller may read them.
+    """
+    detail = await work.lookup.instance_detail(
+        instance_id, Permission.READ, jobs=limits.HISTORY_JOBS, steps_bytes=limits.HISTORY_STEPS_BYTES
+    )
     if detail.waits is None:
         return detail
     waits = msgspec.json.decode(detail.waits, type=Waits)
