@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from generators.api_page import api_pages, places_of_operations
 from generators.cli_page import cli_pages
@@ -74,6 +75,121 @@ def _exit_codes() -> str:
     return "\n".join(lines) + "\n"
 
 
+class _Meaning(NamedTuple):
+    """What the holder of a permission can do, an entry of a role, and what people expect of it in vain."""
+
+    allows: str
+    example: str
+    lacks: str
+
+
+_MEANINGS = {
+    Permission.READ: _Meaning(
+        "See objects, their settings and manifests, and the jobs and logs of instances.",
+        "Read: [/applications/*, /environments/*]",
+        "Changes; masked secrets (`RevealSecrets`); the activity of the organization (`ViewAudit`).",
+    ),
+    Permission.CREATE_APPLICATION: _Meaning(
+        "Create applications.",
+        "CreateApplication: [/applications/*]",
+        "Uploading a manifest afterwards (`EditApplication`), and launching (`CreateInstance`).",
+    ),
+    Permission.EDIT_APPLICATION: _Meaning(
+        "Rename applications, upload manifests, save revisions, and set the rules and labels of applications.",
+        "EditApplication: [/applications/*]",
+        "Launching (`CreateInstance`), and changing instances that run (`EditInstance`).",
+    ),
+    Permission.DELETE_APPLICATION: _Meaning(
+        "Delete applications.",
+        "DeleteApplication: [/applications/*]",
+        "Destroying their instances first (`EditInstance`).",
+    ),
+    Permission.CREATE_INSTANCE: _Meaning(
+        "Launch applications. One entry has to match both the application and the environment.",
+        "CreateInstance: [/applications/*, /environments/*]",
+        "Seeing the instance (`Read`), running workflows on it (`RunInstanceWorkflow`), and destroying it"
+        " (`EditInstance`).",
+    ),
+    Permission.EDIT_INSTANCE: _Meaning(
+        "Reconfigure, roll back, label, offer and destroy instances, and set their end.",
+        "EditInstance: [/applications/*]",
+        "Launching (`CreateInstance`), running other workflows (`RunInstanceWorkflow`), and deleting the record of a"
+        " destroyed instance (`DeleteInstance`).",
+    ),
+    Permission.DELETE_INSTANCE: _Meaning(
+        "Delete instances with their history.",
+        "DeleteInstance: [/applications/*]",
+        "Destroying them, which releases their machines (`EditInstance`).",
+    ),
+    Permission.RUN_INSTANCE_WORKFLOW: _Meaning(
+        "Run, cancel and resume workflows of instances.",
+        "RunInstanceWorkflow: [/applications/*]",
+        "The workflow `destroy` (`EditInstance`), running it later (`ScheduleInstanceWorkflow`), and answering its"
+        " questions (`ApproveInstanceWorkflow`).",
+    ),
+    Permission.SCHEDULE_INSTANCE_WORKFLOW: _Meaning(
+        "Schedule workflows of instances, once or again and again.",
+        "ScheduleInstanceWorkflow: [/applications/*]",
+        "The workflow `destroy` (`EditInstance`), and recurring launches (`CreateInstance`).",
+    ),
+    Permission.APPROVE_INSTANCE_WORKFLOW: _Meaning(
+        "Answer the questions of workflows, and approve or reject change sets.",
+        "ApproveInstanceWorkflow: [/applications/*]",
+        "Running the workflow (`RunInstanceWorkflow`), approving one's own change set, and questions for another role.",
+    ),
+    Permission.CREATE_ENVIRONMENT: _Meaning(
+        "Create environments.",
+        "CreateEnvironment: [/environments/*]",
+        "Changing them afterwards (`EditEnvironment`).",
+    ),
+    Permission.EDIT_ENVIRONMENT: _Meaning(
+        "Change the name, policies, properties, markers, services, rules and labels of environments.",
+        "EditEnvironment: [/environments/*]",
+        "Launching in them (`CreateInstance`), and offering a service unless an entry matches it too.",
+    ),
+    Permission.DELETE_ENVIRONMENT: _Meaning(
+        "Delete environments.",
+        "DeleteEnvironment: [/environments/*]",
+        "Destroying and deleting the instances in them first (`EditInstance`, `DeleteInstance`).",
+    ),
+    Permission.CREATE_SERVICE: _Meaning(
+        "Create services.",
+        "CreateService: [/services/*]",
+        "Changing them afterwards (`EditService`), and offering them in an environment (`EditEnvironment`).",
+    ),
+    Permission.EDIT_SERVICE: _Meaning(
+        "Change and delete services.",
+        "EditService: [/services/*]",
+        "Running their commands (`RunServiceCommand`), and seeing their secrets (`RevealSecrets`).",
+    ),
+    Permission.RUN_SERVICE_COMMAND: _Meaning(
+        "Run commands of services, such as storing and reading the secrets of a vault.",
+        "RunServiceCommand: [/services/*]",
+        "Changing the service (`EditService`).",
+    ),
+    Permission.MANAGE_ROLES: _Meaning(
+        "Create, change and delete roles, and give roles to users and service accounts.",
+        "ManageRoles: [/roles/*, /users/*]",
+        "Creating users (`ManageUsers`). Holders can give themselves any role that the entry matches.",
+    ),
+    Permission.MANAGE_USERS: _Meaning(
+        "Invite, change and remove users and service accounts, and set the sign-in policy and webhooks.",
+        "ManageUsers: [/users/*]",
+        "Giving roles (`ManageRoles`).",
+    ),
+    Permission.VIEW_AUDIT: _Meaning(
+        "See who changed what in the organization, and when.",
+        "ViewAudit: [/*]",
+        "Seeing the objects themselves (`Read`).",
+    ),
+    Permission.REVEAL_SECRETS: _Meaning(
+        "See masked values of instances and services, with a reason that the activity records.",
+        "RevealSecrets: [/applications/*, /services/*]",
+        "Changing them (`EditInstance`, `EditService`).",
+    ),
+}
+
+
 def _permissions(document: Schema, places: Mapping[str, str]) -> Iterator[str]:
     """Yield a table: each permission with the operations that speak of it."""
     needs = {
@@ -81,11 +197,13 @@ def _permissions(document: Schema, places: Mapping[str, str]) -> Iterator[str]:
         for methods in document["paths"].values()
         for entry in methods.values()
     }
-    yield "| permission | operations that need it, alone or among others |"
-    yield "|---|---|"
+    yield "| permission | what it does | example | without | operations that need it, alone or among others |"
+    yield "|---|---|---|---|---|"
     spellings = {permission: name for name, permission in ALIASES.items()}
     for permission in Permission:
         words = [name for name, text in needs.items() if permission in text.replace(",", " ").replace(";", " ").split()]
         links = ", ".join(f"[{name}](api/{places[name]})" for name in words)
         also = f", `{spellings[permission]}`" if permission in spellings else ""
-        yield f"| `{permission}`{also} | {links or '–'} |"
+        meaning = _MEANINGS[permission]
+        facts = f"{meaning.allows} | `- {meaning.example}` | {meaning.lacks}"
+        yield f"| `{permission}`{also} | {facts} | {links or '–'} |"

@@ -65,7 +65,12 @@ _ROWS = {
     "reference/permissions": "permission",
 }
 _SENTENCES = ("meaning", "what it does", "what it measures", "when")  # columns that say what an entry is
-_REMEDY = "what to do"
+_PARAGRAPHS = {  # columns that come after these, and what they are called there
+    "what to do": "What to do",
+    "example": "Entry of a role",
+    "without": "Not included",
+    "operations that need it, alone or among others": "Operations that need it, alone or among others",
+}
 # What headings of pages are, by the beginning of the page's path.
 _KINDS = {
     "reference/errors": "error",
@@ -376,14 +381,15 @@ def _entry(path: str, cells: Mapping[str, str], first: str, level: int) -> Itera
     facts = [
         f"{title[:1].upper()}{title[1:]}: {cell}"
         for title, cell in cells.items()
-        if cell and title not in {first, "name", _REMEDY, *_SENTENCES}
+        if cell and title not in {first, "name", *_PARAGRAPHS, *_SENTENCES}
     ]
     yield from ("", f"{'#' * min(level, _DEEPEST)} {name}", "")
     if facts:
         yield from (" · ".join(facts), "")
     yield from (cells[title] for title in _SENTENCES if title in cells)
-    if _REMEDY in cells:
-        yield from ("", f"**What to do.** {cells[_REMEDY]}")
+    for title, name in _PARAGRAPHS.items():
+        if title in cells:
+            yield from ("", f"**{name}.** {cells[title]}")
     yield ""
 
 

@@ -85,3 +85,27 @@ def test_what_no_table_names_gets_a_name_all_the_same() -> None:
 
     assert noun_and_verb("frobnicate_it", frobnicate_it) == ("server", "frobnicate-it")
     assert noun_and_verb("archive_application", frobnicate_it) == ("application", "archive")
+
+
+def test_a_check_of_a_role_tells_in_sentences_who_gains_and_loses_what(cli: Shell) -> None:
+    number = cli.good("application", "create", "checked").strip()
+    for role in ("Checked readers", "Readers of one"):
+        cli.good("role", "create", role, "--permissions", "[{Read: [/*]}]")
+    cli.good("user", "create", "Kim Lee", "--email", "kim@example.org", "--password", "wheel barrow 73 tulip")
+    cli.good("user", "assign-roles", "kim@example.org", "Checked readers")
+    text = f"[{{EditInstance: [/applications/{number}, /applications/{'0' * 24}]}}]"
+    assert cli.good("role", "check", text, "--role", "Checked readers").splitlines() == [
+        "The text can be saved.",
+        f"Warning: EditInstance: nothing has the ID {'0' * 24}, so the pattern allows nothing.",
+        "Kim Lee gains EditInstance on /applications/checked.",
+        f"Kim Lee gains EditInstance on /applications/{'0' * 24}.",
+        "Kim Lee loses Read on everything.",
+    ]
+    cli.good("user", "assign-roles", "kim@example.org", "Readers of one")
+    told = cli.good("role", "check", text, "--role", "Checked readers")
+    assert "Kim Lee has Read on everything anyway, by another role." in told
+    same = cli.good("role", "check", "[{Read: [/*]}]", "--role", "Checked readers")
+    assert "Kim Lee gains and loses nothing." in same
+    assert "No one holds the role." in cli.good("role", "check", "[{Read: [/*]}]")
+    assert "'Reed' is not a permission." in cli.bad(9, "role", "check", "[{Reed: [/*]}]")
+    assert "put it into @FILE" in cli.bad(2, "role", "check", "- Read: [/*]")

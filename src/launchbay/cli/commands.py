@@ -506,6 +506,66 @@ def _brief(change: Mapping[str, Any]) -> str:
     return after if change["before"] is None else f"{before} → {after}"
 
 
+_ENTRY = re.compile(r"(\w+): \[(.*)\]")
+_KIND_OF_PATH = re.compile(r"/(application|environment|user)s/([0-9a-f]{24})")
+
+
+def _check_role(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Show what saving a role would do.
+
+    Raises CommandFailed if the text can't be saved.
+    """
+    document = answer(connection, call)
+    if connection.output != "table":
+        show(document, connection.output)
+    elif not document["errors"]:
+        for text in _lines_of_check(connection, document):
+            click.echo(printable(text))
+    if document["errors"]:
+        raise CommandFailed(printable("\n".join(document["errors"])), ExitCode.REFUSED)
+
+
+def _lines_of_check(connection: Connection, document: Mapping[str, Any]) -> Iterator[str]:
+    yield "The text can be saved."
+    for warning in document["warnings"]:
+        yield f"Warning: {warning}"
+    names: dict[str, Mapping[str, str]] = {}
+    for holder in document["holders"]:
+        who = f"{'Service account ' if holder['isServiceAccount'] else ''}{holder['name']}"
+        for verb, key, more in (
+            ("gains", "gains", ""),
+            ("loses", "losses", ""),
+            ("has", "kept", " anyway, by another role"),
+        ):
+            for entry in holder[key]:
+                yield f"{who} {verb} {_words_of_entry(connection, entry, names)}{more}."
+        if not holder["gains"] and not holder["losses"]:
+            yield f"{who} gains and loses nothing."
+    if document["hidden"]:
+        others = "1 other holds" if document["hidden"] == 1 else f"{document['hidden']} others hold"
+        yield f"{others} the role. You aren't allowed to see who."
+    elif not document["holders"]:
+        yield "No one holds the role."
+
+
+def _words_of_entry(connection: Connection, entry: str, names: dict[str, Mapping[str, str]]) -> str:
+    """Return an entry of a role with names for IDs."""
+
+    def named(found: re.Match[str]) -> str:
+        kind, number = found[1], found[2]
+        if kind not in names:
+            names[kind] = {}
+            with suppress(ClientError, click.UsageError):
+                names[kind] = connection.names.known(kind)
+        return f"/{kind}s/{names[kind].get(number, number)}"
+
+    found = _ENTRY.fullmatch(entry)
+    if found is None:
+        return entry
+    where = "everything" if found[2] == "/*" else _KIND_OF_PATH.sub(named, found[2])
+    return f"{found[1]} on {where}"
+
+
 def _events(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     for event in connection.client.watch_instance(call.path[0], after=call.query.get("after")):
         if connection.output == "table":
@@ -596,6 +656,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "watch_instance": Extension(_events),
     "generate_token": Extension(_create_token),
     "list_audit_entries": Extension(_audit),
+    "check_role": Extension(_check_role),
     "list_approvals": Extension(columns=_APPROVAL_COLUMNS),
     "list_instance_approvals": Extension(columns=_APPROVAL_COLUMNS),
     "list_bulks": Extension(

@@ -218,7 +218,7 @@ class RemoteCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line.
 
-        Raises UsageError, with advice for a negative time, which looks like an option, and a named organization.
+        Raises UsageError, with advice for what looks like an option but isn't, and for a named organization.
         """
         try:
             return super().parse_args(ctx, args)
@@ -226,6 +226,9 @@ class RemoteCommand(click.Command):
             wanted = {parameter.metavar for parameter in self.params if isinstance(parameter, click.Argument)}
             if error.option_name[1:].isdecimal() and not wanted.isdisjoint(("TIME", "DURATION")):
                 text = f"A time or duration can't be negative: {error.option_name}. The help has the forms."
+                raise click.UsageError(text, ctx) from error
+            if error.option_name.startswith("- "):
+                text = "A list in YAML looks like an option here. Write it as [{…}, {…}], or put it into @FILE."
                 raise click.UsageError(text, ctx) from error
             raise
         except click.UsageError as error:
