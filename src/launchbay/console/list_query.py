@@ -35,7 +35,7 @@ RUN_STATUSES = {"succeeded": "Succeeded", "failed": "Failed", "in-progress": "Ex
 
 
 class Term(NamedTuple):
-    """A term of a query. `problem` says why it narrows nothing."""
+    """A term of a query. `problem` says why it has no effect."""
 
     text: str
     problem: str = ""
