@@ -9,6 +9,7 @@ The exit code is 1 if a figure is not as it must be.
 
 import argparse
 import asyncio
+import statistics
 import sys
 import tempfile
 import time
@@ -68,22 +69,31 @@ def fill(connection: psycopg.Connection[Any], instance: str, organizations: list
     connection.execute("VACUUM ANALYZE instances, jobs, ready")
 
 
-def claim_ms(connection: psycopg.Connection[Any], count: int = CLAIMS) -> tuple[list[float], list[float]]:
-    """Return the sorted times of so many claims by one worker, and of the updates alone, of as many jobs."""
+def claim_ms(connection: psycopg.Connection[Any], count: int = CLAIMS) -> tuple[list[float], list[float], float]:
+    """Return the sorted times of so many claims by one worker, and of the updates alone, of as many jobs.
+
+    The third is the CPU time of PostgreSQL for a claim, which is the same on a busy machine.
+    """
     [(worker,)] = connection.execute("INSERT INTO workers (name) VALUES ('measured') RETURNING id").fetchall()
     connection.execute("SET synchronous_commit = off")  # as claims do
-    last, claims, updates = "", [], []
+    last, claims, updates, cpu_ms = "", [], [], []
     for _ in range(count):
-        began_s = time.perf_counter()
+        began_s, began_cpu_ms = time.perf_counter(), _cpu_ms(connection)
         found = connection.execute(_CLAIM, [worker, last, MOST_CLAIMED, MOST_CLAIMED_EACH]).fetchall()
         claims.append((time.perf_counter() - began_s) * 1000)
+        cpu_ms.append(_cpu_ms(connection) - began_cpu_ms)
         assert len(found) == MOST_CLAIMED, found
         last = found[-1][1]
         began_s = time.perf_counter()
         connection.execute(_UPDATE, [worker, [job for job, _, _ in found]])
         updates.append((time.perf_counter() - began_s) * 1000)
     connection.execute("DELETE FROM workers")
-    return sorted(claims), sorted(updates)
+    return sorted(claims), sorted(updates), statistics.median(cpu_ms)
+
+
+def _cpu_ms(connection: psycopg.Connection[Any]) -> float:
+    """Return the CPU time that the session's process of PostgreSQL has used."""
+    return int(Path(f"/proc/{connection.info.backend_pid}/schedstat").read_text().split()[0]) / 1e6
 
 
 def measure_claims(table: Table, organizations: int, jobs: int) -> None:
@@ -107,14 +117,14 @@ def measure_claims(table: Table, organizations: int, jobs: int) -> None:
         for each in (few, max(few, jobs // organizations)):
             [(there,)] = connection.execute("SELECT count(*) FROM ready").fetchall()
             fill(connection, instance, names, each - there // organizations)
-            claims, updates = claim_ms(connection)
+            claims, updates, cpu_ms = claim_ms(connection)
             (p50_ms, p99_ms), (alone_ms, _) = percentiles(claims), percentiles(updates)
             table.add(
                 f"a claim, {organizations * each:,} jobs of {organizations:,} wait",
                 *(p50_ms, "ms"),
                 must=MUST_CLAIM_MS,
                 limit=Limit("updating as many rows", alone_ms),
-                beside=f"p99 {p99_ms:.2f} ms, {MOST_CLAIMED} jobs",
+                beside=f"p99 {p99_ms:.2f} ms, {cpu_ms:.2f} ms CPU of PostgreSQL, {MOST_CLAIMED} jobs",
             )
 
 

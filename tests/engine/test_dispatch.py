@@ -955,6 +955,22 @@ async def test_a_job_that_is_not_due_waits_and_holds_up_nothing(database: Databa
         await empty(database)
 
 
+async def test_a_claim_takes_from_as_many_organizations_as_it_needs_in_turn(database: Database) -> None:
+    async with database.connection() as connection:
+        worker_id = await dispatch.register(connection, name="claims")
+        await insert_jobs(connection, list("abcdefgh"))
+        await insert_jobs(connection, ["f"], 8, first=1)
+
+        async def claimed(last: str, full: list[str]) -> str:
+            jobs = await dispatch.claim(connection, worker_id=worker_id, last=last, full=full, places=6, each=4)
+            return "".join(job.organization_id for job in jobs)
+
+        assert await claimed("d", full=["h"]) == "effffg"
+        assert await claimed("g", full=["h"]) == "abcdff"
+        assert await claimed("f", full=[]) == "hfff"
+        assert await claimed("f", full=[]) == ""
+
+
 @pytest.mark.slow
 async def test_a_claim_costs_no_more_behind_a_large_backlog_of_another(database: Database) -> None:
     few = await _blocks_of_a_claim(database, ["few"], 200)
