@@ -1,6 +1,8 @@
 """Machines that are directories of this server."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,19 @@ async def test_commands_have_nothing_of_the_servers_environment(
     result = await local.run(context(), machine, RemoteCommand(line="env | cut -d= -f1 | sort | tr '\\n' ' '"))
     assert set(result.stdout.split()) <= {"HOME", "LANG", "PATH", "PWD", "SHELL", "SHLVL", "OLDPWD", "_"}
     assert {"HOME", "PATH"} <= set(result.stdout.split())
+
+
+async def test_a_process_in_the_background_does_not_keep_its_command(local: LocalMachines) -> None:
+    machine = await made(local)
+    line = "setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $!"
+    async with asyncio.timeout(30):
+        result = await local.run(context(), machine, RemoteCommand(line=line))
+    background = int(result.stdout)
+    try:
+        assert result.exit_code == 0
+        assert {path.readlink().as_posix() for path in Path(f"/proc/{background}/fd").iterdir()} == {"/dev/null"}
+    finally:
+        os.kill(background, signal.SIGKILL)
 
 
 @pytest.mark.slow

@@ -9,10 +9,11 @@ import asyncio
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
@@ -36,31 +37,36 @@ class LocalShell:
 
     async def script(self, text: str, stdout: OnData, stderr: OnData) -> int:
         """Pass the text to the standard input of `sh`, in its own process group."""
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-s",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=self._directory,
-            env=minimal_environment(self._directory, SHELL="/bin/sh"),
-            start_new_session=True,
-            close_fds=True,
-        )
+        process = self._shell()
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         try:
             await asyncio.gather(
-                _send(process.stdin, text.encode("utf-8", "replace")),
+                asyncio.to_thread(_send, process.stdin, text.encode("utf-8", "replace")),
                 _receive(process.stdout, stdout),
                 _receive(process.stderr, stderr),
             )
-            return await process.wait()
+            await _ended(process)
+            return process.returncode
         finally:
-            if process.returncode is None:
+            if process.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def _shell(self) -> "subprocess.Popen[bytes]":
+        # Not asyncio's subprocess: on uvloop, the child inherits its pipes a second time. Whatever a command leaves in
+        # the background would keep them open, and the command would last as long.
+        return subprocess.Popen(
+            ("/bin/sh", "-s"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self._directory,
+            env=minimal_environment(self._directory, SHELL="/bin/sh"),
+            start_new_session=True,
+        )
 
     async def put(self, name: str, content: bytes) -> None:
         await asyncio.to_thread(self._put, self._path(name), content)
@@ -94,16 +100,32 @@ class LocalShell:
             raise ActionFailed(f"Can't write the file {path.name}: {error.strerror}.") from error
 
 
-async def _send(stdin: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # it ended before it read everything, which its code shows
+def _send(stdin: IO[bytes], data: bytes) -> None:
+    with suppress(BrokenPipeError), stdin:  # it ended before it read everything, which its code shows
         stdin.write(data)
-        await stdin.drain()
-    stdin.close()
 
 
-async def _receive(stream: asyncio.StreamReader, on_data: OnData) -> None:
-    while data := await stream.read(_READ_BYTES):
-        on_data(data)
+async def _receive(pipe: IO[bytes], on_data: OnData) -> None:
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
+    try:
+        while data := await stream.read(_READ_BYTES):
+            on_data(data)
+    finally:
+        transport.close()
+
+
+async def _ended(process: "subprocess.Popen[bytes]") -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        loop.add_reader(descriptor, ended.set)
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+    process.wait()
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
