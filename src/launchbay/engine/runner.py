@@ -275,8 +275,8 @@ class Runner:
                 journal.log(None, "info", f"Job {claim.number}, {plan.workflow!r}, started{waited}.")
             state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
             try:
-                job = await self._load(job_id, claim, journal, state)
-                outcome = await self._outcome(replace(job, handed_over=handed_over), claim, cancellation)
+                job = await self._load(job_id, claim, journal, state, handed_over)
+                outcome = await self._outcome(job, claim, cancellation)
             except Fenced:
                 raise
             except LaunchbayError as failure:
@@ -288,7 +288,14 @@ class Runner:
             await completion.write(state, outcome)
             self._dispatcher.ended(claim.instance_id)
 
-    async def _load(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState) -> JobRun:
+    async def _load(
+        self,
+        job_id: str,
+        claim: ClaimRow,
+        journal: PostgresJournal,
+        state: InstanceState,
+        handed_over: asyncio.Event,
+    ) -> JobRun:
         """Build the job from its claim. Raises LaunchbayError if its manifest or parameters no longer compile."""
         secrets = journal.secrets
         manifest = await self._manifest(claim.application_id, claim.version)
@@ -310,6 +317,7 @@ class Runner:
             secrets=secrets,
             before=await self._former_configuration(claim, state),
             caller=self._child_jobs.caller_of(job_id),
+            handed_over=handed_over,
         )
 
     async def _former_configuration(self, claim: ClaimRow, state: InstanceState) -> Configured | None:

@@ -30,7 +30,7 @@ aiosql reads the files. Its own adapter returns untyped rows, so the classes her
 """
 
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from importlib import resources
@@ -77,8 +77,8 @@ class Query(_Statement):
 
     __slots__ = ()
 
-    async def __call__(self, connection: Connection, /, **parameters: Any) -> PGresult:
-        return await connection.run(self._filled(parameters), begins=False)
+    def __call__(self, connection: Connection, /, **parameters: Any) -> Awaitable[PGresult]:
+        return connection.run(self._filled(parameters), begins=False)
 
 
 class Change(_Statement):
@@ -246,21 +246,31 @@ def _string(value: str) -> bytes:
 
 
 def _array(values: Sequence[Any]) -> bytes:
-    return _string(_array_text(values))
+    return _string(_array_text(values)) if values else b"{}"
 
 
 def _array_text(values: Sequence[Any]) -> str:
-    return "{" + ",".join(["NULL" if value is None else _element(value) for value in values]) + "}"
+    # As above: a call for each short string would cost more than its text.
+    parts = ["NULL" if value is None else _quoted(value) if type(value) is str else _element(value) for value in values]
+    return "{" + ",".join(parts) + "}"
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
     kind = type(value)
     if kind is int:
         return str(value)
+    if kind is datetime:
+        return f'"{value}"'
     if kind is not str and isinstance(value, list | tuple):
         return _array_text(value)
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return _quoted(value)
     data = _to_text(value)
     return "NULL" if data is None else _element(data.decode())
 

@@ -99,9 +99,9 @@ class Work:
     def actor(self) -> Actor:
         return self._ctx.actor
 
-    async def manifest(self, application_id: str, version: int) -> CompiledManifest:
+    def manifest(self, application_id: str, version: int) -> Awaitable[CompiledManifest]:
         """Return a stored manifest version, compiled. Raises InvalidManifest, Conflict."""
-        return await self.app.manifests.get(self.connection, application_id, version)
+        return self.app.manifests.get(self.connection, application_id, version)
 
     async def accept(self, record: InstanceRecord, plan: Plan, manifest: CompiledManifest, version: int) -> str | None:
         """Accept a job and return its ID; None if another request was first."""

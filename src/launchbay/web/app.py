@@ -126,12 +126,11 @@ def create_app(
     dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or Turns())
     called = AccessLog(dispatcher)  # by tools: each of their calls is logged and measured as a request
 
-    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+    def route(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if mcp is not None and scope["path"] == MCP_PATH:
-            await dispatcher.guard("mcp", partial(mcp.answer, called), scope, receive, send)
-            return
+            return dispatcher.guard("mcp", partial(mcp.answer, called), scope, receive, send)
         app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
-        await app(scope, receive, send)
+        return app(scope, receive, send)
 
     return Entrance(route if proxies is None else proxies(route), hosts, encrypted_only=services.is_secure)
 

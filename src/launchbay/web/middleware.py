@@ -3,6 +3,7 @@
 The log never contains queries, which may be private, nor the token in the path of an invitation (promise 10).
 """
 
+import logging
 import re
 import time
 from collections.abc import Sequence
@@ -51,6 +52,8 @@ def _note_end(scope: Scope, status: int, started_s: float) -> None:
     elapsed_s = time.perf_counter() - started_s
     if not state.get("is_stream"):
         metrics.requests_of(state.get("operation") or "none", status).observe(elapsed_s)
+    if not _log.is_enabled_for(logging.INFO):  # what the line says costs more than the measurement
+        return
     client = scope.get("client")
     _log.info(
         "http.request",
