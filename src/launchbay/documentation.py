@@ -145,13 +145,13 @@ _LINKING = frozenset(
     }
 )
 _ENDINGS = ("ing", "ed", "es", "s")  # that a search leaves out: "crashes" and "crashed" find "crash"
-_SHORTEST_STEM = 4
+_SHORTEST_STEM, _SHORTEST_ENDING = 4, 3
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
 _LONG_CHARS = 1_000  # in a longer text, a word has to appear more often for the same points
 # The best section for so many words may lack some; each costs points.
 _SENTENCE_WORDS, _PER_MISSING = 6, 12
-_PUNCTUATION = ".,;:?!"
+_PUNCTUATION = ".,;:?!\"()[]“”"
 _AS_KEYWORD = 8  # of a page, for its first section
 _OF_PAGES = {
     "troubleshooting": 16,
@@ -504,6 +504,8 @@ def _points(stem: str, title: str, heading: str, text: str, keywords: str) -> in
     """
     # The rest of a short word is no ending of it: "start" isn't "stars".
     rest = r"(?:s|es|ed|ing)?(?![a-z])" if len(stem) == _SHORTEST_STEM else ""
+    if len(stem) < _SHORTEST_ENDING:  # "HA" isn't "has"
+        rest = r"(?![a-z])"
     begins = re.compile(rf"(?<![a-z0-9]){re.escape(stem)}{rest}")
     found = len(begins.findall(text)) if stem in text else 0
     points = min(_MOST_IN_TEXT, ceil(found * _LONG_CHARS / max(_LONG_CHARS, len(text))))

@@ -167,6 +167,72 @@ def test_a_sentence_finds_its_answer_among_the_first_three(sentence: str, place:
     assert [each for each in found if each.startswith(place)], found
 
 
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("revert a bad release", "howto/change-safely"),
+        ("go back to the previous version", "howto/change-safely"),
+        ("blue-green", "howto/change-safely"),
+        ("timer", "howto/recurring-schedules"),
+        ("run a workflow every night", "howto/recurring-schedules"),
+        ("nightly backup", "howto/back-up"),
+        ("backup to S3", "howto/back-up"),
+        ("where do I put a password", "howto/secrets"),
+        ("api token for ci", "howto/automation-tokens"),
+        ("launch hangs", "troubleshooting#stuck-in-executing-a-job-hangs"),
+        ("instance stuck in Destroying", "troubleshooting#stuck-in-destroying"),
+        ("job pending forever", "howto/why-a-job-waits"),
+        ("behind a reverse proxy", "howto/harden"),
+        ("certificate expired", "howto/harden"),
+        ("downgrade failed", "troubleshooting#it-does-not-start-after-a-downgrade"),
+        ("HA", "howto/failover"),
+        ("LDAP", "get-started/faq#does-our-identity-provider-work"),
+        ("active directory", "get-started/faq#does-our-identity-provider-work"),
+        ("log shipping", "howto/monitor"),
+        ("send logs to loki", "howto/monitor"),
+        ("grafana dashboard", "howto/monitor#dashboard"),
+        ("air gap", "howto/install-package"),
+        ("install without internet", "howto/install-package#install-without-internet"),
+        ("memory usage", "howto/install-package"),
+        ("two servers at once", "howto/scale-out"),
+        ("how do I see who changed something", "howto/see-the-past"),
+        ("audit log", "howto/see-the-past"),
+        ("shut down at night", "howto/sleep"),
+        ("auto destroy after 2 hours", "howto/lifetimes"),
+        ("dark mode", "get-started/tour"),
+        ("multi tenant", "get-started/concepts"),
+        ("can't reach the server", "troubleshooting#the-server-did-not-answer"),
+    ],
+)
+def test_a_search_for_other_words_finds_the_page_among_the_first_three(words: str, place: str) -> None:
+    found = [f"{hit.page.path}#{hit.section.anchor}" for hit in search(words)[:3]]
+    assert [each for each in found if each.startswith(place)], found
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("Error: The email address or the password is wrong.", "howto/let-people-in#replace-a-forgotten-password"),
+        (
+            "http://127.0.0.1:8080 did not answer: [Errno 111] Connection refused. Is the server up, and the address "
+            "right?",
+            "troubleshooting#the-server-did-not-answer",
+        ),
+        ("Missing required parameter: input.key.", "troubleshooting#unknown-parameter"),
+        ("Can't delete an instance in status Running. Destroy it first.", "reference/errors#instanceactive"),
+        (
+            "The instance has no earlier configuration that took effect, so there is no way back.",
+            "reference/errors#nogeneration",
+        ),
+        ("None of your roles grants CreateInstance. Your roles: Guest.", "troubleshooting#403-no-permission"),
+        ("Other users can read the secret key file /data/key.", "troubleshooting#wrong-secret-key"),
+    ],
+)
+def test_a_message_that_is_pasted_whole_finds_what_explains_it(message: str, place: str) -> None:
+    found = [f"{hit.page.path}#{hit.section.anchor}" for hit in search(f'"{message}"')[:3]]
+    assert [each for each in found if each.startswith(place)], found
+
+
 def test_a_page_is_described_by_its_first_sentence() -> None:
     assert pages()["howto/back-up"].description == "Back up the database to a file while servers run"
     assert [path for path, page in pages().items() if page.title and "---" in page.text.splitlines()[:1]] == []
