@@ -151,7 +151,7 @@ _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
 _LONG_CHARS = 1_000  # in a longer text, a word has to appear more often for the same points
 # The best section for so many words may lack some; each costs points.
 _SENTENCE_WORDS, _PER_MISSING = 6, 12
-_PUNCTUATION = ".,;:?!\"()[]“”"
+_PUNCTUATION = '.,;:?!"()[]“”'
 _AS_KEYWORD = 8  # of a page, for its first section
 _OF_PAGES = {
     "troubleshooting": 16,

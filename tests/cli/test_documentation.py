@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -95,6 +96,33 @@ def test_other_words_search_the_pages(alone: Shell) -> None:
 def test_the_help_of_a_noun_names_a_page(alone: Shell, noun: str, page: str) -> None:
     assert alone.good(noun, "--help").endswith(f"Documentation: launchbay docs {page}\n")
     assert page in pages()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("instance", "show", "0" * 24), "NotFound"),
+        (("bulk", "create", "resume", "--last", "Failed", "--search", "nothing"), "NothingChosen"),
+        (("role", "create", "explained", "--permissions", "[{Reed: [/*]}]"), "InvalidRole"),
+        (("webhook", "create", "ftp://x", "--events", "job"), "InvalidUrl"),
+        (("service", "create", "explained", "builtin:nothing"), "UnknownServiceType"),
+        (("organization", "jobs", "--after", "x"), "InvalidCursor"),
+        (("user", "create", "X", "--email", "x", "--password", "y"), "InvalidEmail"),
+        (("environment", "delete", "default", "--yes"), "DefaultEnvironment"),
+        (("application", "create", " "), "InvalidName"),
+        (("organization", "instances", "--labels", "a b"), "InvalidSelector"),
+    ],
+)
+def test_an_error_prints_the_address_of_its_page_which_opens_at_its_heading(
+    cli: Shell, words: tuple[str, ...], code: str
+) -> None:
+    told = cli.run(*words).stderr
+    assert f"({code}, request " in told
+    address = told.split()[-1]
+    assert address == f"{cli.environ['LAUNCHBAY_URL']}/docs/codes/{code}"
+    with urlopen(address) as page:
+        anchor = page.url.rpartition("#")[2]
+        assert f'id="{anchor}"' in page.read().decode()
 
 
 def test_an_error_and_findings_name_the_command_that_explains_them(alone: Shell, tmp_path: Path) -> None:

@@ -227,9 +227,17 @@ def test_a_table_has_one_line_for_each_object_in_any_terminal(cli: Shell, column
         [line] = [each for each in table if each.startswith(number if columns > 40 else number[:15]) and begin in each]
         assert "…" in line
     if columns == 40:
-        assert "Columns without room: " in drawn(cli, "user", "list", columns=columns)
+        roles = " ".join(drawn(cli, "role", "list", columns=columns).split())
+        assert "Columns without room: canEdit, canDelete." in roles
     piped = cli.good("application", "list")
     assert [name for name in names if name not in piped] == []
+
+
+def test_a_single_object_is_shown_whole_below_each_other_in_a_narrow_terminal(cli: Shell) -> None:
+    cli.good("service", "create", "narrow-vault", "builtin:cobalt_secure_store")
+    text = drawn(cli, "service", "run", "narrow-vault", "generate-keypair", "name=narrow", columns=60)
+    assert re.search(r"ssh-ed25519AAAA[\w+/]{64}narrow", re.sub(r"\s", "", text))
+    assert "…" not in text
 
 
 @pytest.mark.slow  # a process

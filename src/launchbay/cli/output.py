@@ -290,4 +290,4 @@ def lines(error: ClientError, context: click.Context | None = None) -> Iterator[
     if reference:
         yield f"({reference})"
     if error.code:
-        yield f"To read more, run: launchbay explain {error.code}"
+        yield f"To read more, run: launchbay explain {error.code}" + (f", or open {error.docs}" if error.docs else "")

@@ -73,6 +73,8 @@ def _show(console: Console, value: Any, columns: Sequence[str], width: int) -> N
 def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = ()) -> None:
     if not items:
         Console(stderr=True).print("[dim]No results.[/]")
+    elif len(items) == 1 and _is_too_wide(console, items, columns):
+        _show_blocks(console, items)  # people copy from it, such as a public key
     elif all(isinstance(item, dict) for item in items):
         table, left_out = _fitting(_columns(items, columns), console.width if console.is_terminal else None)
         console.print(table, width=None if console.is_terminal else _natural_cells(table))
@@ -82,6 +84,13 @@ def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = 
     else:
         for item in items:
             console.print(_cell("", item))
+
+
+def _is_too_wide(console: Console, items: Sequence[Any], columns: Sequence[str]) -> bool:
+    if not console.is_terminal or not isinstance(items[0], dict):
+        return False
+    table, _ = _fitting(_columns(items, columns), None)
+    return _natural_cells(table) > console.width + _GAP_CELLS
 
 
 @dataclass

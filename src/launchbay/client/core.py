@@ -506,6 +506,7 @@ class Core:
         # Other servers answer 404 to paths that they don't have. Every response of ours has a request ID.
         if 200 < outcome.status_code < 400 or (outcome.status_code == 404 and not error.request_id):
             return unreadable(outcome, outcome.content, "it is not in the form of this API")
+        error.docs = f"{self.base_url}{error.docs}" if error.docs.startswith("/") else ""
         return error
 
 

@@ -84,6 +84,7 @@ class Refusal:
     findings: Sequence[Mapping[str, Any]] = ()  # of a manifest: message, line, column, code
     retry_after_s: float | None = None
     tag: str = ""  # the present entity tag of the object, in a 412
+    docs: str = ""  # the address of the page that explains the code
 
 
 class ApiError(ClientError):
@@ -99,6 +100,7 @@ class ApiError(ClientError):
         self.findings = tuple(refusal.findings)
         self.retry_after_s = refusal.retry_after_s
         self.tag = refusal.tag
+        self.docs = refusal.docs
 
 
 class BadRequest(ApiError):
@@ -182,6 +184,7 @@ def _told(refusal: Refusal, document: dict[str, Any]) -> Refusal:
         return replace(
             refusal,
             code=str(document["code"]),
+            docs=str(document.get("docs", "")),
             messages=_sentences(document.get("errors")),
             request_id=str(document.get("requestId", refusal.request_id)),
             findings=[each for each in document.get("findings") or () if isinstance(each, dict)],
