@@ -36,6 +36,7 @@ PIECE = 20_000  # copies in one transaction
 LATE_OVER_S = 20.0
 SETTLE_S = 3.0
 IDLE_S = 6.0
+CALM_S = 15  # PostgreSQL looks every 10 s what to vacuum
 
 _MANIFEST = """
 launch:
@@ -77,6 +78,17 @@ def fill(connection: psycopg.Connection, instance: str, job: str, count: int) ->
                 )
     for table in _COPY:
         connection.execute(f"VACUUM ANALYZE {table}".encode())
+
+
+def until_vacuumed(connection: psycopg.Connection) -> None:
+    """Wait until PostgreSQL has tidied up after the copies, and has had nothing to vacuum for a while."""
+    calm = 0
+    while calm < CALM_S:
+        time.sleep(1)
+        [(vacuuming,)] = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'"
+        ).fetchall()
+        calm = 0 if vacuuming else calm + 1
 
 
 def late_s(connection: psycopg.Connection, job: str, count: int, over_s: float) -> list[float]:
@@ -145,6 +157,7 @@ def measure(table: Table, directory: Path, count: int, at_once: int) -> None:
         began_s = time.perf_counter()
         fill(connection, instance, job, count)
         filled_s = time.perf_counter() - began_s
+        until_vacuumed(connection)
         with running(directory, park_after_s="1") as server:
             time.sleep(SETTLE_S)
             cpu_s, began_s = server.cpu_s(), time.perf_counter()

@@ -985,6 +985,24 @@ async def test_a_claim_costs_no_more_while_many_organizations_wait(database: Dat
     assert many < 2 * few, (few, many)
 
 
+async def test_a_look_at_what_is_due_reads_nothing_of_what_is_due_later(database: Database) -> None:
+    async with database.connection() as connection:
+        await insert_jobs(connection, ["parked"], 2_000)
+        await connection.execute("DELETE FROM ready")
+        await connection.execute(
+            "INSERT INTO parked (job_id, organization_id, due_at)"
+            " SELECT id, 'parked', now() + (id <> 'parked7')::integer * interval '1 hour' FROM jobs"
+        )
+        await connection.execute("VACUUM ANALYZE parked")
+    async with database.transaction() as connection:  # counts what it reads
+        woken = await dispatch.wake_due(connection, most=100)
+        [(read,)] = await (
+            await connection.execute("SELECT pg_stat_get_xact_tuples_returned('parked_due'::regclass)")
+        ).fetchall()
+    assert woken is not None
+    assert (woken.jobs, read) == (1, 2)  # the one that is due, and the next one
+
+
 async def _blocks_of_a_claim(database: Database, organizations: list[str], count: int) -> int:
     """Make jobs ready, and return how many blocks a claim of 32 jobs reads then."""
     async with database.connection() as connection:

@@ -55,8 +55,9 @@ SELECT launchbay_wake(%(job_ids)s::text[]);
 
 -- name: wake_due
 -- Parked jobs whose time has come are ready; how many, and in how many seconds the next one is due. Others skip what this locks.
+-- With `clock_timestamp()`, which is volatile, each call would read the whole index.
 WITH due AS (
-    SELECT job_id FROM parked WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT %(most)s FOR UPDATE SKIP LOCKED
+    SELECT job_id FROM parked WHERE due_at <= now() ORDER BY due_at LIMIT %(most)s FOR UPDATE SKIP LOCKED
 ), woken AS (
     DELETE FROM parked USING due WHERE parked.job_id = due.job_id RETURNING parked.organization_id, parked.job_id
 ), waiting AS (
