@@ -227,7 +227,7 @@ def test_a_mistyped_status_is_refused_with_the_right_ones(cli: Shell, ferry: str
     words = tuple(ferry if word == "x" else word for word in words)
     told = cli.bad(2, *words, "--status", "Runing")
     assert "'Runing'" in told
-    assert "Use Requested, Executing, Running, Failed, Destroying, Destroyed." in told
+    assert "is not one of 'Requested', 'Executing', 'Running', 'Failed', 'Destroying', 'Destroyed'." in told
     assert "'Broken'" in cli.bad(2, "organization", "instances", "--last-status", "Broken")
 
 
