@@ -14,7 +14,8 @@ LaunchbayError
 ├── TooManyRequests          a rate limit; has `retry_after_s`
 ├── TooLarge                 beyond a size limit
 ├── Unavailable              database unavailable, overload, stopping; has `retry_after_s`
-│   └── OutcomeUnknown       (store/database.py) the connection was lost during a commit
+│   ├── OutcomeUnknown       (store/database.py) the connection was lost during a commit
+│   └── SecretKeyOutdated    this process lacks the newest secret key, so it encrypts nothing
 ├── ManifestSourceLocked     the manifest comes from a URL, so an upload can't replace it
 ├── MethodNotAllowed         (web/problems.py) the path doesn't support the method
 ├── ClientDisconnect         (web/requests.py) the client is gone, so nobody gets a response
@@ -151,6 +152,22 @@ class Unavailable(LaunchbayError):
     def __init__(self, *messages: str, code: str | None = None, retry_after_s: int = 2) -> None:
         super().__init__(*messages, code=code)
         self.retry_after_s = retry_after_s
+
+
+class SecretKeyOutdated(Unavailable):
+    """This process lacks the newest secret key.
+
+    What it encrypted could be lost.
+    """
+
+    code = "SecretKeyOutdated"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This server doesn't have the newest secret key, so it can't store or read secrets.",
+            "Its administrator must copy the key file of another server to it. Its log has the path.",
+            retry_after_s=5,
+        )
 
 
 class ManifestSourceLocked(LaunchbayError):

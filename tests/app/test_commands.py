@@ -206,6 +206,7 @@ NOT_SEALED = {
     ("git_sources", "files"),
     ("git_events", "digest"),
     ("server_keys", "value"),
+    ("key_users", "mark"),
     *((table, HASHED) for table in ("refresh_tokens", "invitations", "console_sessions", "pending_memberships")),
     ("access_tokens", HASHED),
     ("second_steps", HASHED),
@@ -422,3 +423,7 @@ async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api)
     }
     assert {tuple(row) for row in found} - NOT_SEALED == sealed
     assert len(SEALED) == len(sealed)
+    statement = "SELECT tgname FROM pg_trigger WHERE tgfoid = 'launchbay_check_key'::regproc"
+    async with api.database.connection() as connection:
+        checked = await (await connection.execute(statement.encode())).fetchall()
+    assert {row[0] for row in checked} == {f"{table}_{column}_key" for table, column in sealed}

@@ -129,12 +129,12 @@ async def test_streams_hold_no_connection_while_their_readers_wait(database: Dat
 
 
 async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connection) -> None:
-    assert await keys.get_server_key(connection, name="tokens") is None
-    assert await keys.propose_server_key(connection, name="tokens", value=b"first") == 1
-    assert await keys.propose_server_key(connection, name="tokens", value=b"second") == 0
-    assert await keys.get_server_key(connection, name="tokens") == b"first"
+    assert await keys.get_key_marks(connection) is None
+    assert await keys.propose_key_marks(connection, marks=b"first") == 1
+    assert await keys.propose_key_marks(connection, marks=b"other") == 0
+    assert await keys.get_key_marks(connection) == b"first"
 
 
 def test_a_statement_that_the_file_does_not_have_is_named_with_those_it_has() -> None:
-    with pytest.raises(LookupError, match=r"has no statement 'gte'\. It has get_server_key, propose_server_key"):
+    with pytest.raises(LookupError, match=r"has no statement 'gte'\. It has get_key_marks, propose_key_marks"):
         statements.load("keys").change("gte")

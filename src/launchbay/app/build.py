@@ -20,7 +20,7 @@ from launchbay.auth.authentication import Authenticator, BasicAuthentication
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
 from launchbay.auth.passwords import PARAMETERS, Passwords
-from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
+from launchbay.auth.secret_key import KeyFile, SecretKey, UnsealFailed, read_secret_key
 from launchbay.auth.throttle import RateLimits, SignInThrottle
 from launchbay.auth.tokens import AccessTokens, KeyRing, RefreshTokens, SessionTokens
 from launchbay.clock import Backoff, Clock, SystemClock
@@ -98,7 +98,7 @@ from launchbay.usecases.recurring import POLL_S as RECURRING_S
 from launchbay.usecases.recurring import RecurringRunner
 from launchbay.usecases.rollouts import POLL_S as ROLLOUTS_S
 from launchbay.usecases.rollouts import RolloutRunner
-from launchbay.usecases.sealing import seal_addresses
+from launchbay.usecases.sealing import NewestKey, seal_addresses
 from launchbay.usecases.sign_in import AccountPolicy, OpenIdSignIn, SignInLink
 from launchbay.usecases.sleep_windows import POLL_S as SLEEP_S
 from launchbay.usecases.sleep_windows import SleepRunner
@@ -267,7 +267,9 @@ async def lifespan(
             email=settings.admin_email,
             password=settings.admin_password,
         )
-        secret = await _secret_key(settings, database, clock)
+        secret, newest = await _secret_key(settings, database, clock)
+        following = asyncio.create_task(newest.keep_current(), name="newest secret key")
+        stack.push_async_callback(_ended, following)
         await seal_addresses(database, secret)
         await seal_acts(database, secret)
         await seal_parameters(database, secret)
@@ -288,8 +290,10 @@ async def lifespan(
         yield app
 
 
-async def _secret_key(settings: Settings, database: Database, clock: Clock) -> SecretKey:
-    """Return the secret key. Only the first start of a database makes one.
+async def _secret_key(settings: Settings, database: Database, clock: Clock) -> tuple[SecretKey, NewestKey]:
+    """Return the secret key, and what keeps it current.
+
+    Only the first start of a database makes one.
 
     Raises CannotStart unless the database is encrypted with it: otherwise the process would encrypt values that others
     can't decrypt, and fail at the first secret.
@@ -305,7 +309,9 @@ async def _secret_key(settings: Settings, database: Database, clock: Clock) -> S
             "Copy the key file of another server or of the backup there. If the key is lost, see 'Restore without the"
             " key' in docs/howto/restore.md.",
         ) from error
-    return secret
+    newest = NewestKey(database, secret, KeyFile(settings.key_file()))
+    await newest.adopt()
+    return secret, newest
 
 
 @asynccontextmanager
@@ -491,7 +497,7 @@ def _api_deps(
     return ApiDeps(
         app=context,
         idempotency=Idempotency(context.database, context.lookups, context.secret_key),
-        ready=context.database.ping,
+        ready=partial(_check_ready, context),
         is_dispatch_up=None if wake_ups is None else lambda: wake_ups.is_up,
         metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
@@ -501,6 +507,12 @@ def _api_deps(
         sign_in_links=() if openid is None else (SignInLink(settings.oidc_name, START),),
         openid=openid,
     )
+
+
+async def _check_ready(context: AppContext) -> None:
+    """Raise Unavailable if this process can't answer requests."""
+    await context.database.ping()
+    context.secret_key.check_newest()
 
 
 def _web_app(

@@ -35,7 +35,7 @@ from launchbay.telemetry.logs import configure_logs
 from launchbay.telemetry.metrics import SAMPLE_INTERVAL_S, sample_process
 from launchbay.usecases import organizations, users
 from launchbay.usecases.organizations import FirstAdministrator
-from launchbay.usecases.sealing import Resealed, reseal
+from launchbay.usecases.sealing import Resealed, begin_rotation, check_copy, end_rotation, reseal
 from launchbay.web.connections import Listener, raise_descriptor_limit
 from launchbay.web.server import bind
 from launchbay.web.server import serve as serve_http
@@ -318,9 +318,6 @@ async def _in_transaction(url: str, work: Callable[[Connection], Awaitable[_T]])
         return await work(connection)
 
 
-Line = tuple[str, bytes]
-
-
 @click.command("rotate-secret-key")
 @config_option
 @data_option
@@ -344,6 +341,7 @@ def rotate(config: Path | None, prepare: bool, finish: bool, **given: Any) -> No
 
 def _prepare(file: KeyFile) -> None:
     lines = file.lines()
+    file.check_writable()
     if any(word == NEXT for word, _ in lines):
         raise CannotStart(f"{file.path} already has a next key.", "Copy the file to all servers, then rotate.")
     file.write([*lines, (NEXT, new_key())])
@@ -355,7 +353,18 @@ def _rotate(settings: Settings, file: KeyFile) -> None:
     lines = file.lines()
     current = next((key for word, key in lines if word == NEXT), None) or new_key()
     former = [(FORMER, key) for word, key in lines if word != NEXT]
-    _write_and_reseal(settings, file, [("", current), *former])
+    file.check_writable()
+
+    async def rotate(database: Database) -> Resealed:
+        async with database.transaction() as connection:
+            await check_copy(connection, read_secret_key(file.path, creates=False))
+        # The file first, so that the servers that share it have the key when the database names it.
+        file.write([("", current), *former])
+        key = read_secret_key(file.path, creates=False)
+        await begin_rotation(database, key)
+        return await reseal(database, key)
+
+    _with_sealed(settings, rotate)
     click.echo(f"{file.path} still has the former key. Copy the file to all servers.")
     click.echo("Then run: launchbay rotate-secret-key --finish")
 
@@ -364,26 +373,44 @@ def _finish(settings: Settings, file: KeyFile) -> None:
     lines = file.lines()
     if not any(word == FORMER for word, _ in lines):
         raise CannotStart(f"{file.path} has no former key, so no rotation is in progress.")
-    _write_and_reseal(settings, file, lines)
+    if any(word == NEXT for word, _ in lines):
+        raise CannotStart(f"{file.path} has a next key.", "Rotate to it first, without --finish.")
+    file.check_writable()
+    key = read_secret_key(file.path, creates=False)
+
+    async def finish(database: Database) -> Resealed:
+        async with database.transaction() as connection:
+            await check_copy(connection, key)
+        await begin_rotation(database, key)
+        await end_rotation(database, key, _print_waiting)
+        return await reseal(database, key)
+
+    _with_sealed(settings, finish)
     file.write([line for line in lines if line[0] != FORMER])
     click.echo(f"Removed the former key from {file.path}. Backups from before the rotation still need it.")
 
 
-def _write_and_reseal(settings: Settings, file: KeyFile, lines: Sequence[Line]) -> None:
+def _with_sealed(settings: Settings, work: Callable[[Database], Awaitable[Resealed]]) -> None:
+    """Run a part of a rotation, and print what it encrypted again. Raises CannotStart."""
+
+    async def run(url: str) -> Resealed:
+        await upgrade(url)
+        async with Database(url, connections=2) as database:
+            return await work(database)
+
     with _existing_database(settings) as url:
-        asyncio.run(upgrade(url))
-        # The file first, so that servers encrypt later values with the new key, and none is missed.
-        file.write(lines)
-        done = asyncio.run(_reseal(url, file.path))
+        try:
+            done = asyncio.run(run(url))
+        except Unavailable as error:
+            raise CannotStart(*error.messages) from error
     click.echo(f"Encrypted {done.count} values again.")
     for name, count in done.broken.items():
         if count:
             click.echo(f"{count} values of {name} can't be decrypted with any key and stay unchanged.", err=True)
 
 
-async def _reseal(database_url: str, file: Path) -> Resealed:
-    async with Database(database_url, connections=2) as database:
-        return await reseal(database, read_secret_key(file, creates=False))
+def _print_waiting(processes: Sequence[str]) -> None:
+    click.echo(f"Waiting until these processes have the newest key: {'; '.join(processes)}", err=True)
 
 
 @click.command()

@@ -3,6 +3,9 @@
 The key is a file, made at the first start and readable by its owner alone. Every server of one database needs the same
 file, and a backup of the database is of little use without it. After a rotation the file holds the former key too,
 which opens and does not seal any more; a running server notices a changed file by itself.
+
+The database says which of the keys seals. A process without that key seals nothing: once a rotation has ended, nobody
+could open it.
 """
 
 import hmac
@@ -10,15 +13,16 @@ import os
 import secrets
 import stat
 import tempfile
+import time
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from launchbay.errors import CannotStart, LaunchbayError
+from launchbay.errors import CannotStart, LaunchbayError, SecretKeyOutdated
 from launchbay.model import redaction
 
 KEY_BYTES = 32
@@ -84,16 +88,38 @@ class KeyFile:
         return lines
 
     def write(self, lines: Sequence[tuple[str, bytes]]) -> None:
-        """Replace the whole file at once, readable by its owner alone. Raises OSError."""
+        """Replace the whole file at once. Owner, group and mode stay. Raises CannotStart."""
         text = "".join(f"{word} {b64encode(key).decode()}".strip() + "\n" for word, key in lines)
-        draft = _draft(self.path, text)
-        try:
-            mode = stat.S_IMODE(self.path.stat().st_mode) & 0o770
-            draft.chmod(mode)
+        with self._replacement(text) as draft:
             draft.replace(self.path)
             _sync(self.path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
+
+    def check_writable(self) -> None:
+        """Raise CannotStart if `write` would."""
+        with self._replacement(""):
+            pass
+
+    @contextmanager
+    def _replacement(self, text: str) -> Iterator[Path]:
+        try:
+            found = self.path.stat()
+            draft = _draft(self.path, text)
+            try:
+                made = draft.stat()
+                if (made.st_uid, made.st_gid) != (found.st_uid, found.st_gid):
+                    os.chown(draft, found.st_uid, found.st_gid)
+                draft.chmod(stat.S_IMODE(found.st_mode) & 0o770)
+                yield draft
+            finally:
+                draft.unlink(missing_ok=True)
+        except FileNotFoundError as error:
+            raise _unreadable(self.path, error) from error
+        except OSError as error:
+            raise CannotStart(
+                f"The secret key file {self.path} can't be replaced: {error}",
+                "Run the command as root, or as the account of the server, which must own the file and may write to"
+                f" {self.path.parent}.",
+            ) from error
 
     def _stamp(self) -> tuple[int, ...]:
         try:
@@ -165,6 +191,9 @@ _FINGERPRINT_BYTES = 8
 _ID_BYTES = 4
 _FORMAT = b"\x02"  # AES-256-GCM: this byte, the key's id, the nonce, then the ciphertext with its tag
 _FORMAT_WITHOUT_ID = b"\x01"
+MARK_BYTES = len(_FORMAT) + _ID_BYTES
+# How long a process seals after the database has last said with which key: less than it counts as live without a word.
+CONFIRMED_S = 30.0
 
 
 class UnsealFailed(LaunchbayError):
@@ -179,12 +208,13 @@ class _Key:
     def __init__(self, key: bytes) -> None:
         assert len(key) == KEY_BYTES, "a secret key has 256 bits"
         self.id = hmac.digest(key, b"launchbay key id", "sha256")[:_ID_BYTES]
+        self.mark = _FORMAT + self.id  # what everything begins with that it seals
         self.cipher = AESGCM(key)
         self._fingerprint_key = hmac.digest(key, b"launchbay fingerprints", "sha256")
         self._nonce_key = hmac.digest(key, b"launchbay nonces", "sha256")
 
     def seal(self, plain: bytes, purpose: str, nonce: bytes) -> bytes:
-        return _FORMAT + self.id + nonce + self.cipher.encrypt(nonce, plain, purpose.encode())
+        return self.mark + nonce + self.cipher.encrypt(nonce, plain, purpose.encode())
 
     def nonce_of(self, plain: bytes, purpose: str) -> bytes:
         message = purpose.encode() + b"\0" + plain
@@ -206,9 +236,37 @@ class SecretKey:
     ) -> None:
         self._keys = (_Key(key), *map(_Key, others))
         self._reload = reload
+        self._newest: bytes | None = None
+        self._confirmed_at_s = 0.0
+
+    def follow(self, newest: bytes) -> None:
+        """Seal with the key that the database has just named, or with none."""
+        self._newest = newest
+        self._confirmed_at_s = time.monotonic()
+
+    @property
+    def sealing_mark(self) -> bytes | None:
+        """The mark of the key that seals now, if this process has it."""
+        self._refreshed()
+        key = self._sealing()
+        return None if key is None else key.mark
+
+    def check_newest(self) -> None:
+        """Raise SecretKeyOutdated if this process lacks the newest key."""
+        if self.sealing_mark is None:
+            raise SecretKeyOutdated
+
+    @property
+    def marks(self) -> list[bytes]:
+        """The mark of each key, that of the file's first one first."""
+        self._refreshed()
+        return [key.mark for key in self._keys]
 
     def seal(self, plain: bytes, purpose: str) -> bytes:
-        """Return the sealed form of the bytes; `purpose` names what they are and where they belong."""
+        """Return the sealed form of the bytes; `purpose` names what they are and where they belong.
+
+        Raises SecretKeyOutdated, as `seal_deterministic` does.
+        """
         return self._current().seal(plain, purpose, secrets.token_bytes(_NONCE_BYTES))
 
     def seal_deterministic(self, plain: bytes, purpose: str) -> bytes:
@@ -221,6 +279,8 @@ class SecretKey:
         plain = self._opened(sealed, purpose)
         if plain is None and self._refreshed():
             plain = self._opened(sealed, purpose)
+        if plain is None and self._newest is not None and self._sealing() is None:
+            raise SecretKeyOutdated
         if plain is None:
             raise UnsealFailed(
                 f"Sealed data ({purpose}) cannot be opened with this server's secret key.",
@@ -231,7 +291,7 @@ class SecretKey:
     @property
     def current_prefix(self) -> bytes:
         """What everything begins with that is sealed with the key that seals now."""
-        return _FORMAT + self._current().id
+        return self._current().mark
 
     def is_current(self, sealed: bytes) -> bool:
         """Tell whether the bytes were sealed with the key that seals now."""
@@ -239,7 +299,8 @@ class SecretKey:
 
     def fingerprint(self, plain: bytes, purpose: str) -> str:
         """Return a short text that is equal for equal bytes, and tells nobody without the key what they are."""
-        return self._current().fingerprint(plain, purpose)
+        self._refreshed()
+        return (self._sealing() or self._keys[0]).fingerprint(plain, purpose)
 
     def is_fingerprint(self, text: str, plain: bytes, purpose: str) -> bool:
         """Tell whether the text is the fingerprint of these bytes, though it be of a former key."""
@@ -247,7 +308,15 @@ class SecretKey:
 
     def _current(self) -> _Key:
         self._refreshed()
-        return self._keys[0]
+        key = self._sealing()
+        if key is None or (self._newest is not None and time.monotonic() - self._confirmed_at_s > CONFIRMED_S):
+            raise SecretKeyOutdated
+        return key
+
+    def _sealing(self) -> _Key | None:
+        if self._newest is None:
+            return self._keys[0]
+        return next((key for key in self._keys if key.mark == self._newest), None)
 
     def _refreshed(self) -> bool:
         keys = self._reload()

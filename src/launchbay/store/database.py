@@ -24,7 +24,7 @@ from psycopg import AsyncConnection, AsyncTransaction, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping
 
-from launchbay.errors import BadRequest, CannotStart, Conflict, Unavailable
+from launchbay.errors import BadRequest, CannotStart, Conflict, SecretKeyOutdated, Unavailable
 from launchbay.store.connection import BoundedConnection
 from launchbay.store.pool import Pool
 
@@ -71,6 +71,7 @@ ROOM_S = 5.0  # between two looks whether a full disk has room again
 _CONNECT_TO_EACH_S = 2  # with several hosts: less than a lease, so that a dead host costs no worker its lease
 # States of a server that cannot serve at all, which psycopg files under other errors.
 _READ_ONLY = "25006"  # it has become a standby
+_OUTDATED_KEY = "LBKEY"  # of launchbay_check_key
 _AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
 _FULL = "The database is out of space. The server's administrator must free some."
 # The first match decides; the last row covers every operational error of psycopg.
@@ -477,6 +478,8 @@ def unavailable(error: psycopg.Error) -> Unavailable | None:
     """Return the error to raise for a database error, or None if it isn't about availability."""
     if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):
         return Unavailable("The database was upgraded during this request.", "Retry.", retry_after_s=1)
+    if error.sqlstate == _OUTDATED_KEY:
+        return SecretKeyOutdated()
     for kinds, message, retry_after_s in _CAUSES:
         if isinstance(error, kinds) or error.sqlstate in _AWAY_STATES:
             return Unavailable(message, "Retry.", retry_after_s=retry_after_s)

@@ -7,8 +7,20 @@ from launchbay.store.statements import Change, Rows, load
 _sql = load("keys")
 
 
-get_server_key = _sql.value("get_server_key", bytes)
-propose_server_key = _sql.change("propose_server_key")
+class KeyUserRow(NamedTuple):
+    """A process, and the mark of its key if that is the newest."""
+
+    name: str
+    mark: bytes | None
+
+
+get_key_marks = _sql.value("get_key_marks", bytes)
+propose_key_marks = _sql.change("propose_key_marks")
+lock_key_marks = _sql.value("lock_key_marks", bool)
+set_key_marks = _sql.change("set_key_marks")
+report_key = _sql.value("report_key", bytes)
+remove_key_users = _sql.change("remove_key_users")
+list_key_users = _sql.rows("list_key_users", KeyUserRow)
 
 
 class SessionKeyRow(NamedTuple):

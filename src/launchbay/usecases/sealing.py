@@ -4,30 +4,123 @@ Servers keep running. Rows are read page by page and written back only if unchan
 overwritten; a second run finds what is left.
 """
 
+import asyncio
+import os
+import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import httpx
 import msgspec
+import structlog
 
-from launchbay.auth.secret_key import SecretKey, TextSeal, UnsealFailed
+from launchbay.auth.secret_key import CONFIRMED_S, MARK_BYTES, KeyFile, SecretKey, TextSeal, UnsealFailed
 from launchbay.auth.tokens import session_key_purpose
 from launchbay.egress.http import redacted_url
+from launchbay.errors import CannotStart, Unavailable
+from launchbay.ids import new_id
 from launchbay.model import redaction
 from launchbay.model.instance import Binding
 from launchbay.service_types.secrets import parameter_purpose, sign_in_purpose, stored_secret_purpose
 from launchbay.store import applications, bulk, git_sources, keys, webhooks
 from launchbay.store import keys as store
 from launchbay.store.change_sets import act_purpose
-from launchbay.store.database import Database
+from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.instances import document_purpose
 from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
 from launchbay.store.recurring import recurring_purpose
 from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.second_factors import second_factor_purpose
+
+log = structlog.get_logger(__name__)
+LOOK_S = 2.0  # between two looks which key seals
+LIVE_S = CONFIRMED_S + 10  # after its last word, a process seals nothing without asking again
+WAIT_S = LIVE_S + 20  # for live processes to use the newest key
+
+
+class NewestKey:
+    """Keeps a process to the secret key that the database names.
+
+    It tells the database which one the process uses.
+    """
+
+    def __init__(self, database: Database, key: SecretKey, file: KeyFile) -> None:
+        self._database = database
+        self._key = key
+        self._file = file
+        self._id = new_id()
+        self._name = f"{socket.gethostname()}, process {os.getpid()}"
+        self._is_readable = True
+        self._is_newest = True
+
+    async def adopt(self) -> None:
+        """Follow the key that the database names.
+
+        The first process decides which.
+
+        Raises CannotStart if this process lacks the key.
+        """
+        async with self._database.connection() as connection:
+            await keys.propose_key_marks(connection, marks=self._key.marks[0])
+            marks = await keys.get_key_marks(connection)
+        assert marks is not None, "there is one now"
+        self._key.follow(bytes(marks[:MARK_BYTES]))
+        if self._key.sealing_mark is None:
+            raise CannotStart(
+                f"This database is encrypted with another secret key than {self._file.path}.",
+                "Copy the key file of another server or of the backup there. If the key is lost, see 'Restore without"
+                " the key' in docs/howto/restore.md.",
+            )
+
+    async def keep_current(self) -> None:
+        """Look every LOOK_S until cancelled."""
+        try:
+            while True:
+                with suppress(Unavailable, DatabaseError):  # others log it
+                    await self._look()
+                self._log()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            try:
+                async with self._database.connection() as connection:
+                    await keys.remove_key_users(connection, id=self._id)
+            except (Unavailable, DatabaseError) as error:
+                log.info("secret_key.user_not_removed", error=str(error))
+
+    async def _look(self) -> None:
+        mark = self._key.sealing_mark
+        while True:
+            async with self._database.connection() as connection:
+                marks = await keys.report_key(connection, id=self._id, name=self._name, mark=mark)
+            assert marks is not None, "the start proposed one"
+            self._key.follow(bytes(marks[:MARK_BYTES]))
+            if mark == (mark := self._key.sealing_mark):
+                return
+
+    def _log(self) -> None:
+        try:
+            self._file.lines()
+        except CannotStart as error:
+            if self._is_readable:
+                log.error("secret_key.unreadable", error=" ".join(error.messages))  # noqa: TRY400 - the message says it
+            self._is_readable = False
+        else:
+            self._is_readable = True
+        is_newest = self._key.sealing_mark is not None
+        if self._is_newest and not is_newest:
+            log.error(
+                "secret_key.outdated",
+                file=str(self._file.path),
+                effect="Secrets are neither stored nor read. Copy the key file of another server here.",
+            )
+        elif is_newest and not self._is_newest:
+            log.info("secret_key.current")
+        self._is_newest = is_newest
+
 
 # Addresses of webhooks and of manifests: what follows the host is often a secret (promise 10). The database has the
 # whole address sealed, and in the clear the part that may be shown.
@@ -116,6 +209,54 @@ async def reseal(database: Database, key: SecretKey) -> Resealed:
     for document in store.documents:
         await _reseal_texts(database, document, partial(_new_text, key, done, document.name), done)
     return done
+
+
+async def check_copy(connection: Connection, key: SecretKey) -> None:
+    """Raise CannotStart if the file lacks the key of live processes."""
+    marks = await keys.get_key_marks(connection) or b""
+    if marks and marks[:MARK_BYTES] not in key.marks:
+        users = await keys.list_key_users(connection, live_s=LIVE_S)
+        if holders := [user.name for user in users if user.mark == marks[:MARK_BYTES]]:
+            raise CannotStart(
+                f"This key file is old. These processes have the newest key: {'; '.join(holders)}.",
+                "Copy their key file here, then run this command again.",
+            )
+
+
+async def begin_rotation(database: Database, key: SecretKey) -> None:
+    """Let the file's first key encrypt from now on.
+
+    What its other keys encrypt is accepted until the end.
+    """
+    async with database.transaction() as connection:
+        await keys.lock_key_marks(connection)
+        await keys.set_key_marks(connection, marks=b"".join(key.marks))
+
+
+async def end_rotation(database: Database, key: SecretKey, waiting: Callable[[Sequence[str]], object]) -> None:
+    """Refuse from now on what other keys than the file's first one encrypt.
+
+    Waits up to WAIT_S until every live process uses the file's first key; `waiting` gets the names of the others.
+    Raises CannotStart if some still don't.
+    """
+    deadline_s = asyncio.get_running_loop().time() + WAIT_S
+    told: list[str] = []
+    while True:
+        async with database.transaction() as connection:
+            await keys.lock_key_marks(connection)
+            users = await keys.list_key_users(connection, live_s=LIVE_S)
+            others = [user.name for user in users if user.mark != key.marks[0]]
+            if not others:
+                await keys.set_key_marks(connection, marks=key.marks[0])
+                return
+        if asyncio.get_running_loop().time() > deadline_s:
+            raise CannotStart(
+                f"These processes don't have the newest secret key: {'; '.join(others)}.",
+                "Copy the key file to their machines, and let their account read it. Then run this command again.",
+            )
+        if others != told:
+            waiting(told := others)
+        await asyncio.sleep(LOOK_S / 4)
 
 
 async def _reseal_column(

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from launchbay import errors
+from launchbay.auth.secret_key import UnsealFailed
 from launchbay.web.requests import JSON
 
 _log = structlog.get_logger("launchbay.web")
@@ -25,6 +26,7 @@ STATUSES: Mapping[type[errors.LaunchbayError], int] = {
     errors.TooLarge: 413,
     errors.TooManyRequests: 429,
     errors.Unavailable: 503,
+    UnsealFailed: 503,
     # Errors of running steps. A service command runs an action inside a request, and its caller can fix them.
     errors.ExpressionError: 400,
     errors.ActionFailed: 400,
@@ -79,6 +81,8 @@ def problem(error: Exception, request_id: str, *, field_errors: bool = False) ->
     if not isinstance(error, errors.LaunchbayError) or status == 500:
         log_failure("http.failed", error, request_id)
         error = errors.LaunchbayError(_INTERNAL)
+    elif isinstance(error, UnsealFailed):
+        _log.error("secret_key.cannot_decrypt", request_id=request_id, error=str(error))
     return Problem(status, _body(error, status, request_id, field_errors=field_errors), _headers(error, status))
 
 

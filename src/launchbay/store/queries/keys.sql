@@ -1,10 +1,35 @@
--- name: get_server_key
--- The key of this name.
-SELECT value FROM server_keys WHERE name = %(name)s;
+-- name: get_key_marks
+-- What begins everything that is encrypted with the newest secret key, five bytes, and the same of keys that a rotation replaces.
+SELECT value FROM server_keys WHERE name = 'secret key';
 
--- name: propose_server_key
--- Keeps the key unless one of this name is there. Whoever comes first decides for all servers; read with `get` after.
-INSERT INTO server_keys (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING;
+-- name: propose_key_marks
+-- Keeps them unless there are some. The first server decides for all; read with `get_key_marks` after.
+INSERT INTO server_keys (name, value) VALUES ('secret key', %(marks)s) ON CONFLICT DO NOTHING;
+
+-- name: lock_key_marks
+-- Waits for transactions that have written encrypted values, and holds up later ones until the end of this one.
+SELECT pg_advisory_xact_lock(5064719320042) IS NULL;
+
+-- name: set_key_marks
+INSERT INTO server_keys (name, value) VALUES ('secret key', %(marks)s)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: report_key
+-- Notes which key a process uses, if that has changed or its note is old, and returns the marks.
+WITH noted AS (
+    INSERT INTO key_users (id, name, mark) VALUES (%(id)s, %(name)s, %(mark)s)
+    ON CONFLICT (id) DO UPDATE SET mark = excluded.mark, seen_at = excluded.seen_at
+    WHERE key_users.mark IS DISTINCT FROM excluded.mark OR key_users.seen_at < excluded.seen_at - interval '10 seconds'
+)
+SELECT value FROM server_keys WHERE name = 'secret key' AND set_config('synchronous_commit', 'off', true) IS NOT NULL;
+
+-- name: remove_key_users
+-- A process that ends, and those that ended without a word.
+DELETE FROM key_users WHERE id = %(id)s OR seen_at < clock_timestamp() - interval '1 day';
+
+-- name: list_key_users
+-- Live processes.
+SELECT name, mark FROM key_users WHERE seen_at > clock_timestamp() - %(live_s)s * interval '1 second' ORDER BY name;
 
 -- name: lock_session_keys
 -- Lets one server at a time make or drop keys, until the end of its transaction.
