@@ -4,10 +4,12 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -22,8 +24,10 @@ from launchbay.app.doctor import Finding, Level, check_machine, check_services, 
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.cli.main import main
 from launchbay.settings import Settings
+from launchbay.store import schema
 from launchbay.store.schema import revisions
 from tests.support.external_services import made_certificate
+from tests.support.pooler import pooler
 from tests.support.versions import postgres_with_tls
 
 MEMORY = "proc/meminfo"
@@ -243,6 +247,44 @@ def test_an_empty_database_is_upgraded_at_the_start(empty_database_url: str, dir
     [found] = services(settings(directory, database_url=empty_database_url), "postgresql")
     assert found.level is Level.NOTE
     assert "launchbay migrate" in found.fix
+
+
+def test_a_key_of_another_database_is_a_problem(database_url: str, directory: Path) -> None:
+    wanted = settings(directory, database_url=database_url)
+    mark = read_secret_key(wanted.key_file()).marks[0]
+    with psycopg.connect(database_url) as connection:
+        connection.execute("INSERT INTO server_keys (name, value) VALUES ('secret key', %s)", [mark])
+    assert services(wanted, "secret key") == []
+    wanted.key_file().unlink()
+    read_secret_key(wanted.key_file())
+    [found] = services(wanted, "secret key")
+    assert found.level is Level.PROBLEM
+    assert "encrypted with another secret key" in found.found
+
+
+def test_a_key_that_cannot_be_created_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    [found] = machine(Settings(secret_key_file=str(tmp_path / "file" / "secret.key")), "secret key")
+    assert found.level is Level.PROBLEM
+    assert f"can't create one in {tmp_path / 'file'}" in found.found
+
+
+@pytest.mark.parametrize(("ahead_s", "levels"), [(1.0, []), (-5.0, [Level.WARNING]), (3600.0, [Level.PROBLEM])])
+def test_a_clock_far_from_that_of_the_database_is_a_problem(
+    ahead_s: float, levels: list[Level], database_url: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = time.time()
+    monkeypatch.setattr(schema, "time", SimpleNamespace(time=lambda: now_s - ahead_s))
+    assert [found.level for found in services(settings(directory, database_url=database_url), "clock")] == levels
+
+
+def test_a_pooler_whose_sessions_lack_settings_is_a_problem(database_url: str, directory: Path) -> None:
+    with pooler(database_url, "transaction", ignores_options=True) as running:
+        wanted = settings(directory, database_url=running.url, database_direct_url=database_url)
+        [found] = services(wanted, "postgresql")
+    assert found.level is Level.PROBLEM
+    assert "sessions of the database pooler lack settings" in found.found
+    assert "ALTER DATABASE" in found.fix
 
 
 def test_a_database_with_data_needs_its_key(database_url: str, directory: Path) -> None:

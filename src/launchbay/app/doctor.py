@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -30,14 +31,14 @@ from cryptography import x509
 
 from launchbay import __version__
 from launchbay.app.commands import config_option, data_option, database_option, read_settings
-from launchbay.auth.secret_key import KeyFile
+from launchbay.auth.secret_key import KeyFile, read_secret_key
 from launchbay.errors import CannotStart
 from launchbay.limits import DESCRIPTORS_WANTED, MIB
 from launchbay.postgres import cluster
 from launchbay.postgres.backup import TLS_MODES, client_program
 from launchbay.processes.run import minimal_environment, search_path
 from launchbay.settings import Settings
-from launchbay.store.database import connection_parameters, redacted_url
+from launchbay.store.database import Database, connection_parameters, redacted_url
 from launchbay.store.schema import Inspection, inspect, revisions
 
 
@@ -69,6 +70,7 @@ _GOOD_INODES = 10_000
 _GOOD_FILES = 4_096
 _ANSWER_S = 3.0
 _CLOCKS_APART_S = 2.0
+_CLOCKS_FAR_APART_S = 10.0  # sign-ins through a provider begin to fail, and tokens too
 _EXPIRES_SOON_DAYS = 14
 _UNSYNCHRONIZED = 5  # TIME_ERROR of adjtimex(2)
 _TIMEX_BYTES = 512  # more than struct timex has on any platform
@@ -310,7 +312,17 @@ def _file_system(path: Path, root: Path) -> str:
 def _check_key(settings: Settings) -> Iterator[Finding]:
     file = KeyFile(settings.key_file())
     if not file.path.exists():
-        return  # the first start makes it; the check of the database says where that is wrong
+        # The first start makes it; the check of the database says where that is wrong.
+        there = next(path for path in file.path.absolute().parents if path.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            yield Finding(
+                "secret key",
+                Level.PROBLEM,
+                str(file.path),
+                f"There is no key, and the account {_account()} can't create one in {there}.",
+                "Copy the key file of another server there. For a new database, create it, readable by this account.",
+            )
+        return
     try:
         file.lines()
     except CannotStart as error:
@@ -355,8 +367,9 @@ def _check_tls(settings: Settings) -> Iterator[Finding]:
         return
     left = leaf.not_valid_after_utc - datetime.now(UTC)
     level = Level.PROBLEM if left.days < 0 else Level.WARNING if left.days < _EXPIRES_SOON_DAYS else Level.OK
-    fix = "" if level is Level.OK else "Replace the two files, then restart the server."
-    yield Finding("tls", level, where, f"The certificate expires on {leaf.not_valid_after_utc:%Y-%m-%d}.", fix)
+    fix = "" if level is Level.OK else "Replace the two files. The server reads them within seconds."
+    verb = "expired" if left.days < 0 else "expires"
+    yield Finding("tls", level, where, f"The certificate {verb} on {leaf.not_valid_after_utc:%Y-%m-%d}.", fix)
     if (mode := Path(settings.tls_key).stat().st_mode) & stat.S_IRWXO:
         yield Finding(
             "tls",
@@ -477,6 +490,9 @@ async def _check_external(settings: Settings) -> list[Finding]:
     try:
         async with asyncio.timeout(4 * _ANSWER_S):
             found = await inspect(settings.direct_url())
+            if settings.database_direct_url:
+                async with Database(settings.database_url, direct_url=settings.database_direct_url, connections=1):
+                    pass  # which checks the sessions of the pooler
     except CannotStart as error:
         return [Finding("postgresql", Level.PROBLEM, where, error.messages[0], " ".join(error.messages[1:]))]
     except TimeoutError:
@@ -535,10 +551,10 @@ def _judge_database(settings: Settings, found: Inspection) -> Iterator[Finding]:
         fix = "Raise max_connections of PostgreSQL, or lower LAUNCHBAY_DATABASE_CONNECTIONS."
         text = f"This server needs {needed} connections, and PostgreSQL takes {found.connections}."
         yield Finding("postgresql", Level.PROBLEM, "", text, fix)
-    if abs(found.clock_ahead_s) > _CLOCKS_APART_S:
+    if (apart_s := abs(found.clock_ahead_s)) > _CLOCKS_APART_S:
         fix = "Synchronize the clocks of both machines."
-        text = f"Its clock is {abs(found.clock_ahead_s):.0f} s {'ahead' if found.clock_ahead_s > 0 else 'behind'}."
-        yield Finding("clock", Level.WARNING, "", text, fix)
+        text = f"Its clock is {apart_s:.0f} s {'ahead' if found.clock_ahead_s > 0 else 'behind'}."
+        yield Finding("clock", Level.PROBLEM if apart_s > _CLOCKS_FAR_APART_S else Level.WARNING, "", text, fix)
     if found.revision is not None and not settings.key_file().exists():
         yield Finding(
             "secret key",
@@ -547,6 +563,17 @@ def _judge_database(settings: Settings, found: Inspection) -> Iterator[Finding]:
             f"The database has data, and there is no secret key {settings.key_file()}.",
             "Copy the key file of another server there, or set LAUNCHBAY_SECRET_KEY_FILE.",
         )
+    elif found.key_mark is not None:
+        yield from _judge_key(settings.key_file(), found.key_mark)
+
+
+def _judge_key(file: Path, mark: bytes) -> Iterator[Finding]:
+    """Compare the key file with what the database is encrypted with."""
+    with suppress(CannotStart):  # another check names it
+        if mark not in read_secret_key(file, creates=False).marks:
+            text = f"The database is encrypted with another secret key than {file}."
+            fix = "Copy the key file of another server or of the backup there."
+            yield Finding("secret key", Level.PROBLEM, "", text, fix)
 
 
 async def _check_nats(urls: str) -> list[Finding]:

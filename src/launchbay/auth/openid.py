@@ -423,4 +423,5 @@ def _shown(text: str) -> str:
 
 
 def _refused(sentence: str) -> NotAuthenticated:
+    log.info("openid.refused", reason=sentence)
     return NotAuthenticated(sentence, "Begin again at /refreshToken.", code="SignInFailed")

@@ -60,6 +60,7 @@ _ALTERED = re.compile(r"\b(?:ALTER|DROP) TABLE (?:IF EXISTS )?(\w+)|\bDROP TRIGG
 _REFERRED = re.compile(
     r"\bREFERENCES (\w+)|\bINDEX (?:IF NOT EXISTS )?\w+ ON (\w+)|\bTRIGGER \w+\s+(?:BEFORE|AFTER)\b[^;]*?\sON (\w+)"
 )
+_KEY_MARK = "SELECT substring(value FROM 1 FOR 5) FROM server_keys WHERE name = 'secret key'"
 _EXISTING = """
 SELECT relname FROM pg_class
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname = ANY(%s) ORDER BY relname
@@ -102,7 +103,8 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
 class Inspection(NamedTuple):
     """What a database is like.
 
-    `connections` is how many it takes, and `clock_ahead_s` is measured from our clock.
+    `connections` is how many it takes, and `clock_ahead_s` is measured from our clock. `key_mark` begins what the
+    newest secret key encrypts, if a server has named it.
     """
 
     version: str
@@ -111,6 +113,7 @@ class Inspection(NamedTuple):
     may_create: bool
     connections: int
     clock_ahead_s: float
+    key_mark: bytes | None
 
 
 async def inspect(database_url: str) -> Inspection:
@@ -122,11 +125,13 @@ async def inspect(database_url: str) -> Inspection:
             revision, _ = await _recorded(connection)
             row = await (await connection.execute(_CONDITION)).fetchone()
             now_s = time.time()
+            has_keys = await _value(connection, "SELECT to_regclass('server_keys') IS NOT NULL")
+            mark = await _value(connection, _KEY_MARK) if has_keys else None
     except psycopg.Error as error:
         raise refused(database_url, error) from error
     assert row is not None, "it reads no table"
     version, encoding, may_create, connections, clock_s = row
-    return Inspection(version, revision, encoding, may_create, connections, float(clock_s) - now_s)
+    return Inspection(version, revision, encoding, may_create, connections, float(clock_s) - now_s, mark)
 
 
 async def change_indexes(database: Database) -> None:
