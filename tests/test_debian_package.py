@@ -49,6 +49,8 @@ for i in $(seq 600); do
     sleep 0.1
 done
 echo
+launchbay-admin backup /tmp/one.dump
+stat -c 'backup of %U' /tmp/one.dump
 kill $server
 wait $server || true
 cat /tmp/log
@@ -107,6 +109,7 @@ def test_the_package_is_installed_runs_and_is_removed(packages: Path, tmp_path: 
     assert "600 root" in said
     assert "healthy" in said
     assert '{"status":"ready"}' in said
+    assert "backup of launchbay" in said
     assert "data stays" in said
 
 
@@ -119,6 +122,9 @@ def test_the_package_has_what_the_unit_names_and_nothing_of_the_build(packages: 
         "/opt/launchbay/.venv/bin/launchbay",
         "/usr/lib/systemd/system/launchbay.service",
         "/usr/lib/systemd/system/launchbay-worker@.service",
+        "/usr/lib/systemd/system/launchbay-backup.service",
+        "/usr/lib/systemd/system/launchbay-backup.timer",
+        "/usr/sbin/launchbay-admin",
         "/etc/launchbay/launchbay.env",
     } <= names
     assert not [name for name in names if "__pycache__" in name or "hatchling" in name or "direct_url.json" in name]
