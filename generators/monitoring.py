@@ -102,7 +102,9 @@ ALERTS = (
     ),
     Alert(
         "LaunchbayRequestsSlow",
-        f"histogram_quantile(0.99, sum by (job, le) (rate(launchbay_http_request_seconds_bucket{{{JOBS}}}[5m]))) > 1",
+        # Of fewer than 150 requests in 5 min, a single slow one would be one of 100.
+        f"histogram_quantile(0.99, sum by (job, le) (rate(launchbay_http_request_seconds_bucket{{{JOBS}}}[5m]))) > 1"
+        f' and on (job) sum by (job) (rate(launchbay_http_request_seconds_bucket{{{JOBS}, le="+Inf"}}[5m])) > 0.5',
         "10m",
         "warning",
         "One of 100 requests takes longer than {{ $value | humanizeDuration }}.",

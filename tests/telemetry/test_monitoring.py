@@ -35,6 +35,7 @@ class Case:
 
 
 UP = "1+0x60"
+SOON_IDLE = "0+60x40 2406+6x80"
 CASES = {
     "LaunchbayDown": Case({f"up{{{JOB}}}": "1x9 0x20"}, "13m", "11m", "one:8080 doesn't answer."),
     "LaunchbayDatabaseDown": Case(
@@ -89,11 +90,11 @@ CASES = {
     "LaunchbayRequestsSlow": Case(
         {
             f'launchbay_http_request_seconds_bucket{{{JOB},operation="launch",status="200",le="1"}}': "0x120",
-            f'launchbay_http_request_seconds_bucket{{{JOB},operation="launch",status="200",le="2.5"}}': "0+60x120",
-            f'launchbay_http_request_seconds_bucket{{{JOB},operation="launch",status="200",le="+Inf"}}': "0+60x120",
+            f'launchbay_http_request_seconds_bucket{{{JOB},operation="launch",status="200",le="2.5"}}': SOON_IDLE,
+            f'launchbay_http_request_seconds_bucket{{{JOB},operation="launch",status="200",le="+Inf"}}': SOON_IDLE,
         },
         "30m",
-        "5m",
+        "60m",  # as slow, and one in ten seconds
         "One of 100 requests takes longer than 2.485s.",
     ),
     "LaunchbayConnectionsRefused": Case(
