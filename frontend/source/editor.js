@@ -159,7 +159,7 @@ function askForImpact(host, view) {
       headers: { "Content-Type": "application/x-www-form-urlencoded", "X-Form-Token": host.dataset.token },
       body: new URLSearchParams({ text: view.state.doc.toString() }),
     }).catch(() => undefined);
-    if (number === asked && response?.ok) place.innerHTML = await response.text();
+    if (number === asked && response?.ok && !response.redirected) place.innerHTML = await response.text();
   }, IMPACT_MS);
 }
 

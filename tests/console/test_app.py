@@ -84,15 +84,37 @@ async def test_signing_in_leads_back_to_the_page_of_a_form_that_outlived_its_ses
     page = "/console/organizations?sort=name"
     async with browser(api) as client:
         sent = await client.post("/console/organizations", headers={**FORM, "Referer": f"{ORIGIN}{page}"})
-        assert sent.headers["location"] == "/console/signIn?next=/console/organizations%3Fsort%3Dname"
+        assert sent.headers["location"] == "/console/signIn?next=/console/organizations%3Fsort%3Dname&ended=form"
         part = await client.get(
             f"/console/organizations/{api.organization}/jump?q=a",
             headers={"HX-Request": "true", "Referer": f"{ORIGIN}{page}"},
         )
-        assert part.headers["HX-Redirect"] == sent.headers["location"]
+        assert part.headers["HX-Redirect"] == sent.headers["location"].replace("form", "page")
+        assert "The form that you sent was not saved." in (await client.get(sent.headers["location"])).text
         for elsewhere in ("", "https://elsewhere.example//evil.example", "http://["):
             sent = await client.post("/console/organizations", headers={**FORM, "Referer": elsewhere})
-            assert sent.headers["location"] == "/console/signIn"
+            assert sent.headers["location"] == "/console/signIn?ended=form"
+        said = (await client.get(part.headers["HX-Redirect"])).text
+        assert "Your session ended. Sign in to continue." in said
+        assert 'name="next" value="/console/organizations?sort=name"' in said
+        assert "Your session ended" not in (await client.get("/console/signIn")).text
+
+
+async def test_a_page_whose_session_has_ended_says_so_and_leads_back_to_itself(api: Api) -> None:
+    page = f"/console/organizations/{api.organization}/runs"
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": EMAIL, "password": ADMINISTRATORS})
+        assert (await client.get(page)).status_code == 200
+        async with api.database.transaction() as connection:
+            await connection.execute("DELETE FROM console_sessions")
+        cookies = dict(client.cookies)
+        headers = {"Accept": "text/event-stream", "Referer": f"{ORIGIN}{page}"}
+        events = await client.get(f"{page}/events", headers=headers)
+        target = f"/console/signIn?next={page}&amp;ended=page"
+        assert (events.status_code, events.text.splitlines()[0]) == (200, "event: over")
+        assert f'<a class="btn" href="{target}">Sign in</a>' in events.text
+        client.cookies.update(cookies)
+        assert (await client.get(page)).headers["location"] == target.replace("&amp;", "&")
 
 
 @pytest.mark.slow

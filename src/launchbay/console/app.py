@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -50,7 +49,7 @@ from launchbay.console.pages import (
     webhooks,
 )
 from launchbay.console.rendering import HEADERS
-from launchbay.console.request import HOME, SIGN_IN, ConsoleDeps, PageRequest, PageRoute, safe_path
+from launchbay.console.request import HOME, ConsoleDeps, PageRequest, PageRoute
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
@@ -204,18 +203,18 @@ async def _begin_turn(request: PageRequest) -> Callable[[], None]:
 def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:
     """Redirect to the sign-in page, which leads back. Clears an ended session's cookie."""
     http = request.http
-    is_part = http.headers.get("hx-request") == "true"
-    # A form or a part of a page leads back to the page that sent it.
-    address = http.headers.get("referer", "") if is_part or http.method != "GET" else str(http.url)
-    wanted = safe_path("/" + address.partition("://")[2].partition("/")[2])
-    target = SIGN_IN if wanted == HOME else f"{SIGN_IN}?next={quote(wanted, safe='/')}"
-    if is_part:
-        response = Response(status_code=204, headers={"HX-Redirect": target})
-    elif http.headers.get("accept", "").startswith(("application/json", "text/event-stream")):
+    had_session = bool(sent_cookie(http.headers.get("cookie", ""), secure=request.is_secure))
+    if http.headers.get("hx-request") == "true":
+        response = Response(status_code=204, headers={"HX-Redirect": request.sign_in_path(ended=True)})
+    elif request.is_stream:  # a browser that gets an error instead connects again and again
+        response = Response(request.live_end(error), media_type="text/event-stream", headers=HEADERS)
+    elif http.headers.get("accept", "").startswith("application/json"):
         response = Response(str(error), 401)
     else:
+        # Only a page that somebody saw has a form, even if the browser has deleted the cookie since.
+        target = request.sign_in_path(ended=had_session or http.method != "GET")
         response = RedirectResponse(target, 303, HEADERS)
-    if sent_cookie(http.headers.get("cookie", ""), secure=request.is_secure):
+    if had_session:
         response.headers.append("Set-Cookie", session_cookie("", 0, secure=request.is_secure))
     return response
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from launchbay.auth.second_factors import RelyingParty, relying_party
 from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import SEEN, Form, seen_tag
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.rendering import HEADERS, csv_line, redact_value, render
+from launchbay.console.rendering import HEADERS, csv_line, live_event, redact_value, render
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, guide_to, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, PreconditionFailed
 from launchbay.ids import NamedRow
@@ -138,6 +138,27 @@ class PageRequest:
         """Return the fields of the query as a form. Links fill in forms that way."""
         query = self.http.query_params
         return Form({name: query.getlist(name) for name in query})
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the browser asks for events."""
+        return self.http.headers.get("accept", "").startswith("text/event-stream")
+
+    def sign_in_path(self, *, ended: bool) -> str:
+        """Return the address of the sign-in page that leads back; `ended` makes it say that the session ended."""
+        http = self.http
+        # A form or a part of a page leads back to the page that sent it.
+        is_part = http.method != "GET" or self.is_stream or http.headers.get("hx-request") == "true"
+        address = http.headers.get("referer", "") if is_part else str(http.url)
+        wanted = safe_path("/" + address.partition("://")[2].partition("/")[2])
+        of = "page" if http.method == "GET" else "form"
+        query = ({} if wanted == HOME else {"next": wanted}) | ({"ended": of} if ended else {})
+        return f"{SIGN_IN}?{urlencode(query, safe='/', quote_via=quote)}" if query else SIGN_IN
+
+    def live_end(self, error: LaunchbayError) -> str:
+        """Return the last event of a stream, which says why it ends, and leads to the sign-in page if that helps."""
+        sign_in = self.sign_in_path(ended=True) if isinstance(error, NotAuthenticated) else ""
+        return live_event("over", self.render_fragment("live_ended.html", messages=error.messages, sign_in=sign_in))
 
     def now(self) -> datetime:
         return self.app.clock.now()

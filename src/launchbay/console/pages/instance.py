@@ -716,4 +716,4 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                             yield live_event("log", request.render_fragment("log_lines.html", lines=rows))
                 await asyncio.sleep(_UPDATE_INTERVAL_S)
     except LaunchbayError as error:
-        yield live_event("over", request.render_fragment("live_ended.html", messages=error.messages))
+        yield request.live_end(error)

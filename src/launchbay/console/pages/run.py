@@ -555,7 +555,7 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                 took_s = request.app.clock.monotonic_s() - began_s
                 await asyncio.sleep(max(_UPDATE_INTERVAL_S, 4 * took_s))
     except LaunchbayError as error:
-        yield live_event("over", request.render_fragment("live_ended.html", messages=error.messages))
+        yield request.live_end(error)
 
 
 @routes.post("/console/instances/{id}/jobs/{job}/cancel", again=show, refusals=(Conflict,))

@@ -198,4 +198,4 @@ async def _events(request: PageRequest, organization_id: str, query: RunQuery) -
                         sent[name] = text
                         yield live_event(name, text)
     except LaunchbayError as error:
-        yield live_event("over", request.render_fragment("live_ended.html", messages=error.messages))
+        yield request.live_end(error)

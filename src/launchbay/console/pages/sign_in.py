@@ -32,6 +32,7 @@ async def sign_in_page(request: PageRequest, problem: LaunchbayError | None = No
         email=request.form.text("email"),
         next=safe_path(wanted) if wanted else "",
         sign_in_links=request.deps.sign_in_links,
+        ended=request.query("ended") if problem is None else None,
     )
 
 
