@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.applications import BAD_SIZE, picky
 from tests.support.pages import ORIGIN, Page, get
 from tests.support.service import Api, accepted
 
@@ -114,3 +115,39 @@ async def test_an_application_says_what_its_instances_do_when_a_change_fails(
     assert accepted(await api.get(f"applications/{application}/failurePolicy")) == {"onFailure": "rollback"}
     again = await get(visitor, f"{path}/settings")
     assert 'value="rollback" checked' in again.answer.text
+
+
+async def test_the_way_back_is_where_people_look_for_it(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await _changed(api)
+    document = accepted(await api.get(f"instances/{instance}"))
+    target, words = f"/console/instances/{instance}/generations/1", "Roll back to generation 1…"
+    version = f"/console/applications/{document['applicationId']}/versions"
+    for path in ("", "/configuration", "/runs", "/menu"):
+        page = await get(visitor, f"/console/instances/{instance}{path}")
+        assert (target in page.links, words in page.text) == (True, True), path
+    shown = await get(visitor, version)
+    assert target in shown.links
+    assert f"{words} of {document['name']}" in shown.text
+    jump = await visitor.get(f"/console/organizations/{api.organization}/jump?q=rollback%20{document['name']}")
+    assert f'data-href="/console/instances/{instance}/rollback"' in jump.text
+    led = await visitor.get(f"/console/instances/{instance}/rollback")
+    assert led.headers["location"] == target
+
+
+async def test_a_failed_change_leads_to_the_last_good_generation(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(picky(), parameters={"input.size": 0})
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
+    failed = (await api.settled(instance))["workflowHistory"][0]["id"]
+    page = await get(visitor, f"/console/instances/{instance}/jobs/{failed}")
+    target = f"/console/instances/{instance}/generations/1"
+    assert target in page.links
+    preview = await get(visitor, target)
+    assert "What rolling back changes" in preview.text
+
+
+async def test_there_is_no_way_back_from_the_first_configuration(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(SHOP, parameters={"input.size": 1})
+    page = await get(visitor, f"/console/instances/{instance}")
+    assert "Roll back" not in page.text
+    led = await visitor.get(f"/console/instances/{instance}/rollback")
+    assert led.headers["location"] == f"/console/instances/{instance}"

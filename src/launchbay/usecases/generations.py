@@ -72,6 +72,16 @@ async def read_generation(ctx: Context, instance_id: str, number: int) -> Genera
         return await _get(work, record, number)
 
 
+async def find_rollback_target(ctx: Context, instance_id: str) -> int | None:
+    """Return the number of the generation that a rollback leads to by default; None if there is none."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        try:
+            return (await _target(work, record, None)).number
+        except BadRequest:
+            return None
+
+
 async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, Preview]:
     """Return the generation that a rollback leads to, and what it would do."""
     async with ctx.begin() as work:

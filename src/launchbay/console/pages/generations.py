@@ -77,6 +77,17 @@ def _shown(record: InstanceRecord, row: Generation, before: Generation | None) -
     return ShownGeneration(row, changed, cause, address)
 
 
+@routes.get("/console/instances/{id}/rollback")
+async def show_rollback(request: PageRequest) -> Response:
+    """Lead to the generation that a rollback leads to, which shows what that changes."""
+    instance_id = request.path("id")
+    number = await generations.find_rollback_target(request.ctx, instance_id)
+    if number is None:
+        message = "The instance has no earlier configuration that took effect, so there is no way back."
+        return request.redirect(f"{HOME}/instances/{instance_id}", message)
+    return request.redirect(f"{_path(instance_id)}/{number}")
+
+
 @routes.get("/console/instances/{id}/generations/{number}")
 async def show(request: PageRequest) -> Response:
     """Compare a generation with another configuration; show what going back does."""

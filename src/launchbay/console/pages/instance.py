@@ -25,7 +25,7 @@ from launchbay.console.fields import (
     workflow_fields,
 )
 from launchbay.console.forms import parse_object, restore_hidden
-from launchbay.console.instance_view import InstanceView, JobLine, view_instance
+from launchbay.console.instance_view import InstanceView, JobLine, rollback_target, view_instance
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.audit import told
 from launchbay.console.pages.change_sets import SAVE, save
@@ -189,6 +189,7 @@ async def tab_values(
         "sleep": await sleep_windows.read_sleep(ctx, record.id),
         "runnable": [each for each in view.workflows if each != DESTROY and permissions.run(record, each)],
         "reads_application": reads_application,
+        "rollback_to": await rollback_target(request, permissions, record),
         "summary": components.summary(),
         **live_values(view, components),
     }

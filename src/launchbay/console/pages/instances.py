@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.console.assets import shown_status
+from launchbay.console.instance_view import rollback_target
 from launchbay.console.list_query import (
     FACET_ROWS,
     INSTANCE_STATUSES,
@@ -191,6 +192,7 @@ async def row_menu(request: PageRequest) -> Response:
         can_run=any(each != DESTROY and permissions.run(record, each) for each in workflows),
         editable=permissions.edit_instance(record),
         reads_application=permissions.read_application(record.application_id),
+        rollback_to=await rollback_target(request, permissions, record),
         job_id=next((row.job_id for row in page.rows), None),
         back=safe_path(request.query("back") or ""),
     )

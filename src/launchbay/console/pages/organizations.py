@@ -45,6 +45,7 @@ _VERBS = {
     "resume": Verb("Resume", "redo"),
     "log": Verb("Show log of", "list"),
     "change": Verb("Change configuration of", "edit", "/configuration"),
+    "rollback": Verb("Roll back", "redo", "/rollback"),
     "expire": Verb("Set expiry of", "expire", "/settings#expiry"),
     "destroy": Verb("Destroy", "trash", "/end"),
 }
@@ -151,7 +152,7 @@ async def _acts(request: PageRequest, permissions: UiPermissions, key: str, verb
     )
     for row in _best(page.rows, name):
         may_run = row.job_name is not None and permissions.run(row, row.job_name)
-        edits = key in {"change", "expire", "destroy"}
+        edits = key in {"change", "rollback", "expire", "destroy"}
         if (edits and (row.parent_id or not permissions.edit_instance(row))) or (key == "resume" and not may_run):
             continue
         path = verb.path

@@ -22,6 +22,7 @@ from launchbay.console.fields import (
     workflow_fields,
 )
 from launchbay.console.forms import parse_number
+from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.rendering import HEADERS, live_event
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path
@@ -241,6 +242,9 @@ class _Found(NamedTuple):
             "children": read_links(job.view.children),
             "can_cancel": may_control and not view.is_over,
             "can_resume": may_control and self.can_resume,
+            "rollback_to": await rollback_target(request, permissions, self.record)
+            if self.can_resume and job.plan.kind == "reconfigure"
+            else None,
             "can_repeat": may_control and view.is_over and self._can_repeat,
             "people": await list_member_names(request.ctx, self.record.organization_id),
         }

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
+from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.applications import tab_values
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store.applications import Application
+from launchbay.store.fleet import FleetRow
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application
 from launchbay.usecases.browsing import read_compiled
@@ -26,6 +28,7 @@ _MOST_LINES = 6_000  # of both texts together
 _MOST_SHOWN = 2_000
 _SHOWN_VERSIONS = 50
 _IMPACT_AT_ONCE = 1_000  # live instances
+_SHOWN_USERS = 10
 _LIVE = ["Running", "Failed", "Executing"]
 
 
@@ -79,8 +82,11 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
             impact = await impact_of_version(ctx, application.id, version)
         except InvalidManifest as error:
             problem = problem or error
+    users, more = await _users(request, application, version) if versions else ([], False)
     return await request.page(
         "versions.html",
+        users=users,
+        more_users=more,
         impact=impact,
         impact_groups=[] if impact is None else groups_of(impact),
         impact_title=f"version {version}",
@@ -98,6 +104,19 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         meanings=meanings,
         people=await user_names(request, application.organization_id),
     )
+
+
+async def _users(
+    request: PageRequest, application: Application, version: int
+) -> tuple[list[tuple[FleetRow, int | None]], bool]:
+    """Return live instances of a version, each with the generation to roll back to, and whether there are more."""
+    wanted = InstanceFilter(application_ids=[application.id], version=version, statuses=_LIVE)
+    found = await list_instances(
+        request.ctx, application.organization_id, wanted, sort="-lastJob", after=None, count=_SHOWN_USERS
+    )
+    permissions = await request.permissions(application.organization_id)
+    users = [(row, await rollback_target(request, permissions, row)) for row in found.rows]
+    return users, found.next_after is not None
 
 
 def groups_of(impact: Impact) -> list[ImpactGroup]:
