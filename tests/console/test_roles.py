@@ -147,3 +147,30 @@ async def test_the_page_of_a_user_tells_their_activity_in_sentences(api: Api, vi
     assert f"<span>Saved a version of {link}" in recent
     assert f"<span>Created application {link}" in recent
     assert "/applications/" not in page.text
+
+
+async def test_many_groups_have_pages_and_a_search_and_show_their_own_roles_only(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    before = await mapped(api)
+    groups = [f"crew {number:02}" for number in range(60)]
+    rows = [
+        {"group": group, "roles": roles} for group, roles in {**before, **{each: ["Guest"] for each in groups}}.items()
+    ]
+    accepted(await api.put(f"organizations/{api.organization}/groupRoles", rows))
+    path = f"/console/organizations/{api.organization}/roles"
+    first = (await get(visitor, path)).answer.text
+    assert (first.count('name="role" value="Guest"') <= 50, "Next groups" in first) == (True, True)
+    assert "crew 59: Guest" not in first
+    found = (await get(visitor, f"{path}?groups=CREW+59")).text
+    assert "crew 59: Guest" in found
+    assert "crew 58" not in found
+    token = (await get(visitor, "/console/account")).fields["formToken"]
+    form = {"formToken": token, "group": "crew 59", "add": "Administrator"}
+    assert (await visitor.post(path.replace("/roles", "/groupRoles"), data=form)).status_code == 303
+    assert (await mapped(api))["crew 59"] == ["Administrator", "Guest"]
+    accepted(
+        await api.put(
+            f"organizations/{api.organization}/groupRoles", [{"group": g, "roles": r} for g, r in before.items()]
+        )
+    )

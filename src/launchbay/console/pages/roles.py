@@ -14,6 +14,8 @@ from launchbay.console.list_query import page_by_name
 from launchbay.console.rendering import read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
+from launchbay.ids import NamedRow
+from launchbay.limits import CONSOLE_SUGGESTIONS
 from launchbay.store.users import Role
 from launchbay.usecases import roles
 from launchbay.usecases.organizations import list_last_changes
@@ -35,24 +37,29 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     every = await roles.list_roles(request.ctx, organization_id)
     page = page_by_name(every, request.query("q"), request.query("after"))
     counts, grid = await asyncio.to_thread(_read_roles, page.rows)
-    may_map = (await request.permissions(organization_id)).map_groups(every)
+    permissions = await request.permissions(organization_id)
+    mapped = await roles.list_group_roles(request.ctx, organization_id) if permissions.map_groups(every) else None
+    assignable = [role.name for role in every if permissions.assign_role(None, role.id)] if mapped is not None else []
+    named = [NamedRow(each.group, each.group) for each in mapped or ()]
     return await request.page(
         "roles.html",
         section="roles",
         organization_id=organization_id,
         problem=problem,
         page=page,
-        every=every,
         entry_counts=counts,
         changed=await list_last_changes(request.ctx, organization_id, [row.id for row in page.rows]),
         counts=await roles.count_holders(request.ctx, organization_id),
         grid=grid,
         check=await _checked(request, organization_id, None),
         role_completions=_COMPLETIONS,
-        groups=await roles.list_group_roles(request.ctx, organization_id) if may_map else None,
+        groups=None if mapped is None else page_by_name(named, request.query("groups"), request.query("groupsAfter")),
+        group_roles={each.group: each for each in mapped or ()},
+        assignable=assignable,
+        role_suggestions=assignable[:CONSOLE_SUGGESTIONS],
         seen_tag=seen_tag,
         group=request.form.text("group"),
-        selected=request.form.all("role"),
+        added=request.form.text("add"),
         name=request.form.text("name"),
         text=request.form.raw("permissions", _NEW_ROLE),
         **await _question(request, organization_id),
@@ -72,15 +79,21 @@ async def create(request: PageRequest) -> Response:
 
 @routes.post("/console/organizations/{id}/groupRoles", again=list_all)
 async def set_group(request: PageRequest) -> Response:
-    """Set the roles of a group of the identity provider."""
+    """Set the roles of a group of the identity provider.
+
+    The form of a new group only adds a role: the group may have some on another page.
+    """
     organization_id, form = request.path("id"), request.form
+    added = form.text("add")
 
     async def read() -> dict[str, list[str]]:
         groups = await roles.list_group_roles(request.ctx, organization_id)
         return {"role": next((sorted(each.roles) for each in groups if each.group == form.text("group")), [])}
 
     async with request.unless_changed("organizations", organization_id, read):
-        await roles.set_group_roles(request.ctx, organization_id, form.text("group"), form.all("role"))
+        kept = form.all("role") if form.has(SEEN) or not added else (await read())["role"]
+        wanted = {*kept, *([added] if added else [])}
+        await roles.set_group_roles(request.ctx, organization_id, form.text("group"), wanted)
     message = "Roles of the group saved. Members get and lose them at their next sign-in."
     return request.redirect(f"{HOME}/organizations/{organization_id}/roles", message)
 
