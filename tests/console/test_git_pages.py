@@ -117,10 +117,15 @@ async def test_secrets_in_parameters_of_previews_are_masked_and_may_be_sent_back
     page = await get(visitor, here)
     assert "salty-tide" not in page.answer.text
     masked = {name: page.fields[name] for name in ("name", "url", "path", "webhook_secret")}
-    chosen = {"account": body["accountId"], "application": application, "forge": "gitea", "vault": kept}
+    name = accepted(await api.get(f"applications/{application}"))["name"]
+    assert page.fields["application"] == name
+    chosen = {"account": body["accountId"], "application": name, "forge": "gitea", "vault": kept}
     previews = {"preview_environment": where, "preview_lifetime": "2 days"}
     text = '{"input.password": "********", "input.size": 3}'
     sent = {**masked, **chosen, **previews, "preview_parameters": text}
+    unknown = await post(visitor, here, **{**sent, "application": "nowhere"})
+    assert isinstance(unknown, Page)
+    assert "No application 'nowhere'." in unknown.text
     assert isinstance(await post(visitor, here, **sent), httpx.Response)
     found = accepted(await api.get(f"git-sources/{source}"))
     assert found["previews"]["lifetimeMs"] == 2 * 86_400_000

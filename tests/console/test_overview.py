@@ -6,6 +6,7 @@ import re
 import httpx
 import pytest
 
+from launchbay.console.pages import overview
 from tests.support.manifests import FAILING_LATE
 from tests.support.pages import ORIGIN, get
 from tests.support.service import Api, accepted, fresh_name
@@ -138,3 +139,17 @@ async def test_the_applications_show_how_their_instances_are(api: Api, visitor: 
     assert f'application={broken}">1<' in rows[broken]
     assert "1 failed" in rows[broken]
     assert "No instances" in rows[unused]
+
+
+async def test_an_environment_keeps_its_last_runs_while_others_run_more(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "_LOOKED_AT_JOBS", 1)
+    quiet, busy = await _environment(api), await _environment(api)
+    broken = await api.application(FAILING_LATE)
+    for instance in [await api.launch(broken, environmentId=quiet) for _ in range(4)]:
+        await api.settled(instance)
+    await api.settled(await api.launch(await api.application("launch: {steps: []}\n"), environmentId=busy))
+    name = accepted(await api.get(f"environments/{quiet}/name"))["name"]
+    shown = await get(visitor, f"/console/organizations/{api.organization}")
+    assert f'aria-label="Last runs in {name}: 4 of 4 failed"' in shown.answer.text

@@ -10,7 +10,7 @@ from launchbay.console.forms import parse_object
 from launchbay.console.rendering import pretty
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
-from launchbay.limits import CONSOLE_PAGE_ROWS, INTERVAL_LONGEST_MS
+from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS, INTERVAL_LONGEST_MS
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.lifetimes import duration
 from launchbay.store.access_tokens import ServiceAccountRow
@@ -68,7 +68,7 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
 
 @routes.post("/console/organizations/{id}/git-sources", again=form_page)
 async def create(request: PageRequest) -> Response:
-    made = await git_sources.create_git_source(request.ctx, request.path("id"), _wanted(request, None))
+    made = await git_sources.create_git_source(request.ctx, request.path("id"), await _wanted(request, None))
     target = f"{HOME}/organizations/{request.path('id')}/git-sources/{made.id}"
     return request.redirect(target, "Source created. Launchbay looks at the branch.")
 
@@ -116,7 +116,7 @@ async def settings_page(request: PageRequest, problem: LaunchbayError | None = N
 async def change(request: PageRequest) -> Response:
     """Change a source. It looks at its branch again."""
     row = await _source(request)
-    wanted = _wanted(request, row)
+    wanted = await _wanted(request, row)
 
     async def read() -> dict[str, str]:
         return _texts(await git_sources.read_git_source(request.ctx, row.id))
@@ -197,17 +197,18 @@ async def _form_page(request: PageRequest, row: GitSource | None, problem: Launc
     if problem is not None and request.form.has("url"):
         given = {name: request.form.text(name) for name in stored}
     services = await list_services(ctx, organization_id)
+    names = {each.id: each.name for each in await list_applications(ctx, organization_id)}
     return await request.page(
         "git_source_form.html",
         section="applications",
         organization_id=organization_id,
         problem=problem,
         row=row,
-        given=given,
+        given=given | {"application": names.get(given["application"], given["application"])},
         seen=request.seen("settings", stored),
         accounts=await _accounts(request, organization_id),
         may=row is None or permissions.control_git_source(row.account_id),
-        applications=await list_applications(ctx, organization_id),
+        applications=list(names.values())[:CONSOLE_SUGGESTIONS],
         vaults=[each for each in services if each.type_id == _VAULT],
         environments=await list_environments(ctx, organization_id),
     )
@@ -248,7 +249,7 @@ def _texts(row: GitSource | None) -> dict[str, str]:
     return found | {name: getattr(settings, name) or "" for name in _OPTIONAL}
 
 
-def _wanted(request: PageRequest, row: GitSource | None) -> GitSourceRequest:
+async def _wanted(request: PageRequest, row: GitSource | None) -> GitSourceRequest:
     """Return what the form asks for. Raises BadRequest."""
     form = request.form
     old = GitSettings(url="") if row is None else read_settings(row.settings)
@@ -272,10 +273,21 @@ def _wanted(request: PageRequest, row: GitSource | None) -> GitSourceRequest:
     return GitSourceRequest(
         name=form.text("name"),
         account_id=form.text("account"),
-        application_id=form.text("application") or None,
+        application_id=await _application(request),
         settings=settings,
         is_paused=row is not None and row.is_paused,
     )
+
+
+async def _application(request: PageRequest) -> str | None:
+    """Return the ID of the application that the form names, or None. Raises BadRequest."""
+    text = request.form.text("application")
+    if not text:
+        return None
+    for row in await list_applications(request.ctx, request.path("id")):
+        if text in (row.id, row.name):
+            return row.id
+    raise BadRequest(f"No application {text!r}.", "Enter its name, or nothing for a whole directory.")
 
 
 def _previews(request: PageRequest) -> PreviewSettings | None:

@@ -130,7 +130,7 @@ async def show(request: PageRequest) -> Response:
         usual_ms=await fleet.list_usual_durations_ms(ctx, running.rows),
         ended=[row for row in latest.rows if row.status != JobStatus.EXECUTING][:_SHOWN],
         launches=None if chosen else await _launch_times(request, organization_id),
-        by_environment=_by_environment(groups, environments, latest.rows, chosen),
+        by_environment=await _by_environment(request, groups, environments, latest, chosen),
         expiring=expiring,
         people=await user_names(request, organization_id),
         has_applications=bool(await list_applications(ctx, organization_id)),
@@ -176,17 +176,34 @@ async def _broken(request: PageRequest, organization_id: str, environment_ids: S
     return sorted(found, key=lambda row: row.job_ended_at_ms or 0, reverse=True)[:_SHOWN]
 
 
-def _by_environment(
-    groups: Sequence[GroupRow], environments: Sequence[EnvironmentRow], jobs: Sequence[FleetJobRow], chosen: str | None
+async def _by_environment(
+    request: PageRequest,
+    groups: Sequence[GroupRow],
+    environments: Sequence[EnvironmentRow],
+    latest: fleet.JobPage,
+    chosen: str | None,
 ) -> list[EnvironmentHealth]:
     """Return the environments that have instances, the one with most failures first."""
-    found: list[EnvironmentHealth] = []
     by_id = health_by("environment_id", groups)
-    for row in environments:
-        if chosen not in (None, row.id):
-            continue
-        health = by_id[row.id]
-        own = [_OUTCOMES[job.status] for job in jobs if job.environment_id == row.id][:_STRIP_JOBS]
-        if health.total:
-            found.append(EnvironmentHealth(row.id, row.name, health, own[::-1]))
-    return sorted(found, key=lambda each: (-each.health.failed, -each.health.degraded, each.name))[:_SHOWN]
+    rows = [row for row in environments if chosen in (None, row.id) and by_id[row.id].total]
+    rows.sort(key=lambda row: (-by_id[row.id].failed, -by_id[row.id].degraded, row.name))
+    found: list[EnvironmentHealth] = []
+    for row in rows[:_SHOWN]:
+        jobs = [job for job in latest.rows if job.environment_id == row.id]
+        if len(jobs) < _STRIP_JOBS and latest.next_after is not None:  # others run more often
+            jobs = await _last_runs(request, row)
+        own = [_OUTCOMES[job.status] for job in jobs[:_STRIP_JOBS]]
+        found.append(EnvironmentHealth(row.id, row.name, by_id[row.id], own[::-1]))
+    return found
+
+
+async def _last_runs(request: PageRequest, environment: EnvironmentRow) -> list[FleetJobRow]:
+    page = await fleet.list_jobs(
+        request.ctx,
+        request.path("id"),
+        JobFilter(environment_ids=[environment.id]),
+        sort="-created",
+        after=None,
+        count=_STRIP_JOBS,
+    )
+    return page.rows
