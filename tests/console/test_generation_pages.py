@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.pages import ORIGIN, Page, get
-from tests.support.service import Api, accepted
+from tests.support.service import Api, accepted, person
 
 SHOP = """\
 application:
@@ -151,3 +151,22 @@ async def test_there_is_no_way_back_from_the_first_configuration(api: Api, visit
     assert "Roll back" not in page.text
     led = await visitor.get(f"/console/instances/{instance}/rollback")
     assert led.headers["location"] == f"/console/instances/{instance}"
+
+
+async def test_who_has_left_the_organization_is_named(api: Api, visitor: httpx.AsyncClient) -> None:
+    someone = await person(api, "Administrator")
+    application = await api.application(SHOP)
+    instance = accepted(await someone.post(f"applications/{application}/launch", {"parameters": {"input.size": 1}}))[
+        "id"
+    ]
+    await api.settled(instance)
+    _, elsewhere, _ = await api.outsider()  # an account without any organization would be deleted
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO memberships (organization_id, user_id) VALUES (%s, %s)", [elsewhere, someone.id]
+        )
+    accepted(await api.delete(f"organizations/{api.organization}/users/{someone.id}"))
+    for path in ("", "/configuration", "/generations/1"):
+        page = await get(visitor, f"/console/instances/{instance}{path}")
+        assert "Person (left)" in page.text, path
+        assert "deleted user" not in page.text, path

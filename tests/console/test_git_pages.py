@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.changes import COMMIT, Stage
 from tests.support.network import loopback_server
-from tests.support.pages import get
+from tests.support.pages import Page, get
 from tests.support.second_factors import post, shown
 from tests.support.service import Api, accepted, fresh_name
 

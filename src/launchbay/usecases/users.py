@@ -9,7 +9,7 @@ of its address: a membership waits until the person accepts it, with the link th
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
@@ -77,14 +77,15 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView[Organi
     ]
 
 
-async def list_member_names(ctx: Context, organization_id: str) -> dict[str, str]:
+async def list_member_names(ctx: Context, organization_id: str, *, also: Collection[str] = ()) -> dict[str, str]:
     """Return the names of all members of an organization by ID, service accounts too.
 
-    They are for what somebody did: lists of runs name them for whoever may read the run.
+    They are for what somebody did: lists of runs name them for whoever may read the run. `also` are IDs of people who
+    may have left: their names say so.
     """
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await users.list_member_names(work.connection, organization_id=organization.id)
+        rows = await users.list_member_names(work.connection, organization_id=organization.id, also=list(also))
     return {row.id: row.name for row in rows}
 
 

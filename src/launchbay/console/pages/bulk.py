@@ -24,6 +24,7 @@ from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance
 from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.users import list_member_names
 
 routes = Routes()
 
@@ -171,7 +172,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         next_after=shown[-1].place if len(rows) > CONSOLE_PAGE_ROWS else None,
         reasons=_reasons([row.message or "" for row in failed]),
         can_control=run.finished_at is None and permissions.control(run, request.actor),
-        owner=(await user_names(request, organization_id)).get(run.owner_id, run.owner_id),
+        owner=(await list_member_names(ctx, organization_id, also=[run.owner_id])).get(run.owner_id, "a deleted user"),
     )
 
 

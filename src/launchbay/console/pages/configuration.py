@@ -34,6 +34,7 @@ from launchbay.usecases.manifests import list_manifests
 from launchbay.usecases.preview import preview_configuration
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import present_submodules
+from launchbay.usecases.users import list_member_names
 
 routes = Routes()
 _GENERATIONS = 50  # as many as are kept
@@ -183,6 +184,8 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
     name = request.form.text("instanceName", record.name)
     changes = sum(row.changed is not None for row in rows) + (name != record.name) + (draft.version != record.version)
     shown_generations = await list_shown(request, record, _GENERATIONS)
+    owners = {record.owner_id, *(each.row.owner_id for each in shown_generations)}
+    values["people"] = await list_member_names(request.ctx, record.organization_id, also=owners)
     return await request.page(
         "configuration.html",
         **values,

@@ -18,6 +18,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.usecases import generations
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.preview import Preview
+from launchbay.usecases.users import list_member_names
 
 routes = Routes()
 
@@ -130,6 +131,8 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
         except (BadRequest, Conflict) as error:
             preview = Preview(errors=list(error.messages))
     now = _present(record) if other is None else _settings(other)
+    owners = [record.owner_id, found.owner_id]
+    values["people"] = await list_member_names(request.ctx, record.organization_id, also=owners)
     return await request.page(
         "generation.html",
         **values,

@@ -167,12 +167,14 @@ async def tab_values(
     reads_application = permissions.read_application(record.application_id)  # configurations are of its versions
     components = components or await read_components(request, view)
     schedules = await list_schedules(ctx, record.id)
+    life = await read_lifetime(ctx, record.id)
+    destroyers = [] if life.waiting_destroy is None else [life.waiting_destroy.owner_id]
     return {
         "section": "instances",
         "organization_id": record.organization_id,
         "problem": problem,
         "surroundings": await read_surroundings(ctx, record.id),
-        "people": await list_member_names(request.ctx, record.organization_id),
+        "people": await list_member_names(ctx, record.organization_id, also=[record.owner_id, *destroyers]),
         "labels": await fleet.read_object_labels(ctx, "instance", record.id),
         "tab": tab,
         "tabs": [
@@ -185,7 +187,7 @@ async def tab_values(
             Tab("settings", "Settings"),
         ],
         "base": f"{HOME}/instances/{record.id}",
-        "life": await read_lifetime(ctx, record.id),
+        "life": life,
         "sleep": await sleep_windows.read_sleep(ctx, record.id),
         "runnable": [each for each in view.workflows if each != DESTROY and permissions.run(record, each)],
         "reads_application": reads_application,

@@ -67,8 +67,12 @@ GROUP BY u.id
 ORDER BY u.id;
 
 -- name: list_member_names
--- What the members of an organization are called, service accounts too.
-SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = %(organization_id)s;
+-- What the members of an organization are called, service accounts too, and others with these IDs.
+SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = %(organization_id)s
+UNION ALL
+SELECT u.id, u.name || ' (left)' FROM users u
+WHERE u.id = ANY (%(also)s::text[])
+  AND NOT EXISTS (SELECT FROM memberships m WHERE m.user_id = u.id AND m.organization_id = %(organization_id)s);
 
 -- name: list_sign_in_states
 -- How the members of an organization sign in, when they last did something, and how many access tokens they have here.
