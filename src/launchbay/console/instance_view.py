@@ -267,7 +267,7 @@ def _duration_ms(started_ms: int | None, finished_ms: int | None) -> int | None:
 
 
 async def rollback_target(request: PageRequest, permissions: UiPermissions, instance: InstanceRef) -> int | None:
-    """Return the generation that the user can roll an instance back to; None if there is none."""
+    """Return the generation to which the user can roll back, or None."""
     assert instance.id is not None, "only the row of an empty list has no instance"
     is_own = instance.parent_id is None and instance.status != InstanceStatus.DESTROYED
     if not (is_own and permissions.edit_instance(instance)):

@@ -145,7 +145,10 @@ class PageRequest:
         return self.http.headers.get("accept", "").startswith("text/event-stream")
 
     def sign_in_path(self, *, ended: bool) -> str:
-        """Return the address of the sign-in page that leads back; `ended` makes it say that the session ended."""
+        """Return the address of the sign-in page that leads back.
+
+        With `ended`, the page says that the session has ended.
+        """
         http = self.http
         # A form or a part of a page leads back to the page that sent it.
         is_part = http.method != "GET" or self.is_stream or http.headers.get("hx-request") == "true"
@@ -156,7 +159,10 @@ class PageRequest:
         return f"{SIGN_IN}?{urlencode(query, safe='/', quote_via=quote)}" if query else SIGN_IN
 
     def live_end(self, error: LaunchbayError) -> str:
-        """Return the last event of a stream, which says why it ends, and leads to the sign-in page if that helps."""
+        """Return the last event of a stream, which says why it ends.
+
+        It leads to the sign-in page if the session has ended.
+        """
         sign_in = self.sign_in_path(ended=True) if isinstance(error, NotAuthenticated) else ""
         return live_event("over", self.render_fragment("live_ended.html", messages=error.messages, sign_in=sign_in))
 

@@ -73,7 +73,7 @@ async def read_generation(ctx: Context, instance_id: str, number: int) -> Genera
 
 
 async def find_rollback_target(ctx: Context, instance_id: str) -> int | None:
-    """Return the number of the generation that a rollback leads to by default; None if there is none."""
+    """Return the generation that a rollback leads to by default, or None."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         try:

@@ -80,7 +80,7 @@ def _shown(record: InstanceRecord, row: Generation, before: Generation | None) -
 
 @routes.get("/console/instances/{id}/rollback")
 async def show_rollback(request: PageRequest) -> Response:
-    """Lead to the generation that a rollback leads to, which shows what that changes."""
+    """Lead to the generation before, which shows what going back changes."""
     instance_id = request.path("id")
     number = await generations.find_rollback_target(request.ctx, instance_id)
     if number is None:

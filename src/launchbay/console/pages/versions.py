@@ -109,7 +109,10 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
 async def _users(
     request: PageRequest, application: Application, version: int
 ) -> tuple[list[tuple[FleetRow, int | None]], bool]:
-    """Return live instances of a version, each with the generation to roll back to, and whether there are more."""
+    """Return live instances of a version with their rollback targets.
+
+    The flag says whether there are more.
+    """
     wanted = InstanceFilter(application_ids=[application.id], version=version, statuses=_LIVE)
     found = await list_instances(
         request.ctx, application.organization_id, wanted, sort="-lastJob", after=None, count=_SHOWN_USERS
