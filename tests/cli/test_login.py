@@ -92,6 +92,15 @@ def test_profiles_are_listed_used_changed_and_removed(shell: Shell, server: Bay)
     assert "Unknown profile 'other'" in shell.bad(2, "organization", "list", "--profile", "other")
 
 
+def test_a_failed_login_says_which_profile_the_next_commands_use(shell: Shell, server: Bay) -> None:
+    profiles = {"current": "default", "profiles": {"default": {"url": "https://other.example.org"}}}
+    write_private(shell.config / "config.json", profiles)
+    words = ("login", server.url, "--email", EMAIL, "--password-stdin")
+    told = shell.bad(4, *words, "--profile", "own", stdin="wrong\n")
+    assert "Commands still use the profile 'default' at https://other.example.org. To choose the server" in told
+    assert "still use" not in shell.bad(4, *words, stdin="wrong\n")
+
+
 def test_variables_win_over_profiles(shell: Shell, server: Bay) -> None:
     shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_TOKEN": generated(server)}
     assert shell.document("organization", "list")

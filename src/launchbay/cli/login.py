@@ -59,6 +59,15 @@ def login(url: str | None, profile: str | None, organization: str | None, **give
         email, secrets = _with_token(address) if given["with_token"] else _with_password(address, known, given)
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
+    except (ClientError, CommandFailed):
+        current = configuration.profiles.get(configuration.current)
+        if current is not None and configuration.current != name:  # a script may go on, to the wrong server
+            click.echo(
+                f"Commands still use the profile '{configuration.current}' at {current.url}. "
+                f"To choose the server in a script, pass --profile or set LAUNCHBAY_URL.",
+                err=True,
+            )
+        raise
     with Client(address, RefreshToken(secrets.refresh_token)) as client:
         chosen = organization if organization is not None else known.organization if address == known.url else ""
         if chosen:
