@@ -12,6 +12,7 @@ from launchbay.cli.names import LISTED, LISTING
 from launchbay.cli.verbs import noun_and_verb, nouns
 from launchbay.client.core import Call, OperationSpec
 from launchbay.client.operation import operation
+from launchbay.ids import is_id
 from launchbay.web.endpoints import ENDPOINTS
 from tests.support.shell import Shell
 
@@ -109,3 +110,19 @@ def test_a_check_of_a_role_tells_in_sentences_who_gains_and_loses_what(cli: Shel
     assert "No one holds the role." in cli.good("role", "check", "[{Read: [/*]}]")
     assert "'Reed' is not a permission." in cli.bad(9, "role", "check", "[{Reed: [/*]}]")
     assert "put it into @FILE" in cli.bad(2, "role", "check", "- Read: [/*]")
+
+
+def test_creates_and_lists_print_only_ids_when_quiet(cli: Shell) -> None:
+    role = cli.good("role", "create", "quiet", "--permissions", "- Read: [/*]", "--quiet").strip()
+    assert is_id(role)
+    assert role in cli.good("role", "list", "--quiet").split()
+    environment = cli.good("environment", "create", "quiet", "--quiet").strip()
+    listed = cli.good("environment", "list", "--quiet").split()
+    assert environment in listed
+    assert all(map(is_id, listed))
+    cli.good("application", "create", "quiet")
+    assert cli.good("instance", "list", "--application", "quiet", "--quiet") == ""
+
+
+def test_a_secret_that_is_shown_once_cannot_be_lost_by_quiet(cli: Shell) -> None:
+    assert "No such option" in cli.bad(2, "access-token", "create", "ci", "--quiet")

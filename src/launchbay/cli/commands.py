@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -21,6 +21,7 @@ from launchbay.cli.following import print_log, progress_for_terminal, wait_for_j
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
 from launchbay.cli.lazy import DOCUMENTATION, HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import (
+    IDS,
     CommandFailed,
     ExitCode,
     RemoteCommand,
@@ -66,15 +67,17 @@ def sharing_options() -> list[click.Parameter]:
 
 
 def connected(given: dict[str, Any], *, anonymous: bool = False) -> Connection:
-    """Remove the shared options from `given`, and connect with them."""
-    return connect(given.pop("profile"), given.pop("organization"), given.pop("output"), anonymous=anonymous)
+    """Remove the shared options and `--quiet` from `given`, and connect with them."""
+    output = given.pop("output")
+    connection = connect(given.pop("profile"), given.pop("organization"), output, anonymous=anonymous)
+    return replace(connection, output=IDS) if given.pop("is_quiet", False) else connection
 
 
 def command_of(operation: AnyOperation, verb: str, extension: Extension | None = None) -> click.Command:
     extension = extension or Extension()
     entries = inputs(operation)
     own = _own_parameters(entries, extension)
-    more = list(extension.options)
+    more = [*extension.options, *([quiet_option()] if _answers_ids(operation) else [])]
     deletes = operation.row.method == "DELETE"
     if deletes:
         more.append(
@@ -123,6 +126,21 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         short_help=about.partition(" Permission: ")[0],
         context_settings=HELP_OPTIONS,
     )
+
+
+def quiet_option() -> click.Option:
+    return click.Option(["--quiet", "is_quiet"], is_flag=True, help="Print only IDs.")
+
+
+def _answers_ids(operation: AnyOperation) -> bool:
+    """Return whether it creates or lists objects with IDs.
+
+    Not if it shows a secret once: IDs alone would lose it.
+    """
+    if not operation.name.startswith(("create_", "list_")):
+        return False
+    fields = getattr(next(iter(get_args(operation.returns)), operation.returns), "__struct_fields__", ())
+    return "id" in fields and {"token", "secret"}.isdisjoint(fields)
 
 
 def _own_parameters(entries: Sequence[Input], extension: Extension) -> list[click.Parameter]:

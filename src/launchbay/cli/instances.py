@@ -14,6 +14,7 @@ from launchbay.cli.commands import (
     connected,
     follow,
     follow_bulk,
+    quiet_option,
     sharing_options,
     shown_on_failure,
     waiting_options,
@@ -73,6 +74,7 @@ list_all = RemoteCommand(
         click.Option(["--status"], type=_STATUS, help="Only instances in this status."),
         click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
         click.Option(["--limit"], type=click.IntRange(min=1), help="Maximum number. Default: all."),
+        quiet_option(),
         *sharing_options(),
     ],
     context_settings=HELP_OPTIONS,
@@ -95,7 +97,6 @@ def _ps(
     sort: str,
     limit: int,
     with_destroyed: bool,
-    is_quiet: bool,
     **given: Any,
 ) -> None:
     connection = connected(given)
@@ -118,10 +119,7 @@ def _ps(
     if len(found) > limit:
         found.pop()
         click.echo(f"The first {limit}; more instances fit. To see them, use --limit.", err=True)
-    if is_quiet:
-        for each in found:
-            click.echo(each["id"])
-    elif connection.output == "table":
+    if connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
     else:
         show(found, connection.output)

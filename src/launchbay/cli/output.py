@@ -45,13 +45,20 @@ def show_one_of_many(value: Any, output: str) -> None:
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=True), nl=False)
 
 
+IDS = "ids"  # the output with --quiet
+
+
 def show(value: Any, output: str, columns: Sequence[str] = (), *, times: bool = True) -> None:
     """Print a string verbatim, and a document as `output` says.
 
-    `columns` are those of its table. JSON and YAML have times as ISO 8601, unless `times` is False.
+    With `IDS`, that is the ID of each object. `columns` are those of its table. JSON and YAML have times as ISO 8601, unless `times` is False.
     """
     if isinstance(value, str):
         click.echo(value, nl=not value.endswith("\n"))
+    elif output == IDS:
+        for each in value if isinstance(value, list) else [value]:
+            if each["id"] is not None:  # a preview has none
+                click.echo(each["id"])
     elif output in {"json", "yaml"}:
         document = {} if value is None else with_iso_times(value) if times else value
         if output == "json":

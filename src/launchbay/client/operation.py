@@ -53,7 +53,7 @@ class _Declared(Generic[P, T]):
         tag = fields.pop("ifMatch" if self.row.is_camel else "if_match", None)
         count = self.row.path.count("{")
         path, whole = positional[:count], positional[count:]
-        (returns,) = get_args(self._signature.return_annotation)
+        returns = self.returns
         if not self.row.media_type:
             return Call(returns, path, query=fields, idempotency_key=key, if_match=tag, spec=self.row)
         query = {name: fields.pop(name) for name in self.row.query if name in fields}
@@ -71,6 +71,12 @@ class _Declared(Generic[P, T]):
     def arguments(self) -> list[inspect.Parameter]:
         """What it takes, with annotations as types."""
         return list(self._signature.parameters.values())[1:]
+
+    @property
+    def returns(self) -> Any:
+        """The type of its answer."""
+        (returns,) = get_args(self._signature.return_annotation)
+        return returns
 
     @functools.cached_property
     def _signature(self) -> inspect.Signature:
