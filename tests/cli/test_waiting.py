@@ -36,6 +36,7 @@ def test_a_launch_exits_by_its_outcome(cli: Shell, ferry: str) -> None:
     assert "Running" in cli.good("launch", ferry, "--name", "Elsa", "--wait")
     told = cli.bad(1, "launch", ferry, "-p", f"input.at-launch={BAD}", "--wait")
     assert "Job 'launch' failed: Component 'ferry': workflow 'launch': step 'sail' failed" in told
+    assert "To read more, run: launchbay explain ActionFailed" in told
 
 
 def test_a_failed_launch_that_is_repeated_exits_by_the_new_outcome(cli: Shell, ferry: str) -> None:

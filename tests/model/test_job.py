@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.model.job import (
+    CANCELLED,
     PATH_CHARS,
     JobStatus,
     StepStatus,
     attempt_path,
     command_path,
     component_of,
+    failure_code,
     raise_percent,
     segment,
     step_path,
@@ -95,3 +97,19 @@ def test_long_paths_stay_keys_of_an_index_and_stay_different() -> None:
     assert len(paths) == 51
     assert max(map(len, paths)) <= PATH_CHARS
     assert component_of(whole) == "c"
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("Component 'a': workflow 'b': step 'c' failed: The step exceeded its timeout of 3 s.", "StepTimeout"),
+        ("Component 'a': workflow 'b' exceeded its timeout of 3 s.", "StepTimeout"),
+        ("step 'c' failed: 'ls' ended with exit code 3: it exceeded its timeout of 3 s.", "NonzeroExit"),
+        ("step 'c' failed: No such host.", "ActionFailed"),
+        ("The component has no such workflow.", None),
+        (f"{CANCELLED}Ann: it exceeded its timeout of 3 s.", None),
+        (None, None),
+    ],
+)
+def test_the_error_of_a_job_has_the_code_of_what_a_step_says_first(message: str | None, code: str | None) -> None:
+    assert failure_code(message) == code

@@ -16,7 +16,7 @@ import click
 
 from launchbay.cli.connection import Connection
 from launchbay.cli.lazy import load
-from launchbay.cli.output import CommandFailed, ExitCode, printable, show_one_of_many
+from launchbay.cli.output import CommandFailed, ExitCode, advice_on_failure, printable, show_one_of_many
 from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
 from launchbay.client.streams import watch_steps
@@ -102,7 +102,8 @@ def wait_for_job(
                 _show_step(progress, step.path, step.name, step.status, step.percent_complete, is_skipped=step.skipped)
     if found.status != "Succeeded":
         reason = f": {found.error_message}" if found.error_message else "."
-        raise CommandFailed(printable(f"Job '{found.name}' failed{reason}"), ExitCode.FAILED)
+        told = "".join(f"\n{advice}" for advice in advice_on_failure(found.error_message))
+        raise CommandFailed(printable(f"Job '{found.name}' failed{reason}") + told, ExitCode.FAILED)
     return found
 
 

@@ -28,6 +28,7 @@ from launchbay.client import (
 )
 from launchbay.clock import from_ms, iso_time_ms
 from launchbay.errors import LaunchbayError
+from launchbay.model.job import failure_code
 
 
 def print_warning(message: str, line: int, column: int, code: str, *, application: str = "") -> None:
@@ -51,7 +52,8 @@ IDS = "ids"  # the output with --quiet
 def show(value: Any, output: str, columns: Sequence[str] = (), *, times: bool = True) -> None:
     """Print a string verbatim, and a document as `output` says.
 
-    With `IDS`, that is the ID of each object. `columns` are those of its table. JSON and YAML have times as ISO 8601, unless `times` is False.
+    With `IDS`, that is the ID of each object. `columns` are those of its table. JSON and YAML have times as ISO 8601,
+    unless `times` is False.
     """
     if isinstance(value, str):
         click.echo(value, nl=not value.endswith("\n"))
@@ -277,10 +279,19 @@ def _remedy_of_busy(given: Mapping[str, Any]) -> str:
     return f"Wait for the running job: launchbay wait {instance}. To end it: launchbay job cancel {instance} last"
 
 
+def advice_on_failure(message: str | None) -> Iterator[str]:
+    """Yield the command that explains the error of a job, if one does."""
+    code = failure_code(message)
+    if code is not None:
+        yield f"To read more, run: launchbay explain {code}"
+
+
 def lines(error: ClientError, context: click.Context | None = None) -> Iterator[str]:
     """Yield the messages of an error, the fix if one is known, and the error's code."""
     if not isinstance(error, ApiError):
         yield str(error)
+        if isinstance(error, InstanceFailed):
+            yield from advice_on_failure(error.error_message)
         return
     yield from error.messages or (str(error),)
     remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(exit_code_of(error))

@@ -28,6 +28,23 @@ class JobStatus(StrEnum):
 CANCELLED = "Cancelled by "  # begins the error of a job that somebody cancelled
 
 
+# What a step says of its failure, and the code that explains it.
+_FAILURES = ((" exceeded its timeout of ", "StepTimeout"), (" ended with exit code ", "NonzeroExit"))
+
+
+def failure_code(message: str | None) -> str | None:
+    """Return the code that explains the error of a job.
+
+    None if it has no error, if somebody cancelled it, or if no step failed.
+    """
+    if not message or message.startswith(CANCELLED):
+        return None
+    places = {message.find(words): code for words, code in _FAILURES if words in message}
+    if places:
+        return places[min(places)]  # later ones can be in the output of the command
+    return "ActionFailed" if "step '" in message else None
+
+
 class StepStatus(StrEnum):
     """Status of one step; a step that a crash interrupted stays Executing and starts again."""
 

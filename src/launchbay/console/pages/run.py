@@ -31,7 +31,7 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import CANCELLED, ApprovalStatus, JobStatus
+from launchbay.model.job import CANCELLED, ApprovalStatus, JobStatus, failure_code
 from launchbay.planning import available_workflows
 from launchbay.store.events import LogRow
 from launchbay.store.fleet import FleetJobRow
@@ -225,6 +225,7 @@ class _Found(NamedTuple):
             "is_cancelled": error.startswith(CANCELLED),
             "failed": failed,
             "failed_error": "" if failed is None else view.error_of(failed),
+            "failure_code": failure_code(error),
             "failure_line": line,
             "waits": [(wait, job.redactor.text(wait.text)) for wait in job.waits],
             "waited_ms": sum(
