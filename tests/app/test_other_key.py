@@ -27,7 +27,8 @@ def look(url: str, directory: Path, password: str = "one for tests") -> None:
 
 
 def test_a_first_start_refuses_a_weak_password_and_a_later_one_ignores_it(database_url: str, tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match=r"LAUNCHBAY_ADMIN_PASSWORD: This password is easy to guess\."):
+    told = r"LAUNCHBAY_ADMIN_PASSWORD \(admin_password in the settings file\): This password is easy to guess\."
+    with pytest.raises(CannotStart, match=told):
         look(database_url, tmp_path, "password12")
     look(database_url, tmp_path)
     look(database_url, tmp_path, "password12")

@@ -174,13 +174,13 @@ async def initialize(
     try:
         email = canonical_email(email)
     except BadRequest as error:
-        raise CannotStart(f"LAUNCHBAY_ADMIN_EMAIL: {error}") from None
+        raise CannotStart(f"LAUNCHBAY_ADMIN_EMAIL (admin_email in the settings file): {error}") from None
     generated = not password
     password = password or secrets.token_urlsafe(18)
     try:
         password_hash = await (passwords.hash(password) if generated else passwords.hash_new(password, email))
     except BadRequest as error:
-        raise CannotStart(f"LAUNCHBAY_ADMIN_PASSWORD: {error}") from None
+        raise CannotStart(f"LAUNCHBAY_ADMIN_PASSWORD (admin_password in the settings file): {error}") from None
     async with database.transaction() as connection:
         await organizations.lock_first_start(connection)
         if await organizations.any_exists(connection):
