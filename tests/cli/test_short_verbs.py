@@ -247,6 +247,10 @@ def test_the_audit_log_begins_with_the_newest_and_shows_names_and_changes(cli: S
     [entry] = cli.document("audit", "list", "--object", ship, "--action", "launch_application", "--since", "1h")
     assert entry["names"][ship] == ferry
     assert cli.document("audit", "list", "--object", ship, "--until", "1h") == []
+    shown = f"/applications/new {ferry}/instances/{ferry}"
+    assert shown in cli.good("audit", "list", "--object", ship)
+    assert cli.document("audit", "list", "--object", shown, "--action", "launch_application") == [entry]
+    assert "Unknown application 'nowhere'" in cli.bad(3, "audit", "list", "--object", "/applications/nowhere")
 
 
 def test_a_rollback_is_shown_and_leads_back(cli: Shell, ferry: str, ship: str) -> None:

@@ -510,6 +510,8 @@ def _log(connection: Connection, call: Call[Any], options: Mapping[str, Any]) ->
 def _audit(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     """Show entries with the newest first; a table has names instead of IDs."""
     query = {"sort": "-at", **{name: value for name, value in call.query.items() if value is not None}}
+    if query.get("object", "").startswith("/"):  # as the table has it
+        query["object"] = connection.names.path(query["object"])
     entries = answer(connection, replace(call, query=query))
     if connection.output == "table":
         for entry in entries:

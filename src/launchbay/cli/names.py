@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import click
@@ -92,6 +92,14 @@ class Names:
                 invited = self._client.list_pending_users(self.organization())
                 pairs += [(text if user.email == address else user.email, user.id) for user in invited]
         return _chosen("user", text, [*named, *pairs])
+
+    def path(self, text: str) -> str:
+        """Return the path of an object, such as `/applications/shop/instances/shop-1`, with IDs for names."""
+        parts = text.split("/")
+        for place, (kind, name) in enumerate(pairwise(parts), 1):
+            if place % 2 == 0 and kind in _IN_PATHS and name != "*":
+                parts[place] = getattr(self, kind.removesuffix("s"))(name)
+        return "/".join(parts)
 
     def invitation(self, text: str) -> str:
         """Return the id of an invitation, by the name of its organization."""
@@ -274,6 +282,9 @@ def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
         raise ObjectNotFound(message if "?" in message or listing is None else f"{message} List them: {listing}")
     return found[0]
 
+
+# Kinds that paths of objects have, and whose names are known.
+_IN_PATHS = {"applications", "environments", "instances", "roles", "services", "users", "webhooks", "zones"}
 
 # By kind, the command that lists all of them.
 LISTING = {
