@@ -87,6 +87,20 @@ def test_the_status_says_what_destroyed_an_instance(cli: Shell, ferry: str) -> N
     assert cli.document("status", ended)["destroyedBy"] == "Administrator"
 
 
+def test_destroy_cancels_the_job_under_way_if_asked(cli: Shell, ferry: str, ship: str) -> None:
+    cli.good("run", ship, "manage.move", "delay=60s")
+    assert "To cancel it first, add --cancel." in cli.bad(6, "destroy", ferry)
+    assert cli.document("status", ferry)["status"] == "Executing"
+    cli.good("destroy", ferry, "--cancel", "--wait")
+    document = cli.document("status", ship)
+    assert (document["status"], [job["status"] for job in document["jobs"][:2]]) == (
+        "Destroyed",
+        ["Succeeded", "Failed"],
+    )
+    idle = cli.good("launch", ferry, "--wait", "-o", "json")
+    cli.good("destroy", json.loads(idle)["id"], "--cancel", "--wait")
+
+
 def test_the_status_shows_the_running_step(cli: Shell, ferry: str, ship: str) -> None:
     cli.good("run", ship, "manage.move", "delay=60s")
     assert re.search(r"job +manage\.move \(turn: (Requested|Executing)\)", cli.good("status", ferry))

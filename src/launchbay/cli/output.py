@@ -276,7 +276,9 @@ def _remedy_of_parameters(context: click.Context) -> str:
 def _remedy_of_busy(given: Mapping[str, Any]) -> str:
     """Return how to wait for the job of a command's instance, or end it."""
     instance = shlex.quote(str(given.get("instance") or given.get("instance_id") or "INSTANCE"))
-    return f"Wait for the running job: launchbay wait {instance}. To end it: launchbay job cancel {instance} last"
+    is_destroy = given.get("cancels") is False
+    end = "To cancel it first, add --cancel." if is_destroy else f"To end it: launchbay job cancel {instance} last"
+    return f"Wait for the running job: launchbay wait {instance}. {end}"
 
 
 def advice_on_failure(message: str | None) -> Iterator[str]:

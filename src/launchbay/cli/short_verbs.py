@@ -5,6 +5,8 @@ in `commands.py` and `instances.py`.
 """
 
 import sys
+import time
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -24,11 +26,11 @@ from launchbay.cli.commands import (
     with_names,
 )
 from launchbay.cli.connection import Connection
-from launchbay.cli.following import progress_for_terminal, wait_for_instance
+from launchbay.cli.following import progress_for_terminal, wait_for_instance, wait_for_job
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import RemoteCommand, show, with_iso_times
-from launchbay.client import NotAllowed, NotFound, Operations
+from launchbay.cli.output import CommandFailed, RemoteCommand, show, with_iso_times
+from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
 from launchbay.client.types import JobDocument
 from launchbay.model.instance import InstanceStatus
 
@@ -152,6 +154,7 @@ def _destroy(
     *,
     instance: str,
     force: bool,
+    cancels: bool,
     is_dry_run: bool,
     is_confirmed: bool,
     wait: bool,
@@ -167,8 +170,29 @@ def _destroy(
         return
     if not is_confirmed and sys.stdin.isatty():
         click.confirm(f"Destroy {instance}?", abort=True, err=True)
+    began_s = time.monotonic()
+    if cancels:
+        with shown_on_failure(connection, instance_id):
+            _cancel_job(connection.client, instance_id, timeout)
+    left_s = None if timeout is None else max(0.0, timeout - (time.monotonic() - began_s))
     call = Operations.run_workflow.call(instance_id, "destroy", force=forced)
-    begin(connection, call, {"wait": wait, "timeout": timeout})
+    begin(connection, call, {"wait": wait, "timeout": left_s})
+
+
+def _cancel_job(client: Client, instance_id: str, timeout_s: float | None) -> None:
+    """Cancel the job under way, if any, and wait until it has ended.
+
+    Raises WaitTimedOut.
+    """
+    job = _newest_job(client, instance_id)
+    if job is None or job.status != "Executing":
+        return
+    with suppress(Conflict):  # it has ended meanwhile, or destroying the instance says why it can't
+        client.cancel_job(instance_id, job.id)
+    click.echo(f"Cancelling job {job.id} ({job.name}).", err=True)
+    # A cancelled job has failed, which is what this waits for.
+    with suppress(CommandFailed):
+        wait_for_job(client, instance_id, job.id, timeout_s, progress_for_terminal(), after=None)
 
 
 destroy = RemoteCommand(
@@ -179,6 +203,7 @@ destroy = RemoteCommand(
     params=[
         _instance_argument(),
         click.Option(["--force"], is_flag=True, help="Destroy the instance although others use it."),
+        click.Option(["--cancel", "cancels"], is_flag=True, help="Cancel the job under way first."),
         click.Option(["--dry-run", "is_dry_run"], is_flag=True, help="Show what this would do, and do nothing."),
         click.Option(
             ["-y", "--yes", "is_confirmed"],
@@ -250,22 +275,22 @@ def _wait(target: str, timeout: float | None, **given: Any) -> None:
         follow(connection, *found, timeout)
         return
     instance_id = found
-    newest = _newest_job(connection, instance_id)
+    newest = _newest_job(connection.client, instance_id)
     if newest is not None and newest.status == "Executing":
         follow(connection, instance_id, newest.id, timeout)
         return
     idle = ("Running", "Destroyed")
     with shown_on_failure(connection, instance_id):
         document = wait_for_instance(connection.client, instance_id, timeout, progress_for_terminal(), until=idle)
-    newest = _newest_job(connection, instance_id)
+    newest = _newest_job(connection.client, instance_id)
     if newest is None:
         show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
     else:  # a script may ask after its job has ended, and must see the outcome
         follow(connection, instance_id, newest.id, timeout)
 
 
-def _newest_job(connection: Connection, instance_id: str) -> JobDocument | None:
-    return next(iter(connection.client.list_jobs(instance_id, limit=1)), None)
+def _newest_job(client: Client, instance_id: str) -> JobDocument | None:
+    return next(iter(client.list_jobs(instance_id, limit=1)), None)
 
 
 wait = RemoteCommand(
