@@ -104,7 +104,7 @@ def test_a_busy_instance_gets_6(cli: Shell, tmp_path: Path) -> None:
 def test_who_waits_is_told_what_the_job_waits_for(cli: Shell, tmp_path: Path) -> None:
     made(cli, tmp_path, "asks", 'launch: { steps: [ { ask: { action: approval, parameters: { text: "Go on?" } } } ] }')
     instance = cli.good("launch", "asks").strip()
-    told = cli.bad(ExitCode.TIMED_OUT, "wait", instance, "--timeout", "4s")
+    told = cli.bad(ExitCode.TIMED_OUT, "wait", instance, "--timeout", "4")
     assert [line for line in told.splitlines() if line.endswith("Go on?")] == [
         "Waiting for approval by any user who may approve: Go on?"
     ]

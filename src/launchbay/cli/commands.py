@@ -232,13 +232,15 @@ _TOKEN = re.compile(r"lbr_[\w-]+")
 
 
 def _duration_s(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else parse_duration_ms(text) / 1000
+    if text is None:
+        return None
+    return float(text) if text.strip().isdecimal() else parse_duration_ms(text) / 1000
 
 
 def waiting_options(
     *, always: bool = False, until: str = "Wait until the job ends and show its steps."
 ) -> tuple[click.Parameter, ...]:
-    about = "Stop waiting after this time, such as 90s or 10m."
+    about = "Stop waiting after this time: seconds, or such as 90s or 10m."
     timeout = click.Option(["--timeout"], callback=_duration_s, metavar="DURATION", help=about)
     wait = click.Option(["-w", "--wait"], is_flag=True, help=until)
     return (timeout,) if always else (wait, timeout)
