@@ -28,9 +28,12 @@ async def test_each_view_shows_its_approvals(api: Api, visitor: httpx.AsyncClien
     for view in ("mine", "asked", "open"):
         assert question in (await get(visitor, f"{home}?view={view}")).text, view
     assert question not in (await get(visitor, f"{home}?view=decided")).text
+    to_answer = '#approvals">{}</a>'
+    assert to_answer.format("Answer") in (await get(visitor, f"/console/instances/{instance}")).answer.text
     reader = await person(api, "Guest")
     async with browser(api) as client:
         await client.post("/console/signIn", data={"email": reader.email, "password": PERSON_PASSWORD})
+        assert to_answer.format("Show") in (await get(client, f"/console/instances/{instance}")).answer.text
         assert question not in (await get(client, home)).text
         assert question not in (await get(client, f"{home}?view=asked")).text
         seen = await get(client, f"{home}?view=open")
