@@ -109,8 +109,9 @@ POINTS: dict[str, Point] = {
     "trigger.before-commit": Point("ask", "before", _COMMIT, "engine.ending:JobCompletion._write"),
     "trigger.committed": Point("ask", "after", _COMMIT, "engine.ending:JobCompletion._write"),
     # What a process that was killed had begun is gone on with.
-    "recovery.before-inheritance": Point("recovery", "before", "store.dispatch:rescue"),
-    "recovery.inherited": Point("recovery", "after", "store.dispatch:rescue"),
+    # The jobs of the dead are rescued once: an idle server only looks whether there are more.
+    "recovery.before-inheritance": Point("recovery", "before", "store.dispatch:rescue", later=1),
+    "recovery.inherited": Point("recovery", "after", "store.dispatch:rescue", later=1),
     "recovery.before-hold": Point("recovery", "before", "store.dispatch:claim"),
     "recovery.held": Point("recovery", "before", "engine.dispatch:Dispatcher._start", _CLAIM),
     "recovery.started": Point("recovery", "after", "engine.dispatch:Dispatcher._start", _CLAIM),
