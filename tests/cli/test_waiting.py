@@ -245,7 +245,7 @@ def test_the_log_takes_jobs_and_steps_as_other_commands_do(cli: Shell, ferry: st
         told = cli.run("logs", ferry, option, "nowhere")
         assert (told.exit_code, told.stdout) == (0, "")
         assert f"No line of the log fits {option} nowhere." in told.stderr
-    assert "'debug', 'info', 'warning', 'error'" in cli.bad(2, "logs", ferry, "--level", "loud")
+    assert "'debug', 'error', 'info', 'warning'" in cli.bad(2, "logs", ferry, "--level", "loud")
     assert "--limit: it can't be negative" in cli.bad(2, "logs", ferry, "--limit", "-1")
     assert cli.good("logs", ferry, "--limit", "1") == whole.splitlines(keepends=True)[0]
 

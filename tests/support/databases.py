@@ -225,10 +225,11 @@ class Watch:
         self._before = psycopg.connect(url)
         self._before.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         self._number = ""
-        # A refused sign-in counts, whatever it asked for, and servers note who sends requests.
+        # A refused sign-in counts, whatever it asked for. Servers note who sends requests, and which key they use.
         names = self._now.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
-            " AND NOT relispartition AND relname NOT IN ('wrong_sign_ins', 'wrong_passwords', 'server_activity')"
+            " AND NOT relispartition"
+            " AND relname NOT IN ('wrong_sign_ins', 'wrong_passwords', 'server_activity', 'key_users')"
             " ORDER BY 1"
         ).fetchall()
         self._content = " UNION ALL ".join(map(_digest, [name for (name,) in names])).encode()

@@ -170,7 +170,7 @@ NO_PAGES = {
     *("/console/instances/{id}/events", "/console/organizations/{id}/runs/events", f"{_OF_A_RUN}/events"),  # streams
     *("/console/organizations/{id}/explanation", "/console/organizations/{id}/jump", f"{_OF_A_RUN}/log"),  # fragments
     *("/console/instances/{id}/components/card", "/console/instances/{id}/menu"),
-    *(f"{_OF_A_RUN}/log/failure", f"{_OF_A_RUN}/compare"),  # redirects
+    *(f"{_OF_A_RUN}/log/failure", f"{_OF_A_RUN}/compare", "/console/instances/{id}/rollback"),  # redirects
     *(f"{_OF_A_RUN}/log/text", f"{_OF_A_RUN}/export", "/console/organizations/{id}/archive"),  # files
     *(f"/console/organizations/{{id}}/{each}/export" for each in ("instances", "runs", "audit")),
     # One is for a link that only its reader has, the other for a sign-in that isn't complete.
