@@ -251,7 +251,7 @@ def test_the_log_takes_jobs_and_steps_as_other_commands_do(cli: Shell, ferry: st
 
 
 def test_durations_without_units_and_unknown_filters_are_refused(cli: Shell, ferry: str) -> None:
-    assert "units ms, s, m, h, d and w" in cli.bad(2, "launch", ferry, "--wait", "--timeout", "5")
+    assert "units ms, s, m, h, d and w" in cli.bad(2, "launch", ferry, "--wait", "--timeout", "5y")
     assert "units ms, s, m, h, d and w" in cli.bad(2, "launch", ferry, "--destroy-interval", "5")
     assert "lastStatus" in cli.bad(2, "bulk", "create", "destroy", "--select", "colour=red")
 
