@@ -170,11 +170,12 @@ def _destroy(
         return
     if not is_confirmed and sys.stdin.isatty():
         click.confirm(f"Destroy {instance}?", abort=True, err=True)
-    began_s = time.monotonic()
+    left_s = timeout
     if cancels:
+        began_s = time.monotonic()
         with shown_on_failure(connection, instance_id):
             _cancel_job(connection.client, instance_id, timeout)
-    left_s = None if timeout is None else max(0.0, timeout - (time.monotonic() - began_s))
+        left_s = None if timeout is None else max(0.0, round(timeout - (time.monotonic() - began_s), 1))
     call = Operations.run_workflow.call(instance_id, "destroy", force=forced)
     begin(connection, call, {"wait": wait, "timeout": left_s})
 
