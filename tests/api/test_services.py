@@ -183,7 +183,8 @@ async def test_a_secret_reaches_the_services_own_commands_and_nothing_else(api: 
             "INSERT INTO service_secrets SELECT %s, name, sealed FROM service_secrets WHERE service_id = %s",
             [other, service],
         )
-    assert (await api.post(f"services/{other}/reveal")).status_code == 500
+    answer = await api.post(f"services/{other}/reveal")
+    assert (answer.status_code, answer.json()["code"]) == (503, "SealBroken")
 
 
 async def test_an_update_answers_the_service_and_leaves_what_it_does_not_name(api: Api) -> None:

@@ -123,6 +123,7 @@ FAILURES: Mapping[str, Exception] = {
     "PreconditionFailed": errors.PreconditionFailed("It has changed.", tag='"new"'),
     "TooLarge": errors.TooLarge("Too much."),
     "Unavailable": errors.Unavailable("The database is away.", retry_after_s=5),
+    "SecretKeyOutdated": errors.SecretKeyOutdated(),
     "ManifestSourceLocked": errors.ManifestSourceLocked("The manifest comes from a URL."),
     "ExpressionError": errors.ExpressionError("No such name."),
     "ActionFailed": errors.ActionFailed("The remote side said no."),

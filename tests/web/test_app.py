@@ -68,7 +68,7 @@ async def test_a_query_that_does_not_fit_is_400(client: httpx.AsyncClient, query
 STATUSES = {
     "BadRequest": 400, "MalformedBody": 400, "InvalidManifest": 400, "FieldErrors": 400, "NotAuthenticated": 401,
     "NotAllowed": 403, "NotFound": 404, "Conflict": 409, "TooManyRequests": 429, "TooLarge": 413, "Unavailable": 503,
-    "PreconditionFailed": 412,
+    "PreconditionFailed": 412, "SecretKeyOutdated": 503,
     "ManifestSourceLocked": 401, "ExpressionError": 400, "ActionFailed": 400, "OutgoingFailed": 400,
     "AddressRefused": 400, "Fenced": 503, "CannotStart": 500, "WorkflowFailed": 500,
     "LaunchbayError": 500, "RuntimeError": 500,
