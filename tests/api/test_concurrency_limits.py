@@ -117,6 +117,8 @@ async def test_holders_are_named_to_those_who_may_read_them(api: Api) -> None:
     reader = await api.member(*readable)
     said = accepted(await reader.get(f"instances/{last}"))["waitingFor"]
     assert [name in said for name in names] == [False, True, True, True]
+    said = (await api.document(last))["waitingFor"]
+    assert [name in said for name in names] == [True, True, True, False]
     for instance in (hidden, *seen, last):
         job = (await api.document(instance))["workflowHistory"][0]["id"]
         accepted(await api.delete(f"instances/{instance}/jobs/{job}"))

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay.limits import ANSWER_KEPT_BYTES
 from launchbay.store import lookups
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.api import instances
@@ -274,28 +275,67 @@ async def test_the_tag_of_an_instance_follows_all_that_it_shows(api: Api) -> Non
         assert (await api.client.get(path, headers={"If-None-Match": tags[-1]})).status_code == 304
 
 
-async def test_a_304_of_an_instance_costs_no_more_statements_and_makes_no_document(
-    api: Api, exchanges: ContextVar[list[list[bytes]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance = await api.running(MANIFEST)
-    path = f"instances/{instance}"
-    tag = (await api.get(path)).headers["etag"]
-    exchanges.set([])
-    await api.get(path)
-    whole = len(exchanges.get())
-    made: list[str] = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note the instances whose documents are made."""
+    found: list[str] = []
     document = instances.instance_document
 
     def noting(view: InstanceView) -> dict[str, Any]:
-        made.append(view.detail.id)
+        found.append(view.detail.id)
         return document(view)
 
     monkeypatch.setattr(instances, "instance_document", noting)
+    return found
+
+
+async def put_large_data(api: Api, instance: str) -> None:
+    accepted(await api.put(f"instances/{instance}/userData", {"text": "x" * ANSWER_KEPT_BYTES}))
+
+
+async def test_a_304_of_an_instance_costs_no_more_statements_and_makes_no_document(
+    api: Api, exchanges: ContextVar[list[list[bytes]]], made: list[str]
+) -> None:
+    instance = await api.running(MANIFEST)
+    await put_large_data(api, instance)
+    path = f"instances/{instance}"
+    exchanges.set([])
+    tag = (await api.get(path)).headers["etag"]
+    whole = len(exchanges.get())
+    made.clear()
     exchanges.set([])
     known = await api.client.get(path, headers={"If-None-Match": tag})
     assert (known.status_code, len(exchanges.get()), made) == (304, whole, [])
-    await api.get(path)
+
+
+async def test_the_document_of_an_instance_is_made_again_only_after_a_change(api: Api, made: list[str]) -> None:
+    instance = await api.running(MANIFEST)
+    path = f"instances/{instance}"
+    made.clear()
+    accepted(await api.put(f"{path}/userData", {"a": 1}))
+    first, second = [await api.get(path) for _ in range(2)]
     assert made == [instance]
+    assert (second.content, second.headers["etag"]) == (first.content, first.headers["etag"])
+    accepted(await api.put(f"{path}/userData", {"a": 2}))
+    assert accepted(await api.get(path))["userData"] == {"a": 2}
+    assert made == [instance] * 2
+
+
+async def test_who_may_not_read_an_instance_gets_nothing_of_what_others_have_read(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    for _ in range(2):
+        accepted(await api.get(f"instances/{instance}"))
+    stranger = await api.member("Read: [/environments/*]")
+    refused(await stranger.get(f"instances/{instance}"), 403)
+
+
+async def test_a_large_instance_takes_no_memory_from_others(api: Api, made: list[str]) -> None:
+    instance = await api.running(MANIFEST)
+    await put_large_data(api, instance)
+    made.clear()
+    bodies = [(await api.get(f"instances/{instance}")).content for _ in range(2)]
+    assert made == [instance] * 2
+    assert bodies[0] == bodies[1]
 
 
 async def test_two_people_who_see_different_things_have_different_tags(api: Api) -> None:

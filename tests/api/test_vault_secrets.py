@@ -80,6 +80,10 @@ async def test_the_same_secret_again_is_no_change_of_a_signal(api: Api) -> None:
     before = await stored()
     await api.run(instance, "actions.use")
     assert await stored() == before
+    shown = [(await api.get(f"instances/{instance}")).text for _ in range(2)]
+    assert shown[0] == shown[1]
+    assert MASK in shown[0]
+    assert "launchbay:sealed" not in shown[0]
     assert "launchbay:sealed" in before
 
 

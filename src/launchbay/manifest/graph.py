@@ -217,7 +217,7 @@ class ConfigurationPin:
     default: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class CompiledManifest:
     """One manifest version, ready to run.
 

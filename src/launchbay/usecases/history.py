@@ -17,7 +17,7 @@ from launchbay.store import history as store
 from launchbay.store.history import ChangeRow
 from launchbay.store.instances import InstanceDetail, JobRow, read_history
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.instances import InstanceView, view_of
+from launchbay.usecases.instances import InstanceView, sources_of, view_of
 
 Machines = dict[str, list[Machine]]  # by component
 read_machines = msgspec.json.Decoder(Machines).decode
@@ -67,7 +67,7 @@ async def read_state(ctx: Context, instance_id: str, at: datetime | None) -> Sta
             machines = former.get("machines") or machines
             detail = _undone(detail, former)
             detail = msgspec.structs.replace(detail, history=await _jobs_at(work, detail.id, at), waits=None)
-        view = await view_of(work, detail)
+        view = view_of(await sources_of(work, detail))
     environment = read_environment_view(detail.environment_view)
     return State(view, read_machines(machines), environment, at, present.recorded_since)
 

@@ -13,7 +13,9 @@ from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff, Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooLarge
 from launchbay.ids import new_id
+from launchbay.machines.registry import Providers
 from launchbay.manifest.configuration import effective_parameters
+from launchbay.manifest.graph import CompiledManifest
 from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, Waits, is_active
@@ -37,6 +39,17 @@ _CLOCKS_DIFFER = timedelta(seconds=2)
 LOOKS = Backoff(0.05, 1.0)  # at an instance whose job another process may run
 
 
+class InstanceSources(msgspec.Struct, frozen=True):
+    """All that the view of an instance depends on.
+
+    Equal ones give equal views, whoever reads and whenever.
+    """
+
+    detail: InstanceDetail
+    manifest: CompiledManifest
+    providers: Providers
+
+
 class InstanceView(msgspec.Struct, frozen=True):
     """An instance as of one moment, and the workflows that it offers."""
 
@@ -47,14 +60,19 @@ class InstanceView(msgspec.Struct, frozen=True):
     origins: dict[str, str]  # of each of them: given, default, revision or parent
 
 
-async def read_instance(ctx: Context, instance_id: str, *, wait_s: float = 0) -> InstanceView:
-    """Return an instance; with `wait_s`, wait that long for its job to end.
+async def read_instance(ctx: Context, instance_id: str) -> InstanceView:
+    """Return an instance without secrets."""
+    return view_of(await read_sources(ctx, instance_id))
+
+
+async def read_sources(ctx: Context, instance_id: str, *, wait_s: float = 0) -> InstanceSources:
+    """Return an instance; with `wait_s`, wait for its job to end.
 
     Holds no connection while it waits. The end of a job in this process is noticed at once, elsewhere by looking.
     """
     if not wait_s:
         async with ctx.read() as work:
-            return await view_of(work, await _detail(work, instance_id))
+            return await sources_of(work, await _detail(work, instance_id))
     until_s = ctx.app.clock.monotonic_s() + wait_s
     delays = LOOKS.delays()
     with ctx.app.dispatch.watch_ends(instance_id) as waiter:
@@ -64,7 +82,7 @@ async def read_instance(ctx: Context, instance_id: str, *, wait_s: float = 0) ->
                 left_s = until_s - ctx.app.clock.monotonic_s()
                 is_busy = InstanceStatus(detail.status) in _BUSY
                 if not is_busy or left_s <= 0 or ctx.app.feed.closing.is_set():
-                    return await view_of(work, detail)
+                    return await sources_of(work, detail)
             await waiter.wait(min(left_s, next(delays)))
 
 
@@ -87,10 +105,15 @@ async def _detail(work: Work, instance_id: str) -> InstanceDetail:
     return msgspec.structs.replace(detail, waits=text)
 
 
-async def view_of(work: Work, detail: InstanceDetail) -> InstanceView:
+async def sources_of(work: Work, detail: InstanceDetail) -> InstanceSources:
+    """Add to a row of an instance what else its view depends on."""
+    return InstanceSources(detail, await work.manifest(detail.application_id, detail.version), work.app.machines)
+
+
+def view_of(sources: InstanceSources) -> InstanceView:
     """Return what is shown of an instance, without secrets."""
-    manifest = await work.manifest(detail.application_id, detail.version)
-    provider = work.app.machines.name_for(read_environment_view(detail.environment_view).policies)
+    detail, manifest = sources.detail, sources.manifest
+    provider = sources.providers.name_for(read_environment_view(detail.environment_view).policies)
     # What workflows learned from a vault is sealed in there.
     shown = redaction.replace_tokens(detail.return_values, lambda _: REDACTED)
     detail = msgspec.structs.replace(detail, return_values=shown)

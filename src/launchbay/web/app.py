@@ -393,10 +393,8 @@ class _Answering:
                 if hasattr(chunks, "aclose"):
                     await chunks.aclose()
         elif isinstance(response, Versioned):
-            tag = conditions.version_tag(response.version)
-            if not await self._is_known(tag):
-                media_type, data = responses.encode_buffered(await response.make())
-                await _send_buffered(self._send, 200, media_type, data, (("ETag", tag),))
+            if not await self._is_known(response.tag):
+                await _send_buffered(self._send, 200, JSON, await response.make(), (("ETag", response.tag),))
         else:
             media_type, data = responses.encode_buffered(response)
             status = response.status if isinstance(response, HTMLResponse) else 200

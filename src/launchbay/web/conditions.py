@@ -59,7 +59,7 @@ def answer_tag(media_type: str, data: bytes, headers: responses.Headers) -> str:
 
 
 def version_tag(version: bytes) -> str:
-    """Return the tag of an answer that is made from this version alone."""
+    """Return the tag of an answer that depends on this alone."""
     return tag_of(_VERSION, version)
 
 
@@ -189,7 +189,7 @@ async def _present_tag(call: Request[Any, Any], change: Endpoint, shown_by: Endp
     reading = msgspec.structs.replace(call, body=None, query=None if shown_by.query is None else shown_by.query())
     response = response_of(await shown_by.handler(reading))
     if isinstance(response, Versioned):
-        return version_tag(response.version)
+        return response.tag
     assert not isinstance(response, TextStream | EventStreamResponse | HTMLResponse), f"{shown_by.operation_id}: a tag"
     if isinstance(response, JSONStream):
         data = b"[" + b",".join([responses.encode_items(each) async for each in response.chunks if each]) + b"]"

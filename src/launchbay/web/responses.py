@@ -5,9 +5,10 @@ Pages are the exception: they show errors themselves, so an HTMLResponse has its
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -75,13 +76,59 @@ class YAMLResponse(msgspec.Struct, frozen=True):
 
 
 class Versioned(msgspec.Struct, frozen=True):
-    """An answer that is made only if the client doesn't have it yet.
+    """A JSON answer that is made only if the client lacks it.
 
-    `version` has everything that it depends on, except the version of Launchbay.
+    Its tag is known before.
     """
 
-    version: bytes
-    make: Callable[[], Awaitable["BufferedResponse"]]
+    tag: str
+    make: Callable[[], Awaitable[bytes]]
+
+
+class KeptAnswer(NamedTuple):
+    """The encoded answer of a read, its tag, and its sources."""
+
+    sources: object
+    tag: str
+    data: bytes
+    size: int  # of all that it keeps in memory, in bytes
+
+    async def made(self) -> bytes:
+        """Return the answer."""
+        return self.data
+
+
+class KeptAnswers:
+    """The latest answers about the objects that were asked for last.
+
+    Clients that poll read the same rows again and again. An answer with the same sources need not be made again.
+    """
+
+    def __init__(self, size: int, size_each: int) -> None:
+        """Keep up to `size` bytes, and no answer larger than `size_each`."""
+        self._size_most = size
+        self._size_each = size_each
+        self._size = 0
+        self._kept: OrderedDict[str, KeptAnswer] = OrderedDict()
+
+    def find(self, object_id: str, sources: object) -> KeptAnswer | None:
+        """Return the answer that was made of equal sources."""
+        found = self._kept.get(object_id)
+        if found is None or found.sources != sources:
+            return None
+        self._kept.move_to_end(object_id)
+        return found
+
+    def keep(self, object_id: str, answer: KeptAnswer) -> None:
+        """Keep an answer instead of an older one about the object."""
+        if (older := self._kept.pop(object_id, None)) is not None:
+            self._size -= older.size
+        if answer.size > self._size_each:
+            return
+        self._kept[object_id] = answer
+        self._size += answer.size
+        while self._size > self._size_most:
+            self._size -= self._kept.popitem(last=False)[1].size
 
 
 class HTMLResponse(msgspec.Struct, frozen=True):

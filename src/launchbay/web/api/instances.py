@@ -2,27 +2,30 @@
 
 import asyncio
 from functools import partial
+from sys import getsizeof
 from typing import Annotated, Any, Literal, TypedDict
+from weakref import ref
 
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.limits import KIB, LONGEST_WAIT_S
+from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES, KIB, LONGEST_WAIT_S
 from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, raise_percent
-from launchbay.store.instances import InstanceSummary, JobRow, read_history
+from launchbay.store.instances import InstanceDetail, InstanceSummary, JobRow, read_history
 from launchbay.usecases import instances
 from launchbay.usecases.history import State, read_state
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.api.history import moment
+from launchbay.web.conditions import version_tag
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import (
-    BufferedResponse,
     EmptyResponse,
     JSONResponse,
+    KeptAnswer,
+    KeptAnswers,
     MomentMs,
     Paging,
-    RawJSONResponse,
     Response,
     Versioned,
     encode_buffered,
@@ -271,19 +274,32 @@ async def read_instance(request: Request[None, ReadQuery]) -> Response:
     """Show an instance with its workflow history."""
     if request.query.at is not None:
         return JSONResponse(past_document(await read_state(request.ctx, request.path["id"], moment(request.query.at))))
-    view = await instances.read_instance(request.ctx, request.path["id"], wait_s=request.query.wait)
+    found = await instances.read_sources(request.ctx, request.path["id"], wait_s=request.query.wait)
+    # A manifest may be large, and belongs to those who keep manifests.
+    sources = (found.detail, ref(found.manifest), found.providers)
+    if (kept := _answers.find(found.detail.id, sources)) is not None:
+        return Versioned(kept.tag, kept.made)
+    view = instances.view_of(found)
     # The document is made of these, and costs much more than they do: clients that poll mostly have it already.
     version = _encode_version((view.detail, view.available_workflows, view.is_dry_run, view.parameters, view.origins))
-    return Versioned(version, partial(_instance_response, view))
+    return Versioned(tag := version_tag(version), partial(_make_document, view, sources, tag))
 
 
 _encode_version = msgspec.msgpack.Encoder().encode
+_answers = KeptAnswers(ANSWERS_KEPT_BYTES, ANSWER_KEPT_BYTES)
 
 
-async def _instance_response(view: InstanceView) -> BufferedResponse:
-    if len(view.detail.history) <= _INLINE_CHARS:
-        return JSONResponse(instance_document(view))
-    return RawJSONResponse(await asyncio.to_thread(lambda: encode_buffered(JSONResponse(instance_document(view)))[1]))
+async def _make_document(view: InstanceView, sources: tuple[InstanceDetail, object, object], tag: str) -> bytes:
+    """Return the encoded document of an instance, and keep it for the next read."""
+
+    def encode() -> bytes:
+        return encode_buffered(JSONResponse(instance_document(view)))[1]
+
+    detail = sources[0]
+    data = encode() if len(detail.history) <= _INLINE_CHARS else await asyncio.to_thread(encode)
+    size = getsizeof(data) + sum(map(getsizeof, msgspec.structs.astuple(detail)))
+    _answers.keep(detail.id, KeptAnswer(sources, tag, data, size))
+    return data
 
 
 @routes.put(
