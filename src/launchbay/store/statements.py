@@ -62,7 +62,11 @@ class _Statement:
     def _filled(self, parameters: Mapping[str, Any]) -> Statement:
         # Most parameters are short strings or None: a call for each costs more than its text.
         values = [
-            value.encode() if type(value) is str and "\0" not in value else None if value is None else _to_text(value)
+            value.encode()
+            if type(value) is str and "\0" not in value
+            else None
+            if value is None
+            else _CONVERSIONS.get(type(value), _to_text)(value)
             for value in [parameters[name] for name in self._parameters]
         ]
         return Statement(self._text, values, self._is_prepared)
@@ -251,7 +255,10 @@ def _array(values: Sequence[Any]) -> bytes:
 
 def _array_text(values: Sequence[Any]) -> str:
     # As above: a call for each short string would cost more than its text.
-    parts = ["NULL" if value is None else _quoted(value) if type(value) is str else _element(value) for value in values]
+    parts = [
+        f'"{value}"' if type(value) is str and '"' not in value and "\\" not in value else _element(value)
+        for value in values
+    ]
     return "{" + ",".join(parts) + "}"
 
 
