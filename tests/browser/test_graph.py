@@ -113,3 +113,27 @@ def test_it_folds_and_focuses_without_scripts(page: Page, site: Site, address: s
         assert still.locator(".edge.hot").count() >= 1
     finally:
         plain.close()
+
+
+def test_on_a_phone_a_large_graph_gives_way_to_the_list_and_is_shown_on_demand(page: Page, address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{address}?open=group-0,group-1")
+    expect(page.locator("#list tr[data-component]")).to_have_count(60)
+    expect(page.locator("svg.stage")).to_be_hidden()
+    page.get_by_role("searchbox").fill("part-33")
+    page.keyboard.press("Enter")
+    expect(page.locator("tr[data-component]")).to_have_count(1)
+    page.goto(f"{address}?open=group-0,group-1")
+    page.get_by_role("link", name="As a graph").click()
+    expect(page.locator("svg.stage")).to_be_visible()
+    expect(page.locator("tr[data-component]")).to_have_count(0)
+    page.get_by_role("link", name="As a list").click()
+    expect(page.locator("tr[data-component]")).to_have_count(60)
+
+
+def test_a_wide_screen_does_not_ask_for_the_list_that_a_phone_gets(page: Page, address: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "view=list" in request.url else None)
+    opened(page, f"{address}?open=group-0,group-1")
+    page.wait_for_load_state("networkidle")
+    assert asked == []

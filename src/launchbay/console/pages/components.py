@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
 import msgspec
@@ -49,6 +49,9 @@ GROUPING_NAMES: Mapping[Grouping, str] = {
     "status": "Status",
     "none": "Nothing",
 }
+# By default, what fits the width of the screen: a phone gets the list of a larger graph.
+View = Literal["", "graph", "list"]
+VIEWS: tuple[View, ...] = get_args(View)
 
 routes = Routes()
 
@@ -65,7 +68,11 @@ class GraphQuery:
     focus: str = ""
     search: str = ""
     only_problems: bool = False
-    is_list: bool = False
+    view: View = ""
+
+    @property
+    def is_list(self) -> bool:
+        return self.view == "list"
 
     def address(self, path: str, **changed: Any) -> str:
         """Return the path with this query, after changes of its fields."""
@@ -81,7 +88,7 @@ class GraphQuery:
             "focus": now.focus,
             "q": now.search,
             "only": "problems" if now.only_problems else None,
-            "view": "list" if now.is_list else None,
+            "view": now.view,
         }
         return {name: value for name, value in fields.items() if value}
 
@@ -96,7 +103,7 @@ def read_graph_query(request: PageRequest) -> GraphQuery:
         focus=request.query("focus") or "",
         search=request.query("q") or "",
         only_problems=request.query("only") == "problems",
-        is_list=request.query("view") == "list",
+        view=next((each for each in VIEWS if each == request.query("view")), ""),
     )
 
 
