@@ -130,3 +130,18 @@ def test_a_long_log_is_searched_folded_and_read_by_line(page: Page, site: Site) 
     with page.expect_download() as download:
         page.get_by_role("link", name="Download the whole log").click()
     assert download.value.path().read_text("utf-8").count("\n") == total
+
+
+def test_two_runs_of_an_instance_are_selected_and_compared_also_one_that_has_just_ended(page: Page, site: Site) -> None:
+    lingers = "launch: {steps: []}\nlinger: {steps: [{rest: {action: wait, parameters: {delay: 4}}}]}\n"
+    instance = site.launch(site.application(lingers))
+    site.settled(instance)
+    site.ask("POST", f"instances/{instance}/linger", {})
+    page.goto(f"/console/instances/{instance}/runs")
+    compare = page.get_by_role("button", name="Compare two runs")
+    expect(compare).to_be_hidden()
+    page.get_by_role("checkbox", name="Select launch #1").check()
+    expect(compare).to_be_disabled()
+    page.get_by_role("checkbox", name="Select linger #2").check(timeout=WITHIN_MS)
+    compare.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("linger: #1 and #2")

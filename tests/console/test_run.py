@@ -167,6 +167,24 @@ async def test_runs_are_compared(api: Api, visitor: httpx.AsyncClient, instance:
     assert (await visitor.get(f"{paths[0]}/compare?with=nothing")).headers["location"] == paths[0]
 
 
+async def test_two_runs_that_are_selected_in_the_list_are_compared_the_older_one_first(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    older, newer = [
+        (await api.run(instance, "actions.fine", size=size), (await newest(api, instance)).rpartition("/")[2])[1]
+        for size in ("3", "4")
+    ]
+    listed = f"/console/instances/{instance}/runs"
+    page = (await get(visitor, listed)).answer.text
+    assert [f'type="checkbox" name="id" value="{each}"' in page for each in (older, newer)] == [True, True]
+    answer = await visitor.get(f"{listed}/compare?id={newer}&id={older}")
+    assert answer.headers["location"] == f"/console/instances/{instance}/jobs/{older}/compare/{newer}"
+    assert (await visitor.get(answer.headers["location"])).status_code == 200
+    for few in ("", f"?id={older}", f"?id={older}&id=../{newer}"):
+        answer = await visitor.get(f"{listed}/compare{few}")
+        assert (answer.status_code, answer.headers["location"]) == (303, listed)
+
+
 def add_lines(url: str, path: str, count: int) -> None:
     """Write lines into the log of a run, every tenth of them a warning."""
     _, _, _, instance, _, job = path.split("/")

@@ -28,6 +28,7 @@ from launchbay.console.rendering import HEADERS, live_event
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.console.run_view import LANES, RunStep, RunView, compare, different_values
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
+from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
@@ -632,6 +633,18 @@ async def show_comparison(request: PageRequest) -> Response:
         versions=[one.plan.manifest_version, other.plan.manifest_version],
         address=_address(record.id, one.view.id) + f"/compare/{other.view.id}",
     )
+
+
+@routes.get("/console/instances/{id}/runs/compare")
+async def compare_selected(request: PageRequest) -> Response:
+    """Compare the two runs that were selected in a list, the older one first."""
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    # IDs sort in the order in which runs were accepted.
+    selected = sorted({each for each in request.query_form().all("id") if is_id(each)})
+    if len(selected) != 2:
+        return request.redirect(f"{HOME}/instances/{record.id}/runs", "Select two runs to compare them.")
+    older, newer = selected
+    return request.redirect(f"{_address(record.id, older)}/compare/{newer}")
 
 
 @routes.get("/console/instances/{id}/jobs/{job}/compare")
