@@ -148,6 +148,7 @@ _ENDINGS = ("ing", "ed", "es", "s")  # that a search leaves out: "crashes" and "
 _SHORTEST_STEM, _SHORTEST_ENDING = 4, 3
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
+_LONGER_WORD = "[a-z]{0,6}"  # "install" finds "installation", and "launch" doesn't find "LaunchbayQueueLong"
 _LONG_CHARS = 1_000  # in a longer text, a word has to appear more often for the same points
 # The best section for so many words may lack some; each costs points.
 _SENTENCE_WORDS, _PER_MISSING = 6, 12
@@ -510,7 +511,9 @@ def _points(stem: str, title: str, heading: str, text: str, keywords: str) -> in
     found = len(begins.findall(text)) if stem in text else 0
     points = min(_MOST_IN_TEXT, ceil(found * _LONG_CHARS / max(_LONG_CHARS, len(text))))
     if stem in heading:
-        is_word = re.search(rf"\b{re.escape(stem)}{rest or '[a-z]*'}\b", heading) is not None  # not a part of a name
+        is_word = (
+            re.search(rf"\b{re.escape(stem)}{rest or _LONGER_WORD}\b", heading) is not None
+        )  # not a part of a name
         points += (_IN_HEADING if is_word or "`" in heading else 0) + (_AS_WORD if is_word else 0)
     points += _IN_TITLE if points and stem in title else 0
     return points + (_AS_KEYWORD if begins.search(keywords) else 0)
