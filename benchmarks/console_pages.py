@@ -33,6 +33,21 @@ KIB = 1024
 LIST_MS, INSTANCE_MS, JUMP_MS = 40.0, 25.0, 20.0
 PAGE_KIB, RUN_KIB = 12.0, 20.0
 ELEMENTS = 5_000
+# Pages of an organization, by what they list.
+_LISTS = {
+    "schedules as a list": "schedules?view=list",
+    "recurring schedules": "recurring",
+    "approvals": "approvals",
+    "change sets": "changes",
+    "bulk runs": "bulk",
+    "services": "services",
+    "git sources": "git-sources",
+    "users": "users",
+    "roles": "roles",
+    "service accounts": "serviceAccounts",
+    "webhooks": "webhooks",
+    "organization settings": "usage",
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,7 @@ def measure(server: Server, instance: str, rounds: int = ROUNDS) -> list[Page]:
         browser.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD}, headers={"Origin": origin})
         shown = browser.get(f"/console/instances/{instance}").text
         [home] = re.findall(r'data-home="([^"]+)"', shown)
+        application = re.findall(r"/console/applications/\w+", shown)[0]
         job = re.findall(rf"/console/instances/{instance}/jobs/\w+", shown)
         paths = (
             ("overview", home, LIST_MS, PAGE_KIB),
@@ -79,7 +95,16 @@ def measure(server: Server, instance: str, rounds: int = ROUNDS) -> list[Page]:
             ("applications", f"{home}/applications", LIST_MS, PAGE_KIB),
             ("environments", f"{home}/environments", LIST_MS, PAGE_KIB),
             ("activity", f"{home}/audit", LIST_MS, PAGE_KIB),
+            *((each, f"{home}/{path}", LIST_MS, PAGE_KIB) for each, path in _LISTS.items()),
             ("instance", f"/console/instances/{instance}", INSTANCE_MS, PAGE_KIB),
+            *(
+                (f"instance: {each}", f"/console/instances/{instance}/{each}", INSTANCE_MS, PAGE_KIB)
+                for each in ("runs", "configuration", "schedules", "activity", "settings", "components", "signals")
+            ),
+            *(
+                (f"application: {each or 'its page'}", f"{application}{each}", LIST_MS, PAGE_KIB)
+                for each in ("", "/versions", "/settings", "/launch", "/manifest")
+            ),
             ("run", job[0], INSTANCE_MS, RUN_KIB),
             ("palette: names", f"{home}/jump?q=shop-1", JUMP_MS, PAGE_KIB),
             ("palette: a command with names", f"{home}/jump?q=open%20shop-1", JUMP_MS, PAGE_KIB),

@@ -16,7 +16,11 @@ class Shown(NamedTuple):
 
 GALLERY = (
     Shown(
-        "sign-in", "/console/signIn", "Sign in", "By password, or through the identity provider if one is configured."
+        "sign-in",
+        "/console/signIn",
+        "Sign in",
+        "By password, or through the identity provider if one is configured. It says if your session ended, and whether"
+        " the form that you sent was saved.",
     ),
     Shown(
         "organizations",
@@ -202,7 +206,7 @@ GALLERY = (
         "instance-runs",
         "/console/instances/{id}/runs",
         "Runs of an instance",
-        "The same list, of one instance.",
+        "The same list, of one instance. Select two runs to compare them.",
     ),
     Shown(
         "configuration",
@@ -358,7 +362,8 @@ GALLERY = (
         "roles",
         "/console/organizations/{id}/roles",
         "Roles",
-        "The roles with their holders, who may do what, and a form that explains why an operation is allowed or not.",
+        "The roles with their holders, who may do what, and a form that explains why an operation is allowed or not."
+        " Groups of the identity provider have roles here too.",
     ),
     Shown(
         "role",
@@ -439,7 +444,9 @@ GALLERY = (
         "Organization settings",
         "What the organization uses of its quotas, name, sign-in policy, export and import.",
     ),
-    Shown("account", "/console/account", "Your account", "Your refresh tokens, sessions, and password."),
+    Shown(
+        "account", "/console/account", "Your account", "How you sign in, your open sessions, and your refresh tokens."
+    ),
     Shown(
         "access-tokens",
         "/console/account/accessTokens",

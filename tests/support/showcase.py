@@ -171,6 +171,7 @@ NO_PAGES = {
     *("/console/organizations/{id}/explanation", "/console/organizations/{id}/jump", f"{_OF_A_RUN}/log"),  # fragments
     *("/console/instances/{id}/components/card", "/console/instances/{id}/menu"),
     *(f"{_OF_A_RUN}/log/failure", f"{_OF_A_RUN}/compare", "/console/instances/{id}/rollback"),  # redirects
+    "/console/instances/{id}/runs/compare",  # a redirect
     *(f"{_OF_A_RUN}/log/text", f"{_OF_A_RUN}/export", "/console/organizations/{id}/archive"),  # files
     *(f"/console/organizations/{{id}}/{each}/export" for each in ("instances", "runs", "audit")),
     # One is for a link that only its reader has, the other for a sign-in that isn't complete.
