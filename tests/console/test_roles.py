@@ -1,13 +1,15 @@
 """The page of roles."""
 
+import gzip
 import re
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.databases import Databases
 from tests.support.pages import browser, get
-from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+from tests.support.service import EMAIL, PASSWORD, PERSON_PASSWORD, Api, accepted, fresh_name, person, running_api
 
 
 async def save(client: httpx.AsyncClient, api: Api, group: str, *roles: str) -> httpx.Response:
@@ -174,3 +176,39 @@ async def test_many_groups_have_pages_and_a_search_and_show_their_own_roles_only
             f"organizations/{api.organization}/groupRoles", [{"group": g, "roles": r} for g, r in before.items()]
         )
     )
+
+
+@pytest.mark.slow
+async def test_a_thousand_roles_and_a_thousand_groups_fit_the_page_and_saving_one_loses_no_other(
+    databases: Databases,
+) -> None:
+    url = databases.create()
+    async with running_api(url) as api, browser(api) as visitor:
+        assert (await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})).status_code == 303
+        names = [f"keeper of quay {number:03}" for number in range(1_000)]
+        for name in names:
+            body = {"name": name, "permissions": "- Read: [/applications/*]\n"}
+            accepted(await api.post(f"organizations/{api.organization}/roles", body))
+        wanted = {f"crew {number:03}": [name] for number, name in enumerate(names)}
+        rows = [{"group": group, "roles": roles} for group, roles in wanted.items()]
+        accepted(await api.put(f"organizations/{api.organization}/groupRoles", rows))
+        path = f"/console/organizations/{api.organization}/roles"
+
+        page = await get(visitor, path)
+        assert (len(gzip.compress(page.answer.content, 9)) <= 12 * 1024, len(page.tags) <= 5_000) == (True, True)
+        shown: list[str] = []
+        address = path
+        while address:
+            page = await get(visitor, address)
+            shown += re.findall(r"<summary>(crew \d+): ", page.answer.text)
+            address = next((each for each in page.links if "groupsAfter=" in each), "").partition("#")[0]
+        assert shown == list(wanted)
+
+        found = await get(visitor, f"{path}?groups=CREW+777")
+        assert re.findall(r"<summary>(crew \d+: .*?)</summary>", found.answer.text) == ["crew 777: keeper of quay 777"]
+        form = found.answer.text.partition("<summary>crew 777:")[2].partition("</form>")[0]
+        hidden = {name: re.findall(rf'name="{name}" value="(.*?)"', form)[0] for name in ("formToken", "seen", "group")}
+        saved = await visitor.post(path.replace("/roles", "/groupRoles"), data={**hidden, "role": "Guest"})
+        assert saved.status_code == 303
+        assert await mapped(api) == {**wanted, "crew 777": ["Guest"]}
+    databases.drop(url)
