@@ -21,7 +21,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "Requests": ("http", "quota", "event_streams"),
     "Schedules": ("schedule",),
     "Wake-ups through NATS": ("dispatch",),
-    "Database and processes": ("database", "asyncio"),
+    "Database and processes": ("database", "asyncio", "tls", "last_backup", "clock"),
 }
 _HERE = 'job=~"$job", instance=~"$instance"'
 _WIDTH, _HEIGHT, _COLUMNS = 8, 8, 3
@@ -129,6 +129,28 @@ ALERTS = (
         "5m",
         "warning",
         "{{ $labels.instance }} has opened {{ $value | humanizePercentage }} of the files that it may.",
+    ),
+    Alert(
+        "LaunchbayCertificateExpires",
+        f"launchbay_tls_certificate_expiry_timestamp_seconds{{{JOBS}}} - time() < 14 * 86400"
+        f" and launchbay_tls_certificate_expiry_timestamp_seconds{{{JOBS}}} > 0",
+        "1m",
+        "warning",
+        "The certificate of {{ $labels.instance }} expires in {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "LaunchbayBackupOld",
+        f"max by (job) (time() - (launchbay_last_backup_timestamp_seconds{{{JOBS}}} > 0)) > 36 * 3600",
+        "1m",
+        "warning",
+        "The last backup is {{ $value | humanizeDuration }} old.",
+    ),
+    Alert(
+        "LaunchbayClockWrong",
+        f"abs(launchbay_clock_ahead_seconds{{{JOBS}}}) > 5",
+        "1m",
+        "warning",
+        "The clocks of {{ $labels.instance }} and of the database are {{ $value | humanizeDuration }} apart.",
     ),
     Alert(
         "LaunchbayDispatchDisconnected",
@@ -239,6 +261,11 @@ def _panels(metric: Counter | Gauge | Histogram) -> Iterator[dict[str, Any]]:
         yield _panel(f"{title} per second", about, "ops", (rates, legend or "all"))
     elif metric in (metrics.database_up, metrics.dispatch_connected):
         yield _panel(title, about, "bool_yes_no", (f"min by (instance) ({name}{{{_HERE}}})", "{{instance}}"))
+    elif name.endswith("_timestamp_seconds"):
+        apart = f"max by (instance) (abs(({name}{{{_HERE}}} > 0) - time()))"
+        yield _panel(
+            f"Time to or since {title.removesuffix(' timestamp seconds').lower()}", about, "s", (apart, "{{instance}}")
+        )
     else:
         unit = "s" if name.endswith("_seconds") else "short"
         is_of_all = metric._multiprocess_mode == "mostrecent"  # noqa: SLF001 - it has no public one

@@ -148,7 +148,7 @@ class Quotas:
                 async with database.connection() as connection:
                     await self.read_own(connection)
             except (Unavailable, DatabaseError) as error:
-                log.info("quotas.not_read", error=str(error))
+                log.info("quotas.not_read", error=str(error), repeats=True)
             await asyncio.sleep(READ_S)
 
     async def admit(self, connection: Connection, organization_id: str, adding: Mapping[Quota, int]) -> None:
@@ -491,7 +491,7 @@ class OtherServers:
                     await self.exchange(sorted(filter(is_id, seen))[:_MOST_TOLD])
             except (Unavailable, DatabaseError) as error:
                 self.turns.elsewhere = {}
-                log.info("other_servers.not_heard", error=str(error))
+                log.info("other_servers.not_heard", error=str(error), repeats=True)
 
     async def exchange(self, here: list[str]) -> None:
         """Write down who sends requests here, and read who does elsewhere. Raises Unavailable."""

@@ -1,6 +1,7 @@
 """What Prometheus is shown (docs/reference/metrics.md)."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -8,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from launchbay.limits import METRIC_NAMES
 from launchbay.settings import Settings
+from launchbay.store.jobs import note_backup
 from launchbay.telemetry import metrics
 from tests.support.databases import Databases
 from tests.support.service import METRICS_TOKEN, Api, Caller, accepted, refused, running_api
@@ -85,6 +87,12 @@ async def test_the_load_of_the_database_is_sampled(api: Api) -> None:
     assert sampled["launchbay_database_up",] == 1
     assert sampled["launchbay_workers",] == 1
     assert sampled["launchbay_schedules_overdue",] == 0
+    assert abs(sampled["launchbay_clock_ahead_seconds",]) < 1  # one clock for both, here
+    assert sampled["launchbay_last_backup_timestamp_seconds",] == 0
+    async with api.database.connection() as connection:
+        await note_backup(connection, at=datetime(2026, 1, 2, tzinfo=UTC))
+    noted = (await seen(api))["launchbay_last_backup_timestamp_seconds",]
+    assert noted == datetime(2026, 1, 2, tzinfo=UTC).timestamp()
     assert sampled["launchbay_database_pool_connections", "idle"] + sampled[
         "launchbay_database_pool_connections", "used"
     ] == sum(value for key, value in sampled.items() if key[0] == "launchbay_database_pool_connections")

@@ -1,6 +1,7 @@
 """A version that is older than its database ends at once, and says which one to start (docs/howto/back-up.md)."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +19,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from launchbay import __version__
 from launchbay.actions import registry
 from launchbay.app.build import lifespan
 from launchbay.auth.secret_key import FILE_NAME, KeyFile, SecretKey, read_secret_key
@@ -115,6 +118,42 @@ def test_a_server_loads_no_library_of_what_it_may_never_do() -> None:
     assert "psycopg" in loaded
     for name in ("asyncssh", "libcloud", "nats", "opentelemetry", "segno", "webauthn", "zxcvbn"):
         assert name not in loaded
+
+
+@pytest.mark.slow
+def test_with_json_a_start_prints_nothing_but_json(directory: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "launchbay.cli.main",
+        "serve",
+        "--port",
+        "0",
+        "--data-dir",
+        str(directory / "data"),
+    ]
+    given = {name: value for name, value in os.environ.items() if not name.startswith("LAUNCHBAY_")}
+    out, log = directory / "out", directory / "log"
+    with out.open("wb") as printed, log.open("wb") as logged:
+        process = subprocess.Popen(
+            command, stdout=printed, stderr=logged, env={**given, "LAUNCHBAY_LOG_FORMAT": "json"}
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while b"server.started" not in log.read_bytes():
+            assert process.poll() is None, log.read_text("utf-8")
+            assert time.monotonic() < deadline, log.read_text("utf-8")
+            time.sleep(0.05)
+    finally:
+        process.terminate()
+        process.wait(30)
+    [created] = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert (created["event"], created["email"]) == ("administrator.created", EMAIL)
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    [started] = [line for line in lines if line["event"] == "server.started"]
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", started["address"])
+    assert (started["version"], started["processes"]) == (__version__, 1)
+    assert created["password"] not in log.read_text("utf-8")
 
 
 SHOWN_ONCE = re.compile(r"Password \(shown only once\): (\S+)")

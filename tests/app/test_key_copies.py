@@ -7,6 +7,7 @@ import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import CliRunner, Result
 from structlog.testing import capture_logs
@@ -198,3 +199,20 @@ async def test_a_key_file_that_the_server_may_not_read_is_one_line_of_the_log(se
     [line] = [line for line in lines if line["log_level"] == "error"]
     assert line["event"] == "secret_key.unreadable"
     assert "chmod 600" in line["error"]
+
+
+@pytest.mark.slow  # two servers
+async def test_a_server_looks_for_the_newest_key_again_after_a_look_that_failed_unexpectedly(
+    servers: TwoServers,
+) -> None:
+    url = servers.first.settings.database_url
+    with capture_logs() as lines, psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("DELETE FROM server_keys RETURNING name, value").fetchone()
+        async with asyncio.timeout(20):
+            while "secret_key.look_failed" not in [line["event"] for line in lines]:
+                await asyncio.sleep(0.05)
+        connection.execute("INSERT INTO server_keys (name, value) VALUES (%s, %s)", row)
+        assert (await servers.rotate()).exit_code == 0
+        await servers.until_ready_is(503)
+    servers.copy_key()
+    await servers.until_ready_is(200)

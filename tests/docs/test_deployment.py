@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -95,6 +96,11 @@ def test_the_backup_unit_writes_a_backup_then_removes_old_ones(database_url: str
     assert kept == {recent, new}
     assert re.fullmatch(r"\d{8}T\d{6}Z\.dump", new.name)
     assert new.read_bytes().startswith(b"PGDMP")
+    with psycopg.connect(database_url) as connection:  # for LaunchbayBackupOld
+        [(age_s,)] = connection.execute(
+            "SELECT extract(epoch FROM now() - created_at)::float8 FROM server_keys WHERE name = 'last backup'"
+        ).fetchall()
+    assert 0 <= age_s < 60
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
+from structlog.testing import capture_logs
 
 from launchbay.errors import CannotStart, Unavailable
 from launchbay.postgres import cluster, server
@@ -365,22 +366,25 @@ async def test_a_killed_database_is_unavailable_and_comes_back_without_a_restart
 
             await asyncio.gather(*(ask() for _ in range(20)))
             assert embedded.pid is not None
-            os.kill(embedded.pid, signal.SIGQUIT)  # what `pg_ctl stop -m immediate` sends
-            while embedded.pid is not None:
-                await asyncio.sleep(0.01)
-            began = time.monotonic()
-            for _ in range(3):
-                with pytest.raises(Unavailable):
-                    await ask()
-            assert time.monotonic() - began < 4, "who asks while it is away hears so soon"
-            watch = asyncio.create_task(embedded.keep_running())
-            began = time.monotonic()
-            while True:
-                try:
-                    await ask()
-                    break
-                except Unavailable:
-                    assert time.monotonic() - began < 10
+            with capture_logs() as logs:
+                os.kill(embedded.pid, signal.SIGQUIT)  # what `pg_ctl stop -m immediate` sends
+                while embedded.pid is not None:
+                    await asyncio.sleep(0.01)
+                began = time.monotonic()
+                for _ in range(3):
+                    with pytest.raises(Unavailable):
+                        await ask()
+                assert time.monotonic() - began < 4, "who asks while it is away hears so soon"
+                watch = asyncio.create_task(embedded.keep_running())
+                began = time.monotonic()
+                while True:
+                    try:
+                        await ask()
+                        break
+                    except Unavailable:
+                        assert time.monotonic() - began < 10
+            of_database = [each["event"] for each in logs if each["event"].startswith("database.")]
+            assert of_database == ["database.away", "database.returned"]
             assert await asyncio.gather(*(ask() for _ in range(20))) == [1] * 20
             watch.cancel()
 

@@ -104,7 +104,13 @@ CELL_WIDE: dict[str, set[str]] = {
         "git_sources.list_unsealed",
     },
     OPERATORS: {
-        *("jobs.sample_load", "quotas.list_allowed", "machines.get_installation", "organizations.lock_first_start"),
+        *(
+            "jobs.sample_load",
+            "jobs.note_backup",
+            "quotas.list_allowed",
+            "machines.get_installation",
+            "organizations.lock_first_start",
+        ),
         *("organizations.any_exists", "organizations.get_id_by_name", "organizations.list_ids_by_name"),
     },
 }

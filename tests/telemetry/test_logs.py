@@ -54,6 +54,33 @@ def test_the_console_shows_no_local_variables() -> None:
     assert "hidden in a local variable" not in text.replace('secret = "hidden in a local variable"', "")
 
 
+OUTAGE = """
+import time
+import structlog
+from launchbay.telemetry.logs import configure_logs
+configure_logs("info", "json")
+log = structlog.get_logger("ours")
+now_s = 1000.0
+time.monotonic = lambda: now_s
+for round in range(130):  # a second each
+    log.warning("loop.postponed", error="It is away.", task=f"t{round % 7}", repeats=True)
+    log.warning("heart.lost", error="It is away.", repeats=True)
+    now_s += 1.0
+log.warning("loop.postponed", error="It is slow.", repeats=True)
+log.warning("loop.postponed", error="It is slow.")
+"""
+
+
+def test_what_is_tried_again_and_again_is_a_line_at_first_and_one_each_minute() -> None:
+    run = subprocess.run([sys.executable, "-c", OUTAGE], capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in run.stderr.splitlines()]
+    assert all("repeats" not in line for line in found)
+    of_loop = [(line["error"], line.get("repeated")) for line in found if line["event"] == "loop.postponed"]
+    away, slow = "It is away.", "It is slow."
+    assert of_loop == [(away, None), (away, 60), (away, 60), (slow, None), (slow, None)]
+    assert [line.get("repeated") for line in found if line["event"] == "heart.lost"] == [None, 60, 60]
+
+
 async def test_what_a_step_logs_names_its_job_instance_and_step(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
     run = Wait.run

@@ -115,6 +115,24 @@ CASES = {
         "9m",
         "one:8080 has opened 90% of the files that it may.",
     ),
+    "LaunchbayCertificateExpires": Case(
+        {f"launchbay_tls_certificate_expiry_timestamp_seconds{{{JOB}}}": "0x9 90000x9 2000000x60"},
+        "15m",
+        "30m",
+        "The certificate of one:8080 expires in 1d 0h 45m 0s.",
+    ),
+    "LaunchbayBackupOld": Case(
+        {f"launchbay_last_backup_timestamp_seconds{{{JOB}}}": "0x19 60x3000"},
+        "2170m",
+        "2000m",
+        "The last backup is 1d 12h 9m 0s old.",
+    ),
+    "LaunchbayClockWrong": Case(
+        {f"launchbay_clock_ahead_seconds{{{JOB}}}": "0.2x9 -8x20"},
+        "12m",
+        "9m",
+        "The clocks of one:8080 and of the database are 8s apart.",
+    ),
     "LaunchbayDispatchDisconnected": Case(
         {f'launchbay_dispatch_connected{{{JOB},way="nats"}}': "1x9 0x20"},
         "16m",
@@ -299,6 +317,8 @@ def test_prometheus_scrapes_a_loaded_server_and_evaluates_the_whole_dashboard(tm
         }
         # What did not happen here has no series: NATS, used up quotas, closed connections, late schedules.
         assert silent <= {
+            "launchbay_last_backup_timestamp_seconds",
+            "launchbay_tls_certificate_expiry_timestamp_seconds",
             "launchbay_dispatch_connected",
             "launchbay_dispatch_announcements",
             "launchbay_dispatch_wake_ups",

@@ -3,14 +3,21 @@
 import asyncio
 import ssl
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import NameOID
 from structlog.testing import capture_logs
 
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
+from launchbay.telemetry.metrics import certificate_end
 from launchbay.web.server import serve
 from launchbay.web.tls import Certificate
 from tests.support.external_services import made_certificate
@@ -20,6 +27,22 @@ from tests.support.routes import sample_app
 
 def trusting(certificate: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(certificate))
+
+
+def expire(certificate: Path, key: Path) -> None:
+    """Replace a certificate by one for the same key that was valid on two days in the past."""
+    signer = load_pem_private_key(key.read_bytes(), None)
+    assert isinstance(signer, EllipticCurvePrivateKey)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mail.test")])
+    builder = x509.CertificateBuilder(name, name, signer.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(datetime(2026, 1, 1, tzinfo=UTC))
+    past = builder.not_valid_after(datetime(2026, 1, 3, tzinfo=UTC)).sign(signer, SHA256())
+    certificate.write_bytes(past.public_bytes(Encoding.PEM))
+
+
+def measured_end_s() -> float:
+    [metric] = certificate_end.collect()
+    return metric.samples[0].value
 
 
 async def presented(port: int, context: ssl.SSLContext) -> bytes:
@@ -78,6 +101,25 @@ async def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path) -
     assert renewed != first
     reloading.cancel()
     server.close()
+
+
+async def test_an_expired_certificate_is_logged_once_and_its_renewal_is_measured(tmp_path: Path) -> None:
+    certificate, key = made_certificate(tmp_path)
+    expire(certificate, key)
+    (tmp_path / "new").mkdir()
+    with capture_logs() as logs:
+        current = Certificate(certificate, key)
+        reloading = asyncio.create_task(current.keep_current(0.01))
+        assert measured_end_s() == datetime(2026, 1, 3, tzinfo=UTC).timestamp()
+        for new, old in zip(made_certificate(tmp_path / "new"), (certificate, key), strict=True):
+            new.rename(old)
+        async with asyncio.timeout(10):
+            while "tls.reloaded" not in [each["event"] for each in logs]:
+                await asyncio.sleep(0.01)
+        reloading.cancel()
+    assert [each["expired_at"] for each in logs if each["event"] == "tls.expired"] == ["2026-01-03T00:00:00+00:00"]
+    left_s = measured_end_s() - datetime.now(UTC).timestamp()
+    assert left_s == pytest.approx(2 * 86_400, abs=600)
 
 
 @pytest.mark.parametrize("broken", ["missing", "not PEM", "another key", "encrypted"])

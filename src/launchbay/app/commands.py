@@ -4,17 +4,21 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import json
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import structlog
 import uvloop
 
+from launchbay import __version__
 from launchbay.app.build import App, lifespan, prepared
 from launchbay.app.supervisor import Channel, Supervisor
 from launchbay.auth.passwords import Passwords
@@ -28,7 +32,8 @@ from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.quotas import Quota, Quotas, default_quotas
 from launchbay.settings import Settings, load
 from launchbay.shared_counts import SharedCounts
-from launchbay.store.database import Connection, Database, conninfo
+from launchbay.store.database import Connection, Database, DatabaseError, conninfo
+from launchbay.store.jobs import note_backup
 from launchbay.store.organizations import list_ids_by_name
 from launchbay.store.schema import upgrade
 from launchbay.telemetry.logs import configure_logs
@@ -40,6 +45,7 @@ from launchbay.web.connections import Listener, raise_descriptor_limit
 from launchbay.web.server import bind
 from launchbay.web.server import serve as serve_http
 
+log = structlog.get_logger(__name__)
 config_option = click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="TOML file with settings."
 )
@@ -121,7 +127,13 @@ def backup(file: Path, config: Path | None, **given: Any) -> None:
     """Back up the entire database to FILE, as of one point in time. Servers keep running."""
     settings = read_settings(config, given)
     with _reporting_errors(), _existing_database(settings) as url:
+        began_at = datetime.now(UTC)
         size = back_up(url, file)
+        try:
+            asyncio.run(_in_transaction(url, partial(note_backup, at=began_at)))
+        except (CannotStart, Unavailable, DatabaseError) as error:  # such as a standby, which is read-only
+            reason = " ".join(getattr(error, "messages", [str(error)]))
+            click.echo(f"Can't note the time of the backup in the database, for metrics: {reason}", err=True)
         click.echo(f"Wrote {file}, {size / 1_000_000:.1f} MB.")
         click.echo(f"Restoring it requires the secret key {settings.key_file()}. Store a copy of the key elsewhere.")
 
@@ -436,7 +448,7 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
                     await _serve(app, settings, stop, listener, started, has_engine=not no_engine)
             else:
                 async with prepared(settings) as (shared, administrator):
-                    _print_welcome(administrator)
+                    _print_welcome(settings, administrator)
                     await Supervisor(shared, listener, has_engine=not no_engine).run(stop, started=started)
 
     _run(settings, run)
@@ -472,7 +484,7 @@ async def _serve(
     has_engine: bool,
 ) -> None:
     tune_interpreter()
-    _print_welcome(app.first_administrator)
+    _print_welcome(settings, app.first_administrator)
     async with asyncio.TaskGroup() as tasks:
         if has_engine:
             tasks.create_task(app.engine.run(stop), name="engine")
@@ -505,7 +517,10 @@ def worker(config: Path | None, **given: Any) -> None:
     async def run(stop: asyncio.Event) -> None:
         async with lifespan(settings) as app:
             tune_interpreter()
-            click.echo(f"Launchbay worker {app.engine.name} is running.")
+            if settings.log_format == "json":
+                log.info("worker.started", name=app.engine.name, version=__version__)
+            else:
+                click.echo(f"Launchbay worker {app.engine.name} is running.")
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(app.engine.run(stop), name="engine")
                 if is_watched:
@@ -580,8 +595,13 @@ async def _end_streams(app: App, stop: asyncio.Event) -> None:
     await app.feed.close()
 
 
-def _print_welcome(administrator: FirstAdministrator | None) -> None:
+def _print_welcome(settings: Settings, administrator: FirstAdministrator | None) -> None:
     if administrator is None:
+        return
+    if settings.log_format == "json":
+        # Printed, because a log may be sent elsewhere, which must not get the password.
+        shown = {"password": administrator.password} if administrator.is_generated else {}
+        click.echo(json.dumps({"event": "administrator.created", "email": administrator.email, **shown}))
         return
     click.echo(f"Created administrator {administrator.email}.")
     if administrator.is_generated:
@@ -590,4 +610,8 @@ def _print_welcome(administrator: FirstAdministrator | None) -> None:
 
 def _announce(settings: Settings, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
-    click.echo(f"Launchbay is listening at {'https' if settings.tls_certificate else 'http'}://{shown}:{port}")
+    address = f"{'https' if settings.tls_certificate else 'http'}://{shown}:{port}"
+    if settings.log_format == "json":
+        log.info("server.started", address=address, version=__version__, processes=settings.processes)
+    else:
+        click.echo(f"Launchbay is listening at {address}")

@@ -402,7 +402,7 @@ class Dispatcher:
                 await store.announce(connection, payload="")
             metrics.announcements.labels("postgresql").inc()
         except Unavailable as error:
-            log.warning("jobs.announcement_failed", error=str(error))  # their poll finds the jobs
+            log.warning("jobs.announcement_failed", error=str(error), repeats=True)  # their poll finds the jobs
 
     @contextmanager
     def watch_ends(self, instance_id: str) -> Iterator[Waiter]:
@@ -436,7 +436,7 @@ class Dispatcher:
                 async with self._database.connection() as connection:
                     worker_id = await store.register(connection, name=name)
             except (Unavailable, DatabaseError) as error:
-                log.warning("worker.not_registered", worker=name, error=str(error))
+                log.warning("worker.not_registered", worker=name, error=str(error), repeats=True)
                 await _first(stop.wait(), timeout_s=RETRY_S)
                 continue
             assert worker_id is not None, "INSERT … RETURNING gives a row"
@@ -561,7 +561,7 @@ class Dispatcher:
             try:
                 await self._claim(worker_id)
             except (Unavailable, DatabaseError) as error:
-                log.warning("job.claim_failed", error=str(error), worker_id=worker_id)
+                log.warning("job.claim_failed", error=str(error), worker_id=worker_id, repeats=True)
                 await asyncio.sleep(RETRY_S)
             else:
                 self._has_claimed.set()
@@ -637,7 +637,7 @@ class Dispatcher:
                 async with self._database.connection() as connection:
                     held = await store.list_held(connection, worker_id=worker_id)
             except (Unavailable, DatabaseError) as error:
-                log.warning("jobs.reconciliation_failed", error=str(error), worker_id=worker_id)
+                log.warning("jobs.reconciliation_failed", error=str(error), worker_id=worker_id, repeats=True)
                 continue
             missing = {job for job in held if not self._knows(job)}
             for job in missing & unknown:  # twice: the first time, its acceptance may just have been committed
@@ -725,7 +725,7 @@ class Dispatcher:
                 async with self._database.connection() as connection:
                     woken = await store.wake_due(connection, most=WOKEN_AT_ONCE)
             except (Unavailable, DatabaseError) as error:
-                log.warning("jobs.not_woken", error=str(error))
+                log.warning("jobs.not_woken", error=str(error), repeats=True)
             else:
                 assert woken is not None, "a statement without FROM gives a row"
                 next_s = woken.next_s

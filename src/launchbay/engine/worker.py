@@ -89,7 +89,7 @@ async def run_periodically(task: PeriodicTask, stop: asyncio.Event, due: asyncio
         try:
             has_more = await (_until(stop, task.run()) if task.may_take_long else task.run())
         except Unavailable as error:
-            log.warning("background_task.postponed", task=task.name, error=str(error))
+            log.warning("background_task.postponed", task=task.name, error=str(error), repeats=True)
         except Exception:
             log.exception("background_task.failed", task=task.name)
         if has_more:

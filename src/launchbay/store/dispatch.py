@@ -124,7 +124,7 @@ class Heartbeat:
                 await self._connected()
                 return
             except (DatabaseError, OSError) as error:
-                log.warning("worker.heartbeat_disconnected", error=str(error), retry_in_s=RECONNECT_S)
+                log.warning("worker.heartbeat_disconnected", error=str(error), repeats=True)
             await asyncio.sleep(RECONNECT_S)
 
     async def _connected(self) -> None:

@@ -373,7 +373,7 @@ class EventFeed:
                 async with connection:
                     await self._listen_once(connection)
             except (psycopg.Error, OSError) as error:
-                log.warning("event_feed.disconnected", error=str(error), retry_in_s=RECONNECT_S)
+                log.warning("event_feed.disconnected", error=str(error), repeats=True)
             finally:
                 self._is_listening.clear()
             await asyncio.sleep(RECONNECT_S)
@@ -414,7 +414,7 @@ class EventFeed:
             try:
                 await self.streams.tell(self._database)
             except (Unavailable, DatabaseError) as error:
-                log.info("event_streams.not_told", error=str(error))
+                log.info("event_streams.not_told", error=str(error), repeats=True)
             await asyncio.sleep(TELL_S)
 
     async def _watch(self, instance_id: str, waiter: Waiter) -> None:

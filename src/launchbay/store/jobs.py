@@ -280,10 +280,13 @@ class LoadRow(NamedTuple):
     overdue: int
     oldest_overdue_s: float
     workers: int
+    clock_s: float  # of the database, since the Unix epoch
+    backed_up_at_s: float | None  # the same, of the last backup that `launchbay backup` has completed
 
 
 count_waiting = _sql.value("count_waiting", int)
 sample_load = _sql.row("sample_load", LoadRow)
+note_backup = _sql.change("note_backup")
 
 
 class EndedJobRow(NamedTuple):

@@ -47,6 +47,7 @@ class Pool:
         self._open: set[_Pooled] = set()  # also those on the way from one caller to the next, neither idle nor lent
         self._generation = 0
         self._is_away = False
+        self._away_since_s: float | None = None  # since the first attempt to connect that failed
         self._is_open = False
         self._least_idle = 0  # since the last time that connections were closed
         self._connecting: set[asyncio.Task[None]] = set()
@@ -107,11 +108,17 @@ class Pool:
                 raise
             if is_alive:
                 self._is_away = False
+                if self._away_since_s is not None:
+                    self._note_return(self._away_since_s)
                 return connection
             # The server went down with every connection; finding them one by one would take minutes.
             self._is_away = True
             await self.take_back(connection)
             await self.drain()
+
+    def _note_return(self, away_since_s: float) -> None:
+        self._away_since_s = None
+        log.info("database.returned", away_s=round(time.monotonic() - away_since_s, 1))
 
     async def take_back(self, connection: BoundedConnection) -> None:
         """Return a connection. One that is broken or too old is closed."""
@@ -195,14 +202,17 @@ class Pool:
             try:
                 connection = await _Pooled.connect(self._conninfo, autocommit=True, prepare_threshold=None)
             except (psycopg.Error, OSError) as error:
-                if not self._is_away:
-                    log.warning("database.away", error=str(error))
                 self._is_away = True
+                if self._away_since_s is None:
+                    self._away_since_s = time.monotonic()
+                    log.warning("database.away", error=str(error))
                 await asyncio.sleep(_RECONNECT_S[min(attempt, len(_RECONNECT_S) - 1)])
                 if not self._waiting:
                     return
             else:
                 was_away, self._is_away = self._is_away, False
+                if self._away_since_s is not None:
+                    self._note_return(self._away_since_s)
                 connection.generation = generation
                 connection.expires_at_s = time.monotonic() + LIFETIME_S
                 connection.prepares = self._prepares

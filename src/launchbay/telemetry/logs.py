@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from collections.abc import Callable
 
 import structlog
@@ -21,6 +22,34 @@ class _Forwarding:
 
 
 forwarding = _Forwarding()
+REPEAT_S = 60.0
+_REPEATS_KNOWN = 1_000
+
+
+class _Repetitions:
+    """Drops lines that repeat what another one of the last minute said.
+
+    That concerns lines with `repeats=True`: of what is tried again and again, such as connecting. The first one of each
+    event and error is written, then one each REPEAT_S, which says as `repeated` how many it stands for.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[object, object], tuple[float, int]] = {}  # until when, and how many were dropped
+
+    def __call__(self, _logger: object, _method: str, line: EventDict) -> EventDict:
+        if not line.pop("repeats", False):
+            return line
+        key, now_s = (line["event"], line.get("error")), time.monotonic()
+        until_s, dropped = self._seen.get(key, (0.0, 0))
+        if now_s < until_s:
+            self._seen[key] = (until_s, dropped + 1)
+            raise structlog.DropEvent
+        if len(self._seen) >= _REPEATS_KNOWN:
+            self._seen.clear()
+        self._seen[key] = (now_s + REPEAT_S, 0)
+        if dropped:
+            line["repeated"] = dropped + 1
+        return line
 
 
 def configure_logs(level: str, form: str, process: int | None = None) -> None:
@@ -41,7 +70,7 @@ def configure_logs(level: str, form: str, process: int | None = None) -> None:
             return {"process": process, **line}
 
         shared.append(add_process)
-    shared.append(forwarding)
+    shared += [_Repetitions(), forwarding]
     renderer: Processor = structlog.processors.JSONRenderer()
     last: list[Processor] = [structlog.processors.format_exc_info, renderer]
     if form == "console":

@@ -152,6 +152,20 @@ jobs_under_way = _of_database("launchbay_jobs_under_way", "Jobs of all processes
 overdue = _of_database("launchbay_schedules_overdue", "Schedules that are due and free to start.")
 oldest_overdue = _of_database("launchbay_schedules_oldest_overdue_seconds", "Time since the oldest of them became due.")
 workers = _of_database("launchbay_workers", "Workers with a recent heartbeat.")
+last_backup = _of_database(
+    "launchbay_last_backup_timestamp_seconds",
+    "When the last backup that `launchbay backup` has completed began. 0 without one.",
+)
+clock_ahead = _of_database(
+    "launchbay_clock_ahead_seconds",
+    "How far the clock of this machine is ahead of the database's. Below 0: behind.",
+)
+certificate_end = Gauge(
+    "launchbay_tls_certificate_expiry_timestamp_seconds",
+    "When the certificate of this server expires. 0 without `tls_certificate`.",
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
 pool_connections = Gauge(
     "launchbay_database_pool_connections",
     "Database connections of this process, by state.",
@@ -298,9 +312,12 @@ async def sample(database: Database) -> None:
     sample_process(database)
     try:
         async with asyncio.timeout(SAMPLE_S), database.connection() as connection:
+            asked_at_s = time.time()
             load = await store_jobs.sample_load(connection, fresh_s=FRESH_S)
+            clock_ahead.set((asked_at_s + time.time()) / 2 - load.clock_s if load else float("nan"))
     except (TimeoutError, Unavailable):
         load = None
+        clock_ahead.set(float("nan"))
     database_up.set(load is not None)
     if load is None:
         nothing = float("nan")
@@ -311,6 +328,7 @@ async def sample(database: Database) -> None:
     overdue.set(load.overdue)
     oldest_overdue.set(load.oldest_overdue_s)
     workers.set(load.workers)
+    last_backup.set(load.backed_up_at_s or 0.0)
 
 
 class _Processes(Collector):

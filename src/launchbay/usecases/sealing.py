@@ -80,9 +80,12 @@ class NewestKey:
         """Look every LOOK_S until cancelled."""
         try:
             while True:
-                with suppress(Unavailable, DatabaseError):  # others log it
-                    await self._look()
-                self._log()
+                try:
+                    with suppress(Unavailable, DatabaseError):  # others log it
+                        await self._look()
+                    self._log()
+                except Exception:  # without the next look, this process would miss a rotation
+                    log.exception("secret_key.look_failed", repeats=True)
                 await asyncio.sleep(LOOK_S)
         finally:
             try:

@@ -3,11 +3,14 @@
 import asyncio
 import os
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
+from cryptography import x509
 
 from launchbay.errors import CannotStart
+from launchbay.telemetry import metrics
 
 _log = structlog.get_logger("launchbay.web")
 _CHECK_S = 5.0
@@ -25,12 +28,14 @@ class Certificate:
         self._certificate = certificate
         self._key = key
         self._state = self._files()
+        self._is_end_reported = False
         self.context = self._load(None)
+        self._report_end()
 
     async def keep_current(self, check_s: float = _CHECK_S) -> None:
         """Read changed files until canceled.
 
-        Unusable files are logged, and the former certificate stays.
+        Unusable files are logged, and the former certificate stays. A certificate that expires is logged once.
         """
         while True:
             await asyncio.sleep(check_s)
@@ -39,9 +44,22 @@ class Certificate:
                 if state != self._state:
                     self._state = state  # also of unusable files, which are reported once
                     await asyncio.to_thread(self._load, self.context)
+                    self._is_end_reported = False
                     _log.info("tls.reloaded", certificate=str(self._certificate))
             except CannotStart as error:
                 _log.error("tls.reload_failed", error=str(error))
+            self._report_end()
+
+    def _report_end(self) -> None:
+        if self._is_end_reported or datetime.now(UTC) < self._expires_at:
+            return
+        self._is_end_reported = True
+        _log.error(
+            "tls.expired",
+            certificate=str(self._certificate),
+            expired_at=self._expires_at.isoformat(),
+            effect="Clients refuse to connect. Replace the files; the server reads them within seconds.",
+        )
 
     def _files(self) -> _FileState:
         try:
@@ -60,8 +78,11 @@ class Certificate:
             for each in (context, used):
                 if each is not None:
                     each.load_cert_chain(self._certificate, self._key, password=self._no_password)
-        except (OSError, ssl.SSLError) as error:
+            [leaf, *_] = x509.load_pem_x509_certificates(self._certificate.read_bytes())
+        except (OSError, ValueError) as error:  # of ssl or the parser
             raise self._unusable(error) from error
+        self._expires_at = leaf.not_valid_after_utc
+        metrics.certificate_end.set(self._expires_at.timestamp())
         return context
 
     def _no_password(self) -> str:
@@ -69,7 +90,7 @@ class Certificate:
             f"The key in {self._key} is encrypted.", "Store it without a password, readable only for the server."
         )
 
-    def _unusable(self, error: OSError) -> CannotStart:
+    def _unusable(self, error: OSError | ValueError) -> CannotStart:
         return CannotStart(
             f"The certificate {self._certificate} and the key {self._key} can't be used: {error}",
             "Set LAUNCHBAY_TLS_CERTIFICATE to a PEM file with the certificate and its chain, and LAUNCHBAY_TLS_KEY to"

@@ -469,11 +469,18 @@ SELECT (SELECT count(*) FROM ready WHERE due_at IS NULL OR due_at <= now()) AS q
        (SELECT count(*) FROM parked) AS jobs_parked,
        (SELECT count(*) FROM jobs WHERE status = 'Executing') AS jobs_under_way,
        due.overdue, due.oldest_overdue_s,
-       (SELECT count(*) FROM workers WHERE beat_at > now() - %(fresh_s)s * interval '1 second') AS workers
+       (SELECT count(*) FROM workers WHERE beat_at > now() - %(fresh_s)s * interval '1 second') AS workers,
+       extract(epoch FROM clock_timestamp())::float8 AS clock_s,
+       (SELECT extract(epoch FROM created_at)::float8 FROM server_keys WHERE name = 'last backup') AS backed_up_at_s
 FROM (
     SELECT count(*) AS overdue, coalesce(extract(epoch FROM now() - min(due_at)), 0)::float8 AS oldest_overdue_s
     FROM schedules WHERE due_at <= now() AND NOT blocked
 ) AS due;
+
+-- name: note_backup
+-- The time of the last backup that was completed. The table has a row for each thing that all servers know once.
+INSERT INTO server_keys (name, value, created_at) VALUES ('last backup', '', %(at)s)
+ON CONFLICT (name) DO UPDATE SET created_at = greatest(server_keys.created_at, excluded.created_at);
 
 -- name: count_waiting
 -- Jobs of an organization that wait to be started, counted no further than is asked for.
