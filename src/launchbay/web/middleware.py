@@ -6,7 +6,7 @@ The log never contains queries, which may be private, nor the token in the path 
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -24,6 +24,53 @@ _SECRET_BELOW = b"/invitation/"
 _log = structlog.get_logger("launchbay.access_log")
 
 
+class _Noted:
+    """Sends the answer of a request, and logs and measures it.
+
+    It adds headers that the answer doesn't set itself.
+    """
+
+    __slots__ = ("_headers", "_scope", "_send", "_started_s", "_status")
+
+    def __init__(self, scope: Scope, send: Send, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        self._scope = scope
+        self._send = send
+        self._headers = headers
+        self._status = 0
+        self._started_s = time.perf_counter()
+
+    def send(self, message: Message) -> Awaitable[None]:
+        if message["type"] == "http.response.start":
+            self._status = int(message["status"])  # packages send members of an enumeration, which logs show as such
+            self._scope["state"]["answer_started"] = True
+            if self._headers:
+                headers = message["headers"]
+                present = {name for name, _ in headers}
+                headers.extend([header for header in self._headers if header[0] not in present])
+        return self._send(message)
+
+    def end(self) -> None:
+        scope, state = self._scope, self._scope["state"]
+        elapsed_s = time.perf_counter() - self._started_s
+        if not state.get("is_stream"):
+            metrics.requests_of(state.get("operation") or "none", self._status).observe(elapsed_s)
+        if not _log.is_enabled_for(logging.INFO):  # what the line says costs more than the measurement
+            return
+        client = scope.get("client")
+        _log.info(
+            "http.request",
+            method=scope["method"],
+            path=_shown(scope.get("raw_path") or scope["path"].encode()),
+            operation=state.get("operation"),
+            status=self._status,
+            ms=round(elapsed_s * 1000, 2),
+            user_id=state.get("user_id"),
+            address=client[0] if client else "",
+            request_id=state["request_id"],
+            client_gone=state.get("client_gone", False),
+        )
+
+
 class AccessLog:
     """Logs and measures requests of tools in this process, which don't come through `Entrance`."""
 
@@ -31,42 +78,11 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status = 0
-        started_s = time.perf_counter()
-
-        async def send_noting_status(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = int(message["status"])  # packages send members of an enumeration, which logs show as such
-                scope["state"]["answer_started"] = True
-            await send(message)
-
+        noted = _Noted(scope, send)
         try:
-            await self._app(scope, receive, send_noting_status)
+            await self._app(scope, receive, noted.send)
         finally:
-            _note_end(scope, status, started_s)
-
-
-def _note_end(scope: Scope, status: int, started_s: float) -> None:
-    state = scope["state"]
-    elapsed_s = time.perf_counter() - started_s
-    if not state.get("is_stream"):
-        metrics.requests_of(state.get("operation") or "none", status).observe(elapsed_s)
-    if not _log.is_enabled_for(logging.INFO):  # what the line says costs more than the measurement
-        return
-    client = scope.get("client")
-    _log.info(
-        "http.request",
-        method=scope["method"],
-        path=_shown(scope.get("raw_path") or scope["path"].encode()),
-        operation=state.get("operation"),
-        status=status,
-        ms=round(elapsed_s * 1000, 2),
-        user_id=state.get("user_id"),
-        address=client[0] if client else "",
-        request_id=state["request_id"],
-        client_gone=state.get("client_gone", False),
-    )
+            noted.end()
 
 
 def _shown(raw_path: bytes) -> str:
@@ -148,28 +164,15 @@ class Entrance:
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, request_id: bytes, hosts: Sequence[bytes]
     ) -> None:
-        status = 0
-        started_s = time.perf_counter()
-
-        async def send_complete(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = int(message["status"])  # packages send members of an enumeration, which logs show as such
-                scope["state"]["answer_started"] = True
-                headers = message["headers"]
-                present = {name for name, _ in headers}
-                headers.extend([header for header in self._headers if header[0] not in present])
-                headers.append((b"x-request-id", request_id))
-            await send(message)
-
+        noted = _Noted(scope, send, (*self._headers, (b"x-request-id", request_id)))
         try:
             refused = self._refused(scope, hosts)
             if refused is None:
-                await self._app(scope, receive, send_complete)
+                await self._app(scope, receive, noted.send)
             else:
-                await _send_refusal(refused, scope, send_complete)
+                await _send_refusal(refused, scope, noted.send)
         finally:
-            _note_end(scope, status, started_s)
+            noted.end()
 
     def _refused(self, scope: Scope, hosts: Sequence[bytes]) -> "_Refused | None":
         if not hosts and scope["http_version"] == "1.0":
