@@ -58,7 +58,7 @@ async def test_a_failed_job_tells_why_everywhere_and_leaves_later_steps_requeste
     """)
     job = await bay.launch(instance)
     await bay.run(job)
-    expected = "Component 'workflow': workflow 'launch': step 'bad' failed: attempt 1 did not work."
+    expected = "Workflow 'launch': step 'bad' failed: attempt 1 did not work."
     [(status, error)] = await bay.rows("SELECT status, error_message FROM instances WHERE id = %s", instance)
     assert (status, error) == ("Failed", expected)
     assert await bay.ended(job) == ("Failed", expected)

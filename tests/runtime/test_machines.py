@@ -146,9 +146,7 @@ async def test_destroy_names_what_it_could_not_release_and_can_be_run_again() ->
     assert await live.launch() is None
     lab.refusals = {"release": {"10.0.0.1"}}
     error = await live.destroy()
-    assert error == (
-        "Component 'workflow': Can't release machine 10.0.0.1 (vm1, role 'web'): the lab does not release 10.0.0.1."
-    )
+    assert error == ("Can't release machine 10.0.0.1 (vm1, role 'web'): the lab does not release 10.0.0.1.")
     assert roles(live) == {"web": ["10.0.0.1"]}
     lab.refusals = {}
     assert await live.destroy() is None

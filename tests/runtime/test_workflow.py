@@ -72,7 +72,7 @@ async def test_a_failing_step_lets_its_siblings_finish_and_starts_nothing_new() 
             - other: {action: effect, precedingPhases: [bad]}
     """)
     error = await live.launch()
-    assert error == "Component 'workflow': workflow 'launch': step 'bad' failed: attempt 1 did not work."
+    assert error == "Workflow 'launch': step 'bad' failed: attempt 1 did not work."
     assert sorted(live.world.paths()) == ["workflow#launch/bad", "workflow#launch/sibling"]
     assert live.disk.steps["workflow#launch/sibling"].status == "Succeeded"
     assert live.disk.steps["workflow#launch/bad"].status == "Failed"

@@ -37,6 +37,14 @@ _NOT_COMMANDS = frozenset({"launch", "destroy"})
 _SERVICES = ("header", "services")  # where an author writes them, as findings show it
 
 
+def in_component(path: str, message: str) -> str:
+    """Return a message after the component that it is about.
+
+    The component of a workflow manifest has no name there, because the author wrote none.
+    """
+    return message[:1].upper() + message[1:] if path == COMPONENT else f"Component {path!r}: {message}"
+
+
 def read_workflow_manifest(document: MappingNode, findings: Findings) -> ManifestSyntax:
     """Return the component manifest that means the same as the workflow manifest."""
     _check_version(document, findings)

@@ -16,6 +16,7 @@ from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import Component, Workflow
 from launchbay.manifest.scaling import template_path
+from launchbay.manifest.v1 import in_component
 from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus, component_of, segment, step_path, workflow_path
 from launchbay.model.types import PinKind
@@ -91,7 +92,7 @@ async def _command(job: JobRun, path: str, name: str) -> Mapping[str, Any]:
     try:
         return await job.component_type(component).command(job, component, call)
     except WorkflowFailed as failure:
-        raise WorkflowFailed(f"Component {path!r}: {failure}") from failure
+        raise WorkflowFailed(in_component(path, str(failure))) from failure
 
 
 async def _command_of_child(job: JobRun, path: str, name: str) -> Mapping[str, Any]:
@@ -122,7 +123,7 @@ async def _run_triggered(job: JobRun) -> None:
     try:
         await run_triggered(job, job.component(path), name)
     except WorkflowFailed as failure:
-        raise WorkflowFailed(f"Component {path!r}: {failure}") from failure
+        raise WorkflowFailed(in_component(path, str(failure))) from failure
 
 
 async def launch(job: JobRun, paths: Collection[str] | None = None) -> None:
@@ -219,7 +220,7 @@ class _Launch:
         if not self._failures:
             self._failures = {path: "; ".join(missing_for_launch(job, job.component(path))) for path in self._waiting}
         if self._failures:
-            messages = (f"Component {path!r}: {text}" for path, text in sorted(self._failures.items()))
+            messages = (in_component(path, text) for path, text in sorted(self._failures.items()))
             raise WorkflowFailed(" ".join(messages))
 
     def _find_failed(self) -> dict[str, str]:
@@ -316,7 +317,7 @@ async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:
         try:
             await run_triggered(job, component, workflow)
         except WorkflowFailed as failure:
-            failures.append(f"Component {path!r}: {failure}")
+            failures.append(in_component(path, str(failure)))
             propagates = propagates or workflow in component.propagate_status
     if failures:
         raise WorkflowFailed(" ".join(failures), propagates=propagates)
@@ -334,7 +335,7 @@ async def destroy(job: JobRun) -> None:
             component = job.component(path)
             await job.component_type(component).destroy(job, component)
         except WorkflowFailed as failure:
-            failures.append(f"Component {path!r}: {failure}")
+            failures.append(in_component(path, str(failure)))
     failures += await destroy_orphaned_instances(job)
     failures += await teardown_documents(job)
     failures += await release_all(job)

@@ -17,6 +17,7 @@ from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import MachineProvider, ProviderContext, ProvidesSshAccess, RunsImages
 from launchbay.manifest.graph import COMPUTE, Peer
+from launchbay.manifest.v1 import in_component
 from launchbay.model.job import StepStatus, StepWait, workflow_path
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.runtime.contract import JobRun
@@ -261,7 +262,7 @@ async def release_all(job: JobRun) -> list[str]:
     try:
         async with asyncio.timeout(limits.RELEASE_S):
             failures = [
-                f"Component {path!r}: {failure}"
+                in_component(path, failure)
                 for path in dict.fromkeys(path for path, _ in job.state.machines())
                 for failure in await release_component(job, path)
             ]

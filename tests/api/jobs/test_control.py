@@ -106,7 +106,7 @@ async def test_a_late_workflow_fails_after_it_has_cleaned_up(api: Api, ledger: L
     ledger.server.routes.update({"/undo": answer(200), "/close": answer(200)})
     _, job = await launched(api, LATE % (ledger.server.url(""), ledger.server.url("")))
     assert job["status"] == "Failed"
-    assert job["errorMessage"] == "Component 'workflow': workflow 'launch' exceeded its timeout of 0.3 s."
+    assert job["errorMessage"] == "Workflow 'launch' exceeded its timeout of 0.3 s."
     assert [each.target for each in ledger.server.received if each.target in {"/undo", "/close"}] == ["/undo", "/close"]
     assert {step["name"]: step["status"] for step in job["steps"]} == {
         "rest": "Failed",
