@@ -28,6 +28,7 @@ from launchbay.client import (
     UnreadableAnswer,
 )
 from launchbay.client.core import Call, Core, Pause, Send
+from launchbay.client.errors import api_error
 from tests.support.scripted_server import BUSY, CUT, TOO_MANY, Answer, Script, scripted
 
 Outcome = httpx.Response | httpx.TransportError
@@ -158,6 +159,27 @@ def test_a_refused_connection_and_a_429_are_tried_again_for_everything() -> None
     with scripted(TOO_MANY, good) as script:
         do(client(script))
     assert len(script.asked) == 2
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_read_is_repeated_when_a_proxy_finds_no_server_and_a_change_is_not(status: int) -> None:
+    page = Answer(status, "<html>Bad gateway</html>", {"Content-Type": "text/html", "Server": "nginx/1.22"})
+    _, do, good = READ
+    with scripted(page, page, good) as script:
+        do(client(script))
+    assert len(script.asked) == 3
+    _, do, good = PUT
+    with scripted(page, good) as script, pytest.raises(ServerFailed, match=f"in front of the server answered {status}"):
+        do(client(script))
+    assert len(script.asked) == 1
+
+
+def test_the_refusal_of_a_proxy_says_whose_it_is_and_what_to_set() -> None:
+    page = httpx.Response(413, html="<html>Too large</html>", headers={"Server": "nginx/1.22"}, request=REQUEST)
+    told = "nginx in front of the server answered 413, not Launchbay. Raise its limit of bodies, in nginx: client_max_"
+    assert str(api_error(page)).startswith(told)
+    ours = httpx.Response(413, json={"errors": ["Too large."], "code": "TooLarge"}, request=REQUEST)
+    assert str(api_error(ours)) == "Too large."
 
 
 def test_the_attempts_have_an_end_and_the_error_tells_the_last_answer() -> None:

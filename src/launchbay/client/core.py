@@ -363,6 +363,7 @@ class Retries:
     """How often and how long apart. What the server says in `Retry-After` counts, up to `longest_wait_s`.
 
     Without an answer, or with 503, only what may be repeated is: reads, PUT, DELETE, and POST with `Idempotency-Key`.
+    With 502 and 504, which come from proxies, only GET is.
     A 429, and a connection that did not come about, are tried again in any case: the server has done nothing.
     `notify` is called before each pause, with the error and the seconds.
     """
@@ -492,7 +493,8 @@ class Core:
         """Return how long to wait before the next attempt; None where there is to be none."""
         if isinstance(outcome, httpx.TransportError):
             return self.retries.pause_s(attempt, None) if may_be_repeated or isinstance(outcome, _NOT_SENT) else None
-        if outcome.status_code == 429 or (outcome.status_code == 503 and may_be_repeated):
+        is_of_proxy = outcome.status_code in {502, 504} and outcome.request.method == "GET"
+        if outcome.status_code == 429 or (outcome.status_code == 503 and may_be_repeated) or is_of_proxy:
             return self.retries.pause_s(attempt, api_error(outcome).retry_after_s)
         return None
 

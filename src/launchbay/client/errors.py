@@ -151,6 +151,15 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
+_UNREACHED = "Check that the server runs, and the address in the proxy's configuration."
+# Statuses that proxies answer by themselves, without a request ID, and what to set there.
+_OF_PROXIES = {
+    413: "Raise its limit of bodies, in nginx: client_max_body_size 20m",
+    502: _UNREACHED,
+    504: "Raise its time to wait for an answer, in nginx: proxy_read_timeout 60s",
+}
+
+
 def api_error(response: httpx.Response) -> ApiError:
     """Return the error for an answer that is not a success (conformance.md, "Wire" 5), read as far as it can be."""
     headers = response.headers
@@ -169,6 +178,10 @@ def api_error(response: httpx.Response) -> ApiError:
         refusal = _told(refusal, document)
     elif headers.get("content-type", "").startswith("text/html"):
         refusal = replace(refusal, messages=_alerts(response.text))
+    if not refusal.request_id and not refusal.messages and refusal.status in _OF_PROXIES:
+        who = headers.get("server", "").partition("/")[0] or "A proxy"
+        reason = f"{who} in front of the server answered {refusal.status}, not Launchbay."
+        refusal = replace(refusal, messages=(reason, _OF_PROXIES[refusal.status]))
     kind = ServerFailed if refusal.status >= 500 else _BY_STATUS.get(refusal.status, ApiError)
     return kind(refusal)
 
