@@ -44,6 +44,13 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// Of tabs that don't fit, the current one is in view.
+for (const tab of document.querySelectorAll(".views [aria-current]")) {
+  const { left, width } = tab.parentElement.getBoundingClientRect();
+  const own = tab.getBoundingClientRect();
+  tab.parentElement.scrollLeft += own.left - left - (width - own.width) / 2;
+}
+
 // Dialogs: [data-open] names one; [data-close] and a click beside it close it. The browser gives the focus back.
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-open]");

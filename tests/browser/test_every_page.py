@@ -105,6 +105,18 @@ def test_no_page_is_wider_than_a_phone(page: Page, world: World) -> None:
     assert wide == {}
 
 
+def test_a_phone_shows_the_current_tab_and_the_log_of_an_instance_in_its_width(page: Page, world: World) -> None:
+    page.set_viewport_size({"width": NARROW_PX, "height": 740})
+    opened(page, f"{world.paths['instance']}/settings")
+    assert page.get_by_label("Instance", exact=True).evaluate(
+        "tabs => tabs.querySelector('[aria-current]').getBoundingClientRect().right <= innerWidth"
+    )
+    opened(page, world.paths["instance"])
+    texts = page.locator("ol.log > li > span")
+    texts.first.wait_for()
+    assert texts.first.evaluate("text => text.getBoundingClientRect().width") > NARROW_PX / 2
+
+
 def test_every_control_is_reached_by_keyboard_and_shows_it(page: Page, world: World) -> None:
     opened(page, world.paths["launch"])
     seen: set[str] = set()

@@ -196,6 +196,7 @@ async def test_activity_says_who_did_what(visitor: httpx.AsyncClient, instance: 
     assert "changed its notes" in text
     assert "owner was set" in text
     assert "launched it" in text
+    assert "input.name was set" in text
     assert "Notes: owner" in text
     assert "Status: In progress → Running" in text
 

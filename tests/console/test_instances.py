@@ -94,6 +94,15 @@ async def test_an_instance_whose_last_run_failed_is_degraded_everywhere(api: Api
     assert "Degraded" in page.answer.text.partition('id="state"')[2].partition("</h")[0][:600]
     of_application = await get(visitor, f"/console/applications/{application}")
     assert "Degraded" in of_application.text
+    body = {"name": fresh_name("tow"), "instanceId": instance}
+    revision = accepted(await api.post(f"applications/{application}/revisions", body))["id"]
+    shelf: dict[str, object] = {
+        "name": fresh_name("Tenders"),
+        "typeId": "builtin:shared_instances_catalog",
+        "parameters": {"configuration.shared-instances": {revision: instance}},
+    }
+    catalog = accepted(await api.post(f"organizations/{api.organization}/services", shelf))["id"]
+    assert "Degraded" in (await get(visitor, f"/console/services/{catalog}")).text
 
 
 async def test_a_component_that_failed_and_is_busy_again_counts_once(api: Api, visitor: httpx.AsyncClient) -> None:

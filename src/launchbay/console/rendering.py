@@ -324,7 +324,8 @@ def _number_words(value: int, field: str) -> str:
 
 def change_words(change: Change, names: Mapping[str, str]) -> str:
     """Return a change of a field in words, such as `size: 2 → 3`."""
-    words = field_words(change.field)
+    parameter = change.field.removeprefix("parameters.")
+    words = parameter if parameter != change.field else field_words(change.field)
     before, after = (value_words(each, change.field, names) for each in (change.before, change.after))
     if after.startswith(_FINGERPRINT):
         return f"{words} was set"

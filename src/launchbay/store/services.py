@@ -98,11 +98,13 @@ class UserRow(NamedTuple):
 
 
 class SharedRow(NamedTuple):
-    """An instance of a catalog, and how many others use it."""
+    """An instance of a catalog, and how many others use it; `job_status` is that of its last job."""
 
     id: str
     name: str
     status: str
+    job_status: str | None
+    is_asking: bool
     application_id: str
     application: str
     environment_id: str

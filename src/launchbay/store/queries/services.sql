@@ -128,12 +128,15 @@ WHERE instances.status <> 'Destroyed'
 GROUP BY instances.id, applications.name, environments.name ORDER BY instances.name, instances.id LIMIT %(count)s;
 
 -- name: list_shared
--- The instances of a catalog, and how many others use each.
-SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application,
+-- The instances of a catalog with the status of their last job, and how many others use each.
+SELECT instances.id, instances.name, instances.status, fleet.job_status, EXISTS (
+    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
+) AS is_asking, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, instances.version,
        (SELECT count(DISTINCT instance_id) FROM instance_links WHERE target_id = instances.id)::integer AS users
 FROM instances JOIN applications ON applications.id = instances.application_id
 JOIN environments ON environments.id = instances.environment_id
+LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 WHERE instances.organization_id = %(organization_id)s AND instances.id = ANY (%(ids)s::text[]);
 
 -- name: list_revisions
