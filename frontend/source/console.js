@@ -44,6 +44,35 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// An open menu is in the window, whatever it is in: rows that scroll cut off what hangs below them.
+const EDGE_PX = 8;
+const GAP_PX = 4;
+function place(menu) {
+  const list = menu.querySelector(":scope > :not(summary)");
+  const bar = document.querySelector(".tabbar");
+  const floor = !bar || bar.contains(menu) || !bar.checkVisibility() ? innerHeight : bar.getBoundingClientRect().top;
+  const opener = menu.querySelector("summary").getBoundingClientRect();
+  const below = floor - opener.bottom - GAP_PX - EDGE_PX;
+  const above = opener.top - GAP_PX - EDGE_PX;
+  const most = `min(24rem, ${innerWidth - 2 * EDGE_PX}px)`;
+  Object.assign(list.style, { position: "fixed", inset: "0 auto auto 0", maxWidth: most, maxHeight: "none", overflow: "auto", overflowWrap: "anywhere", whiteSpace: "normal" });
+  const height = list.offsetHeight;
+  const isBelow = height <= below || below >= above;
+  list.style.maxHeight = `${isBelow ? below : above}px`;
+  const { left, top, width } = list.getBoundingClientRect(); // of what the browser takes for the window
+  const wanted = menu.classList.contains("left") ? opener.left : opener.right - width;
+  list.style.left = `${Math.max(EDGE_PX, Math.min(wanted, innerWidth - width - EDGE_PX)) - left}px`;
+  list.style.top = `${(isBelow ? opener.bottom + GAP_PX : opener.top - GAP_PX - Math.min(height, above)) - top}px`;
+}
+document.addEventListener("toggle", (event) => event.target.matches("details.menu[open]") && place(event.target), true);
+for (const each of ["scroll", "resize"]) {
+  window.addEventListener(each, (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!(event.target instanceof Node && menu.contains(event.target))) place(menu);
+    }
+  }, true);
+}
+
 // Of tabs that don't fit, the current one is in view.
 for (const tab of document.querySelectorAll(".views [aria-current]")) {
   const { left, width } = tab.parentElement.getBoundingClientRect();

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from launchbay.console.app import ROUTES
 from tests.support.browser import AXE, RUN_AXE, Site
@@ -115,6 +115,28 @@ def test_a_phone_shows_the_current_tab_and_the_log_of_an_instance_in_its_width(p
     texts = page.locator("ol.log > li > span")
     texts.first.wait_for()
     assert texts.first.evaluate("text => text.getBoundingClientRect().width") > NARROW_PX / 2
+
+
+# Whether what hangs below an opener is where a pointer reaches it: inside the window, and cut off by nothing around it.
+_IS_REACHED = """list => {
+    const {left, top, right, bottom} = list.getBoundingClientRect();
+    const corners = [[left + 8, top + 8], [right - 8, top + 8], [left + 8, bottom - 8], [right - 8, bottom - 8]];
+    return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight &&
+        corners.every(corner => list.contains(document.elementFromPoint(...corner)));
+}"""
+
+
+@pytest.mark.parametrize("width", [NARROW_PX, 1440])
+def test_every_menu_is_in_the_window_and_escape_gives_the_focus_back(page: Page, world: World, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 740})
+    for name in ("instances", "runs", "instance", "audit", "components"):
+        opened(page, world.paths[name])
+        for summary in page.locator("details.menu > summary:visible").all():
+            summary.focus()
+            page.keyboard.press("Enter")
+            page.wait_for_function(f"list => ({_IS_REACHED})(list)", arg=summary.locator("+ *").element_handle())
+            page.keyboard.press("Escape")
+            expect(summary).to_be_focused()
 
 
 def test_every_control_is_reached_by_keyboard_and_shows_it(page: Page, world: World) -> None:
