@@ -98,7 +98,7 @@ class UserRow(NamedTuple):
 
 
 class SharedRow(NamedTuple):
-    """An instance of a catalog, and how many others use it; `job_status` is that of its last job."""
+    """An instance of a catalog, its last job, and how many others use it."""
 
     id: str
     name: str
