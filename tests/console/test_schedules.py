@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from launchbay.clock import to_ms
+from launchbay.console.pages import schedules
 from launchbay.console.pages.schedules import Day, Entry
 from launchbay.store.schedules import FleetScheduleRow
 from tests.support.pages import ORIGIN, get, words_of
@@ -145,3 +146,19 @@ async def test_the_calendar_and_the_list_show_runs_and_expiries_and_cancel_and_r
                                headers={"Origin": ORIGIN})  # fmt: skip
     assert wrong.status_code == 400
     assert "Minutes must be a number" in wrong.text
+
+
+async def test_the_list_has_pages_on_which_each_schedule_is_once(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "CONSOLE_PAGE_ROWS", 2)
+    application = await api.application("launch: {steps: []}\n")
+    name = fresh_name("ferry").replace(" ", "-")
+    for number in range(3):
+        await api.launch(application, instanceName=f"{name}-{number}", destroyInterval=HOUR_MS)
+    first = await get(visitor, f"/console/organizations/{api.organization}/schedules?view=list&q={name}")
+    [following] = [each for each in first.links if "first=2" in each]
+    second = await get(visitor, following)
+    pages = [[each for each in range(3) if f"{name}-{each}" in page.text] for page in (first, second)]
+    assert ([len(each) for each in pages], sorted([*pages[0], *pages[1]])) == ([2, 1], [0, 1, 2])
+    assert "First page" in second.text

@@ -13,7 +13,7 @@ from launchbay.console import forms
 from launchbay.console.pages.recurring import Row, shown_rows
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import LaunchbayError
-from launchbay.limits import PAGE_ROWS_MAX
+from launchbay.limits import CONSOLE_PAGE_ROWS, PAGE_ROWS_MAX
 from launchbay.store.fleet import FleetRow, TimeRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet, workflows
@@ -99,8 +99,11 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     ran = await _past_days(request, organization_id, [each for each in days if each < now.date()])
     wanted = request.query("kind")
     wanted = wanted if wanted in KINDS else "all"
+    begin = forms.parse_number(request.query("first"), 6) or 0
     text = (request.query("q") or "").lower()
     matching = [each for each in entries if text in f"{each.what} {each.instance}".lower()]
+    of_kind = [each for each in matching if wanted in ("all", each.kind)]
+    end = begin + CONSOLE_PAGE_ROWS
     soon = (
         entries
         if not is_list and first <= now.date()
@@ -126,7 +129,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
             for each in days
         ],
         soon=[each for each in soon if each.at < now + _DAY and each.kind != "cancelled"],
-        entries=[each for each in matching if wanted in ("all", each.kind)],
+        entries=of_kind[begin:end],
+        is_first=begin == 0,
+        next_first=end if end < len(of_kind) else None,
         kinds=[(key, label, sum(key in ("all", each.kind) for each in matching)) for key, label in KINDS.items()],
         kind=wanted,
         text=request.query("q") or "",
