@@ -15,6 +15,7 @@ LaunchbayError
 ├── TooLarge                 beyond a size limit
 ├── Unavailable              database unavailable, overload, stopping; has `retry_after_s`
 │   ├── OutcomeUnknown       (store/database.py) the connection was lost during a commit
+│   ├── NotTogether          (store/database.py) a group of commits failed, each repeats its own
 │   └── SecretKeyOutdated    this process lacks the newest secret key, so it encrypts nothing
 ├── ManifestSourceLocked     the manifest comes from a URL, so an upload can't replace it
 ├── MethodNotAllowed         (web/problems.py) the path doesn't support the method

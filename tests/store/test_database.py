@@ -1,7 +1,8 @@
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,7 +13,10 @@ from launchbay.concurrency import current_tenant
 from launchbay.errors import CannotStart, Unavailable
 from launchbay.store.connection import Statement
 from launchbay.store.database import (
+    CommitGroup,
+    Connection,
     Database,
+    NotTogether,
     OutcomeUnknown,
     check_version,
     connection_parameters,
@@ -404,3 +408,163 @@ async def test_a_pool_never_has_more_connections_than_its_bound(database: Databa
         await asyncio.wait({watching})
     # The first connection of all checks the database, and may be counted before it is gone.
     assert 1 < most <= 4
+
+
+# Groups of commits
+
+
+async def _named(connection: Connection, name: str) -> str:
+    """Return the transaction that made an organization of this name."""
+    row = await (await connection.execute("SELECT xmin::text FROM organizations WHERE name = %s", [name])).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def _insertion(name: str) -> Statement:
+    """Return a statement that makes an organization; that of "a" waits for whoever has the lock."""
+    waits = b"FROM pg_advisory_xact_lock(7)" if name == "a" else b""
+    return Statement(b"INSERT INTO organizations (id, name) SELECT $1, $1 " + waits, [name.encode()])
+
+
+async def _until(database: Database, event: str) -> None:
+    """Wait until a session waits for something, by PostgreSQL's name of it."""
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = %s AND datname = current_database()"
+    async with database.connection() as connection:
+        while await (await connection.execute(asked, [event])).fetchone() != (1,):
+            await asyncio.sleep(0.01)
+
+
+async def _lent(database: Database, count: int) -> None:
+    """Wait until so many callers have a connection, and what they can do without another is done."""
+    while database.pool.used < count:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def _first_waits(database: Database, first: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task[Any]"]:
+    """Let the first writer wait in PostgreSQL during the block, so that all others come together."""
+    async with database.transaction() as connection:
+        await connection.execute("SELECT pg_advisory_xact_lock(7)")
+        task = asyncio.create_task(first)
+        await _until(database, "advisory")
+        yield task
+
+
+async def _write(database: Database, name: str) -> None:
+    async with database.transaction(shares_commit=True) as connection:
+        connection.defer(_insertion(name))
+
+
+async def test_what_comes_while_another_writes_is_committed_together(database: Database) -> None:
+    group = CommitGroup(database)
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        others = [asyncio.create_task(group.run(_insertion(name))) for name in "bcd"]
+        await asyncio.sleep(0)
+    results = await asyncio.gather(first, *others)
+    assert [result.command_tuples for result in results] == [1, 1, 1, 1]
+    async with database.connection() as connection:
+        a, b, c, d = [await _named(connection, name) for name in "abcd"]
+    assert a != b == c == d
+
+
+async def test_a_member_of_a_group_that_fails_leaves_the_others_right(database: Database) -> None:
+    group = CommitGroup(database)
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        others = [asyncio.create_task(group.run(_insertion(name))) for name in "bacd"]
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [type(each) for each in outcomes if isinstance(each, Exception)] == [errors.UniqueViolation]
+    assert isinstance(outcomes[2], errors.UniqueViolation)
+    assert await _names(database) == ["a", "b", "c", "d"]
+
+
+async def test_a_cancelled_member_that_waits_writes_nothing_and_the_others_go_on(database: Database) -> None:
+    group = CommitGroup(database)
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        others = [asyncio.create_task(group.run(_insertion(name))) for name in "bcd"]
+        await asyncio.sleep(0)
+        others[0].cancel()  # it would have written for all
+        await asyncio.wait({others[0]})
+    await asyncio.gather(first, *others[1:])
+    assert others[0].cancelled()
+    assert await _names(database) == ["a", "c", "d"]
+
+
+async def test_a_member_that_is_cancelled_as_it_gets_its_turn_passes_it_on(database: Database) -> None:
+    group = CommitGroup(database)
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        others = [asyncio.create_task(group.run(_insertion(name))) for name in "bcd"]
+        await asyncio.sleep(0)
+        first.add_done_callback(lambda _: others[0].cancel())
+    await asyncio.gather(first, *others, return_exceptions=True)
+    assert others[0].cancelled()
+    assert {"a", "c", "d"} <= set(await _names(database))
+
+
+async def test_a_group_survives_the_cancellation_of_the_member_that_writes_it(database: Database) -> None:
+    group = CommitGroup(database)
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        writes = [_insertion("b"), Statement(b"SELECT pg_sleep(0.3)", []), _insertion("d")]
+        others = [asyncio.create_task(group.run(each)) for each in writes]
+        await asyncio.sleep(0)
+    await first
+    await _until(database, "PgSleep")
+    others[0].cancel()
+    outcomes = await asyncio.gather(*others, return_exceptions=True)
+    assert [isinstance(each, BaseException) for each in outcomes] == [True, False, False]
+    assert await _names(database) == ["a", "b", "d"]
+
+
+async def test_a_group_gives_up_on_a_lock_and_only_who_needs_it_waits(database: Database) -> None:
+    group = CommitGroup(database)
+    async with database.transaction() as late:
+        await late.execute("INSERT INTO organizations (id, name) VALUES ('c', 'other')")
+        async with _first_waits(database, group.run(_insertion("a"))) as first:
+            others = [asyncio.create_task(group.run(_insertion(name))) for name in "bcd"]
+            await asyncio.sleep(0)
+        await asyncio.gather(first, others[0], others[2])
+        assert not others[1].done()
+    with pytest.raises(errors.UniqueViolation):
+        await others[1]
+
+
+async def test_transactions_that_only_read_share_a_commit(database: Database) -> None:
+    async with _first_waits(database, _write(database, "a")) as first:
+        others = [asyncio.create_task(_write(database, name)) for name in "bcd"]
+        await _lent(database, 5)
+    await asyncio.gather(first, *others)
+    async with database.connection() as connection:
+        a, b, c, d = [await _named(connection, name) for name in "abcd"]
+    assert a != b == c == d
+
+
+async def test_transactions_that_fail_together_are_all_told_to_repeat(database: Database) -> None:
+    async with _first_waits(database, _write(database, "a")) as first:
+        others = [asyncio.create_task(_write(database, name)) for name in "bac"]
+        await _lent(database, 5)
+    outcomes = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [type(None), NotTogether, NotTogether, NotTogether]
+    assert await _names(database) == ["a"]
+
+
+async def test_nobody_of_a_group_repeats_a_commit_whose_outcome_is_unknown(database: Database) -> None:
+    async def fatal() -> None:
+        async with database.transaction(shares_commit=True) as connection:
+            connection.defer(Statement(b"SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    async with _first_waits(database, _write(database, "a")) as first:
+        others = [asyncio.create_task(each) for each in (_write(database, "b"), fatal(), _write(database, "c"))]
+        await _lent(database, 5)
+    outcomes = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [type(None), OutcomeUnknown, OutcomeUnknown, OutcomeUnknown]
+
+
+async def test_a_transaction_that_has_changed_something_commits_it_with_what_it_deferred(database: Database) -> None:
+    async with _first_waits(database, _write(database, "a")) as first:
+        async with database.transaction(shares_commit=True) as connection:
+            await connection.run(_insertion("b"))
+            connection.defer(_insertion("c"))
+        b, c = [await _named(connection, name) for name in "bc"]
+    await first
+    assert b == c

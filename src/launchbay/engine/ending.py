@@ -26,8 +26,8 @@ from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import ParentSignals, due_triggers, submodule_signals
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs, schedules
-from launchbay.store.database import Connection, Database
-from launchbay.store.jobs import ClaimRow
+from launchbay.store.database import CommitGroup, Connection, Database
+from launchbay.store.jobs import ClaimRow, EndRow
 from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -150,6 +150,7 @@ class JobCompletion:
     """Writes the end of one claim of a job."""
 
     database: Database
+    ends: CommitGroup
     journal: PostgresJournal
     job_id: str
     claim: ClaimRow
@@ -212,34 +213,42 @@ class JobCompletion:
         )
         needs_transaction = may_follow_up or removed != [] or resumes_schedules
         steps = await self.journal.summary(msgspec.json.decode(self.claim.steps))
+        columns = {
+            "job_id": self.job_id,
+            "fence": self.claim.fence,
+            "parent_job_id": self.claim.parent_job_id,
+            "job_status": JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
+            "steps": steps,
+            "error_message": outcome.error,
+            "clears_error": succeeded and self.plan.kind in {"launch", "reconfigure"},
+            "status": status,
+            "state": state,
+            "state_version": STATE_VERSION,
+            "return_values": outcome.return_values,
+            "results": outcome.results,
+            "component_count": outcome.component_count,
+            "running_count": outcome.running_count,
+            "is_gone": status is InstanceStatus.DESTROYED,
+            "ends_reconfiguration": self.plan.kind in {"reconfigure", "launch"},
+            "has_journal": bool(journal["paths"] or journal["log_texts"]),
+            **journal,
+            **outcome.follow_ups.columns(),
+        }
+        ended: EndRow | None = None
+        # Together with other ends, but not if it locks more than its own job and instance.
+        locks_others = self.claim.is_limited or self.claim.parent_job_id or outcome.follow_ups.pushed_signals
+        if not (needs_transaction or locks_others):
+            ended = await jobs.end(self.ends, **columns)
+            if ended is not None and not ended.work_waiting:
+                return True
         async with self.database.transaction() if needs_transaction else self.database.connection() as connection:
             if removed != []:
                 # The statement that ends the job writes the schedules of a reconfigured manifest again.
                 await schedules.delete_own(connection, job_id=self.job_id, fence=self.claim.fence, components=removed)
             if resumes_schedules:
                 await schedules.resume_cancelled(connection, job_id=self.job_id, fence=self.claim.fence)
-            ended = await jobs.end(
-                connection,
-                job_id=self.job_id,
-                fence=self.claim.fence,
-                parent_job_id=self.claim.parent_job_id,
-                job_status=JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
-                steps=steps,
-                error_message=outcome.error,
-                clears_error=succeeded and self.plan.kind in {"launch", "reconfigure"},
-                status=status,
-                state=state,
-                state_version=STATE_VERSION,
-                return_values=outcome.return_values,
-                results=outcome.results,
-                component_count=outcome.component_count,
-                running_count=outcome.running_count,
-                is_gone=status is InstanceStatus.DESTROYED,
-                ends_reconfiguration=self.plan.kind in {"reconfigure", "launch"},
-                has_journal=bool(journal["paths"] or journal["log_texts"]),
-                **journal,
-                **outcome.follow_ups.columns(),
-            )
+            if needs_transaction or locks_others:
+                ended = await jobs.end(connection, **columns)
             if ended is None:
                 return await self._was_written(connection)
             if ended.work_waiting:

@@ -58,7 +58,7 @@ from launchbay.runtime.signals import return_values
 from launchbay.runtime.slot import flushed, interruptible_sleep, leaving, staying
 from launchbay.runtime.state import STATE_VERSION, Graph, InstanceState, existing_quantity
 from launchbay.store import dispatch, jobs
-from launchbay.store.database import Database
+from launchbay.store.database import CommitGroup, Database
 from launchbay.store.dispatch import ClaimedJob
 from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.telemetry import metrics
@@ -102,6 +102,8 @@ class Runner:
         lookups: Lookups,
     ) -> None:
         self._database = database
+        # Those of claims don't wait for the disk, so they aren't for anything else.
+        self._claims, self._ends = CommitGroup(database), CommitGroup(database)
         self._deps = deps
         self._manifests = manifests
         self._secret_key = secret_key
@@ -193,17 +195,20 @@ class Runner:
 
     async def _claim(self, job_id: str, fence: int | None) -> ClaimRow | None:
         started = transition(InstanceStatus.REQUESTED, InstanceEvent.LAUNCH_STARTED)
+        parameters = {
+            "job_id": job_id,
+            "fence": fence,
+            "requested_status": InstanceStatus.REQUESTED,
+            "started_status": started,
+            "plan_version": PLAN_VERSION,
+            "state_version": STATE_VERSION,
+            "records": limits.RECORDS_PAGE,
+        }
+        if fence is not None:
+            return await jobs.claim(self._claims, **parameters)
+        # Not with others: this raises the fence, so it can't be repeated.
         async with self._database.connection() as connection:
-            return await jobs.claim(
-                connection,
-                job_id=job_id,
-                fence=fence,
-                requested_status=InstanceStatus.REQUESTED,
-                started_status=started,
-                plan_version=PLAN_VERSION,
-                state_version=STATE_VERSION,
-                records=limits.RECORDS_PAGE,
-            )
+            return await jobs.claim(connection, **parameters)
 
     async def _refuse_newer_version(self, job_id: str) -> None:
         """Raise Conflict if the job couldn't be claimed because a newer version stored it."""
@@ -262,7 +267,7 @@ class Runner:
     ) -> None:
         plan = read_plan(claim.plan)
         completion = JobCompletion(
-            self._database, journal, job_id, claim, plan, self._audit, self._dispatcher, self._named_jobs
+            self._database, self._ends, journal, job_id, claim, plan, self._audit, self._dispatcher, self._named_jobs
         )
         about: Attributes = {
             "launchbay.job": job_id,

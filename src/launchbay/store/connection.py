@@ -67,6 +67,8 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         self._next_name = 0
         self._begins = False  # the next statement begins the transaction
         self._deferred: list[Statement] = []
+        self._defers_changes = False
+        self.has_only_read = False  # in the transaction under way; deferred changes count once they are sent
         self._arrival: asyncio.Future[None] | None = None
         self._reader: tuple[asyncio.AbstractEventLoop, int] | None = None  # where it is registered, for which socket
         self._sent_at_s: float | None = None  # when the statement under way was, by the event loop's clock
@@ -78,6 +80,8 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
     def begin(self) -> None:
         """Let the next statement begin a transaction."""
         self._begins = True
+        self._defers_changes = False
+        self.has_only_read = True
 
     @property
     def in_transaction(self) -> bool:
@@ -87,13 +91,19 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
     def in_failed_transaction(self) -> bool:
         return self.pgconn.transaction_status == TransactionStatus.INERROR
 
-    def defer(self, statement: Statement) -> None:
+    def defer(self, statement: Statement, *, is_read: bool = False) -> None:
         """Send it with the transaction's next statement, or else with its commit.
 
         That one raises its errors, too.
         """
         assert self.in_transaction, "there is no transaction, so nothing would send it"
         self._deferred.append(statement)
+        self._defers_changes |= not is_read
+
+    def take_deferred(self) -> list[Statement]:
+        """Return what was deferred, for others to send."""
+        deferred, self._deferred = self._deferred, []
+        return deferred
 
     def forget_deferred(self) -> None:
         """Drop what was deferred: the transaction or savepoint is rolled back."""
@@ -129,17 +139,19 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         either way in PostgreSQL's READ COMMITTED.
         """
         async with self.lock:
+            self.has_only_read &= not (begins or self._defers_changes)
             before = self._outstanding() if begins or self._deferred else []
             return (await self._exchange([*before, statement] if before else (statement,)))[-1]
 
-    async def run_all(self, statements: Iterable[Statement]) -> None:
+    async def run_all(self, statements: Iterable[Statement]) -> list[PGresult]:
         """Run statements in one round trip. Raises psycopg's errors.
 
-        Outside of a transaction they are one.
+        Returns the results of all that were sent, also of those deferred before. Outside of a transaction they are one.
         """
         async with self.lock:
-            if found := [*self._outstanding(), *statements]:
-                await self._exchange(found)
+            self.has_only_read = False
+            found = [*self._outstanding(), *statements]
+            return await self._exchange(found) if found else []
 
     def _outstanding(self) -> list[Statement]:
         """Take what must be sent before the next statement."""
@@ -272,6 +284,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Run an exchange of psycopg's own, which keeps a timeout that it has."""
+        self.has_only_read = False
         if outstanding := self._outstanding():
             await self._exchange(outstanding)
         self._stop_reading()  # psycopg registers its own reader

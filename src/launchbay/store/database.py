@@ -3,6 +3,8 @@
     async with database.connection() as connection:      # single statements, each its own commit
     async with database.transaction() as connection:     # all or nothing; committed when the block ends
 
+`CommitGroup` writes in one transaction what several callers have at the same moment.
+
 Inside a transaction `async with connection.transaction():` creates a savepoint. In `with database.joined(connection):`
 every connection or transaction is this one, with its own savepoint. Changes under an Idempotency-Key are committed
 with the response that way.
@@ -12,20 +14,27 @@ connection was lost during COMMIT (architecture, "Rules of shape" 6). psycopg's 
 only the caller knows what a duplicate means.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import psycopg
 import structlog
 from psycopg import AsyncConnection, AsyncTransaction, errors, sql
+from psycopg.adapt import Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping
+from psycopg.pq.abc import PGresult
 
 from launchbay.errors import BadRequest, CannotStart, Conflict, SecretKeyOutdated, Unavailable
-from launchbay.store.connection import BoundedConnection
+from launchbay.limits import KIB
+from launchbay.store.connection import BoundedConnection, Statement
 from launchbay.store.pool import Pool
 
 
@@ -104,6 +113,11 @@ _UNKNOWN = (
     "Check the result before you retry.",
 )
 _LOST = ("57P", "08")  # the server ends the session, or the connection broke
+_GROUP = 16  # commits together: more would gain little, and each waits for all
+_GROUP_MEMBER_BYTES = 32 * KIB  # of parameters: whoever has more would make the others wait
+# A member that waits for a lock of another transaction makes the others wait. This is also less than PostgreSQL's
+# `deadlock_timeout`: where a group locks rows in another order than somebody else, the group gives up.
+_PATIENCE = Statement(b"SELECT set_config('lock_timeout', '100ms', true)")
 _enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclosing transaction", default=None)
 
 
@@ -111,6 +125,13 @@ class OutcomeUnknown(Unavailable):
     """The connection was lost during COMMIT, which may have succeeded. Read the object by the ID that you chose."""
 
     code = "OutcomeUnknown"
+
+
+class NotTogether(Unavailable):
+    """A group of commits failed, and nothing of it was committed. Repeat the transaction without a group."""
+
+    def __init__(self) -> None:
+        super().__init__("The change couldn't be saved together with others.", "Retry.", retry_after_s=1)
 
 
 class Database:
@@ -129,6 +150,7 @@ class Database:
         self._is_full = False
         parameters = conninfo(url, is_pooled=self._is_pooled)
         self.pool = Pool(parameters, most=connections, wait_s=wait_s, prepares=not self._is_pooled)
+        self.commits = CommitGroup(self)
 
     async def open(self) -> None:
         """Connect.
@@ -221,9 +243,13 @@ class Database:
         """Borrow a connection in autocommit mode: every statement is its own transaction."""
         return _Borrowed(self)
 
-    def transaction(self) -> "_Transaction":
-        """Borrow a connection in a transaction, committed at the end of the block or rolled back by an exception."""
-        return _Transaction(self)
+    def transaction(self, *, shares_commit: bool = False) -> "_Transaction":
+        """Borrow a connection in a transaction, committed at the end of the block or rolled back by an exception.
+
+        With `shares_commit`, changes that were all deferred may be committed together with those of others. The end of
+        the block then raises NotTogether if that fails.
+        """
+        return _Transaction(self, shares_commit=shares_commit)
 
     @contextmanager
     def joined(self, connection: Connection) -> Iterator[None]:
@@ -292,7 +318,11 @@ class _Borrowed:
 class _Transaction(_Borrowed):
     """The loan of a connection for one transaction."""
 
-    __slots__ = ()
+    __slots__ = ("_shares_commit",)
+
+    def __init__(self, database: Database, *, shares_commit: bool = False) -> None:
+        super().__init__(database)
+        self._shares_commit = shares_commit
 
     async def __aenter__(self) -> Connection:
         connection = await super().__aenter__()
@@ -326,11 +356,197 @@ class _Transaction(_Borrowed):
             # PostgreSQL would answer COMMIT with ROLLBACK, without an error.
             raise AssertionError("A failed statement was caught in a transaction without a savepoint around it.")
         try:
-            await self._connection.commit_transaction()
-        except (psycopg.OperationalError, psycopg.InterfaceError) as failure:
-            if self._connection.closed or failure.sqlstate is None or failure.sqlstate.startswith(_LOST):
+            if self._shares_commit and self._connection.has_only_read:
+                await self._database.commits.commit(self._connection)
+            else:
+                await self._connection.commit_transaction()
+        except psycopg.Error as failure:
+            if _may_have_committed(self._connection, failure):
                 raise OutcomeUnknown(*_UNKNOWN) from failure
             raise  # the server says that it rolled back
+
+
+def _may_have_committed(connection: Connection, failure: psycopg.Error) -> bool:
+    """Return whether a commit that failed may have been made."""
+    if not isinstance(failure, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    return connection.closed or failure.sqlstate is None or failure.sqlstate.startswith(_LOST)
+
+
+@dataclass(eq=False, slots=True)
+class _Member:
+    """What one caller writes with a group.
+
+    `turn` ends with whether it is to write the next group.
+    """
+
+    statements: Sequence[Statement]
+    turn: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    results: Sequence[PGresult] = ()
+    failure: Unavailable | None = None
+
+    @property
+    def is_large(self) -> bool:
+        parameters = [value for statement in self.statements for value in statement.parameters if value is not None]
+        return sum(map(len, parameters)) > _GROUP_MEMBER_BYTES
+
+
+class CommitGroup:
+    """Writes in one transaction what several callers have at once (decision 0127).
+
+    Whoever finds nothing under way writes at once. Those who come meanwhile wait, and the first of them then writes for
+    all of them. PostgreSQL needs half as much for each of 16 that it gets together. If a group fails, whatever the
+    reason, nothing of it is committed, and each member does its work again by itself, with an outcome of its own.
+
+    It takes the place of a connection for statements that may be repeated. Transactions use `commit`.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._is_writing = False
+        self._waiting: deque[_Member] = deque()
+        self._under_way: asyncio.Task[None] | None = None
+        self.decoder = Transformer()
+
+    async def run(self, statement: Statement, *, begins: bool = True) -> PGresult:
+        """Run a statement alone, or in one transaction with others.
+
+        Raises psycopg's errors, and Unavailable. It must be one that may be repeated: after a lost connection, it may
+        have been committed.
+        """
+        member = _Member([statement])
+        if not member.is_large:
+            if await self._has_turn(member):
+                try:
+                    async with self._database.connection() as connection:
+                        if self._waiting:
+                            await self._write_all(connection, member)
+                        else:
+                            return await connection.run(statement, begins=begins)
+                except (NotTogether, OutcomeUnknown):
+                    pass
+                finally:
+                    self._give_turn()
+            if member.results:
+                return member.results[0]
+        async with self._database.connection() as connection:
+            return await connection.run(statement, begins=begins)
+
+    async def commit(self, connection: Connection) -> None:
+        """Commit the changes that a transaction has deferred, if it has only read.
+
+        It lasts until the changes are committed, and so do its locks. Raises psycopg's errors, NotTogether and
+        OutcomeUnknown.
+        """
+        member = _Member(connection.take_deferred())
+        if member.is_large or await self._has_turn(member):
+            try:
+                if self._waiting and not member.is_large:
+                    await self._write_all(connection, member)
+                else:
+                    await _commit(connection, member.statements)
+            finally:
+                if not member.is_large:
+                    self._give_turn()
+        elif member.failure is not None:
+            raise member.failure
+        else:
+            with suppress(psycopg.Error):  # the changes are committed; this only ends the locks
+                await connection.commit_transaction()
+
+    async def _has_turn(self, member: _Member) -> bool:
+        """Wait, and return whether a member has the turn to write.
+
+        If not, another has written for it, well or not.
+        """
+        if not self._is_writing:
+            self._is_writing = True
+            return True
+        self._waiting.append(member)
+        try:
+            return await member.turn
+        except asyncio.CancelledError:
+            if member in self._waiting:
+                self._waiting.remove(member)
+            elif not member.turn.cancelled() and member.turn.result():
+                self._give_turn()
+            elif self._under_way is not None:
+                await _finished(self._under_way)
+            raise
+
+    def _give_turn(self) -> None:
+        """Let the next one write."""
+        self._is_writing = False
+        while self._waiting and not self._is_writing:
+            turn = self._waiting.popleft().turn
+            if not turn.done():  # else it was cancelled
+                turn.set_result(True)
+                self._is_writing = True
+
+    async def _write_all(self, connection: Connection, first: _Member) -> None:
+        """Commit the changes of a member and of those who wait.
+
+        Raises NotTogether and OutcomeUnknown. A cancellation comes after the commit: the others need the connection
+        until then.
+        """
+        members = [first]
+        while self._waiting and len(members) < _GROUP:
+            member = self._waiting.popleft()
+            if not member.turn.done():  # else it was cancelled
+                members.append(member)
+        self._under_way = asyncio.create_task(_write_together(connection, members))
+        await _finished(self._under_way)
+        if first.failure is not None:
+            raise first.failure
+
+
+async def _write_together(connection: Connection, members: Sequence[_Member]) -> None:
+    """Run the statements of all members in one transaction, and tell each of them."""
+    # In one order, so that two groups with the same rows don't wait for each other.
+    ordered = sorted(
+        members, key=lambda each: [value or b"" for one in each.statements for value in one.parameters[:1]]
+    )
+    statements = [_PATIENCE, *(each for member in ordered for each in member.statements)]
+    make_failure: Callable[[], Unavailable] | None = partial(OutcomeUnknown, *_UNKNOWN)
+    try:
+        if connection.in_transaction:
+            await _commit(connection, statements)
+        else:
+            answers = iter((await connection.run_all(statements))[1:])
+            for member in ordered:
+                member.results = [next(answers) for _ in member.statements]
+        make_failure = None
+    except psycopg.Error as error:
+        if not _may_have_committed(connection, error):
+            make_failure = NotTogether
+    finally:
+        for member in members:
+            member.failure = make_failure and make_failure()
+            if not member.turn.done():
+                member.turn.set_result(False)
+
+
+async def _commit(connection: Connection, statements: Sequence[Statement]) -> None:
+    """Run statements and commit the transaction under way, in one round trip."""
+    for statement in statements:
+        connection.defer(statement)
+    await connection.commit_transaction()
+
+
+async def _finished(task: "asyncio.Task[None]") -> None:
+    """Wait for a task to its end. Raises what it raises.
+
+    A cancellation of the caller comes only then.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
 
 
 def connection_parameters(url: str) -> dict[str, Any]:

@@ -210,7 +210,7 @@ class MakingRow(NamedTuple):
     began_at: datetime | None
 
 
-announce_new = _sql.change("announce_new")
+announce_new = _sql.query("announce_new")
 get_newest = _sql.row("get_newest", NewestRow)
 list_making = _sql.rows("list_making", MakingRow)
 list_by_application = _sql.rows("list_by_application", InstanceSummary)

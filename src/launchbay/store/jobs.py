@@ -36,6 +36,7 @@ class ClaimRow(NamedTuple):
     ran_s: float  # since its first start: 0 for that one
     cancellation: str | None  # why the job is to end, if it is
     records: str | None  # the first page of earlier claims' records; null if none are known, or not yet
+    is_limited: bool
 
 
 class VersionsRow(NamedTuple):

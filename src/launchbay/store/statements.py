@@ -44,7 +44,7 @@ from psycopg.pq.abc import PGresult
 
 from launchbay.limits import LIST_CHUNK_ROWS
 from launchbay.store.connection import Statement
-from launchbay.store.database import Connection
+from launchbay.store.database import CommitGroup, Connection
 
 T = TypeVar("T")
 _PARAMETER = re.compile(r"%(?:%|\((\w+)\)s)")
@@ -80,6 +80,10 @@ class Query(_Statement):
     """A read whose result the caller decodes (`columns`, `first_row`). It doesn't begin a transaction."""
 
     __slots__ = ()
+
+    def later(self, connection: Connection, /, **parameters: Any) -> None:
+        """Send it with the transaction's next statement, or else with its commit."""
+        connection.defer(self._filled(parameters), is_read=True)
 
     def __call__(self, connection: Connection, /, **parameters: Any) -> Awaitable[PGresult]:
         return connection.run(self._filled(parameters), begins=False)
@@ -125,7 +129,7 @@ class _Rows(_Statement, Generic[T]):
         self._make: Callable[[Sequence[Any]], T] = getattr(row, "_make", None) or (lambda values: row(*values))
         self._fields: tuple[str, ...] | None = row.__match_args__  # type: ignore[attr-defined] # dataclasses, tuples, structs
 
-    async def _run(self, connection: Connection, parameters: dict[str, Any]) -> PGresult:
+    async def _run(self, connection: Connection | CommitGroup, parameters: dict[str, Any]) -> PGresult:
         result = await connection.run(self._filled(parameters))
         if self._fields is not None:
             self._compare(columns(result))
@@ -141,7 +145,7 @@ class Row(_Rows[T]):
 
     __slots__ = ()
 
-    async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
+    async def __call__(self, connection: Connection | CommitGroup, /, **parameters: Any) -> T | None:
         values = first_row(connection, await self._run(connection, parameters))
         return None if values is None else self._make(values)
 
@@ -216,7 +220,7 @@ def columns(result: PGresult) -> tuple[str, ...]:
     return tuple((result.fname(number) or b"").decode() for number in range(result.nfields))
 
 
-def first_row(connection: Connection, result: PGresult) -> tuple[Any, ...] | None:
+def first_row(connection: Connection | CommitGroup, result: PGresult) -> tuple[Any, ...] | None:
     """Return the values of a result's first row, or None if it has none."""
     if not result.ntuples:
         return None

@@ -201,9 +201,12 @@ class Context:
     audited: bool = True
     cause: Cause | None = None
 
-    def begin(self) -> "_Loan":
-        """Open a transaction. The end of the block commits it; an exception rolls it back."""
-        return _Loan(self, self.app.database.transaction())
+    def begin(self, *, shares_commit: bool = False) -> "_Loan":
+        """Open a transaction. The end of the block commits it.
+
+        An exception rolls it back. With `shares_commit`, the end may raise NotTogether (`Database.transaction`).
+        """
+        return _Loan(self, self.app.database.transaction(shares_commit=shares_commit))
 
     @asynccontextmanager
     async def locked(self, kind: str, object_id: str) -> AsyncIterator[None]:

@@ -47,7 +47,7 @@ from launchbay.service_types.contract import PublishesSignals, ServiceType
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store import applications, environments, instances
 from launchbay.store.applications import Application
-from launchbay.store.database import foreign_key_violation_as
+from launchbay.store.database import NotTogether, foreign_key_violation_as
 from launchbay.store.environments import Environment, OfferedInstance, OfferedService
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request, read_submodules, with_revision
@@ -80,6 +80,9 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
     do not fit, and for needs that the environment does not meet.
     """
     with foreign_key_violation_as("The application or its environment was deleted by another request."):
+        with suppress(NotTogether):
+            async with ctx.begin(shares_commit=True) as work:
+                return await _launch(work, application_id, body)
         async with ctx.begin() as work:
             return await _launch(work, application_id, body)
 

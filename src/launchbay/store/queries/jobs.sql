@@ -78,7 +78,7 @@ WITH held AS (
       AND (SELECT state_version FROM instances WHERE instances.id = jobs.instance_id) <= %(state_version)s
     RETURNING id, instance_id, fence, plan, steps, parent_job_id, cancel_requested,
               extract(epoch FROM started_at - created_at)::float8 AS waited_s, number,
-              extract(epoch FROM now() - started_at)::float8 AS ran_s, error_message
+              extract(epoch FROM now() - started_at)::float8 AS ran_s, error_message, is_limited
 ), started AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
     WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
@@ -94,7 +94,7 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
            SELECT coalesce(json_agg(json_build_array(path, status, percent, attempt, coalesce(started_at, now()), outputs, error_message)
                                     ORDER BY path), '[]')
            FROM (SELECT * FROM steps WHERE job_id = claimed.id ORDER BY path LIMIT %(records)s::integer) AS first
-       )::text END AS records
+       )::text END AS records, claimed.is_limited
 FROM claimed JOIN instances ON instances.id = claimed.instance_id
 WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
 
