@@ -60,6 +60,17 @@ def test_signing_in_again_leaves_no_token_behind(shell: Shell, server: Bay) -> N
     assert len(server.call("GET", "tokens")) == count
 
 
+def test_a_changed_password_ends_the_sessions_and_says_so(shell: Shell, server: Bay) -> None:
+    shell = Shell.of(server, shell.config)
+    other = f"another {PASSWORD}"
+    change = ("account", "change-password", "--current-password")
+    result = shell.run(*change, PASSWORD, "--new-password", other)
+    assert "All sessions and refresh tokens of the account ended." in result.stderr
+    assert "run: launchbay login" in result.stderr
+    shell.environ["LAUNCHBAY_PASSWORD"] = other
+    shell.good(*change, other, "--new-password", PASSWORD)
+
+
 def test_a_wrong_password_keeps_nothing(shell: Shell, server: Bay) -> None:
     told = shell.bad(4, "login", server.url, "--email", EMAIL, "--password-stdin", stdin="wrong\n")
     assert "password" in told

@@ -509,6 +509,13 @@ def _log(connection: Connection, call: Call[Any], options: Mapping[str, Any]) ->
     print_log(connection, call, follow=options["follow"], is_bare=options["is_bare"])
 
 
+def _change_password(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Change it, and say what ended with it."""
+    answer(connection, call)
+    click.echo("Changed the password. All sessions and refresh tokens of the account ended.", err=True)
+    click.echo("To sign in again, run: launchbay login", err=True)
+
+
 def _audit(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     """Show entries with the newest first; a table has names instead of IDs."""
     query = {"sort": "-at", **{name: value for name, value in call.query.items() if value is not None}}
@@ -678,6 +685,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "watch_instance": Extension(_events),
     "generate_token": Extension(_create_token),
     "list_audit_entries": Extension(_audit),
+    "change_password": Extension(_change_password),
     "check_role": Extension(_check_role),
     "list_approvals": Extension(columns=_APPROVAL_COLUMNS),
     "list_instance_approvals": Extension(columns=_APPROVAL_COLUMNS),
