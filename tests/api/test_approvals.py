@@ -10,7 +10,20 @@ import pytest
 from launchbay.clock import SystemClock
 from tests.support.databases import Databases
 from tests.support.network import stream
-from tests.support.service import UNKNOWN, Api, Person, accepted, fresh_name, person, refused, running_api, served
+from tests.support.service import (
+    PERSON_PASSWORD,
+    UNKNOWN,
+    Api,
+    Person,
+    accepted,
+    basic,
+    fresh_email,
+    fresh_name,
+    person,
+    refused,
+    running_api,
+    served,
+)
 
 ASKING = """
 launch:
@@ -193,6 +206,26 @@ async def test_who_asked_for_it_may_be_kept_from_answering(api: Api) -> None:
     refused(await api.post(f"approvals/{approval['id']}/approve"), 403, "ApprovalByRequester")
 
     accepted(await (await approver(api)).post(f"approvals/{approval['id']}/approve"))
+    assert (await api.settled(instance))["status"] == "Running"
+
+
+async def test_who_chose_the_password_of_another_cannot_approve_in_their_name(api: Api) -> None:
+    """Programs whose accounts were made with a password work with it. An approval names a person."""
+    instance, approval = await asking(api, SIMPLE + ", notByRequester: true")
+    role = {"name": fresh_name("approvers"), "permissions": "".join(f"- {entry}\n" for entry in EVERYTHING)}
+    accepted(await api.post(f"organizations/{api.organization}/roles", role))
+    email, own = fresh_email(), "thirteen quiet ferries"
+    olga = {"email": email, "name": "Olga", "password": PERSON_PASSWORD, "roles": [role["name"]]}
+    accepted(await api.post(f"organizations/{api.organization}/users", olga))
+    given = api.caller(basic(email, PERSON_PASSWORD))
+
+    assert accepted(await given.get(f"approvals/{approval['id']}"))["status"] == "pending"
+    for answer in ("approve", "reject"):
+        refused(await given.post(f"approvals/{approval['id']}/{answer}"), 403, "PasswordChangeRequired")
+
+    change = {"currentPassword": PERSON_PASSWORD, "newPassword": own}
+    accepted(await given.put("users/me/password", change))
+    accepted(await api.caller(basic(email, own)).post(f"approvals/{approval['id']}/approve"))
     assert (await api.settled(instance))["status"] == "Running"
 
 

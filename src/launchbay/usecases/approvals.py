@@ -17,6 +17,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.bulk import acting_token
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.permissions import Permitted
+from launchbay.usecases.sign_in import require_own_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,12 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
     """Approve or reject, and return the approval as it is then. Until it is decided an answer can be changed.
 
     The same answer again changes nothing, unless the first was given with another access token, which it would end
-    with. Raises NotAllowed for who may not answer, BadRequest for too long a comment, and Conflict when it was decided
-    otherwise, or nobody is asked any more.
+    with. Raises NotAllowed for who may not answer, or whose password somebody else chose and knows. Raises BadRequest
+    for too long a comment, and Conflict when it was decided otherwise, or nobody is asked any more.
     """
     async with ctx.begin() as work:
         record, look = await _find_answer_context(work, approval_id)
+        await require_own_password(work.connection, ctx.actor.user_id)
         if len(given.comment) > limits.APPROVAL_COMMENT_CHARS:
             raise BadRequest(f"comment: at most {limits.APPROVAL_COMMENT_CHARS} characters; shorten it.")
         await instances.lock_status(work.connection, instance_id=look.instance_id)

@@ -51,6 +51,7 @@ from launchbay.usecases.launch import launch, plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
+from launchbay.usecases.sign_in import require_own_password
 from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import run_workflow
@@ -476,8 +477,8 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
 
     The same answer again changes nothing, unless the first was given with another access token, which it would end
     with. Raises Conflict once it is decided, except for who approved it with such a token and approves it again.
-    Raises NotAllowed for its author, for who lacks a role or permission, and, if a person has to confirm it, for an
-    access token.
+    Raises NotAllowed for its author, for who lacks a role or permission, for whose password somebody else chose and
+    knows, and, if a person has to confirm it, for an access token.
     """
     if len(comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
@@ -485,6 +486,7 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
         found = await work.lookup.change_set(change_set_id)
         rows = await store.list_instances(work.connection, change_set_id=found.id)
         await _require_answerer(work, found, rows)
+        await require_own_password(work.connection, ctx.actor.user_id)
         locked = await store.lock(work.connection, change_set_id=found.id)
         own = own_answer(ctx, await store.list_answers(work.connection, change_set_id=found.id))
         before = "gone" if locked is None else locked.status
