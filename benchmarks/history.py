@@ -57,6 +57,14 @@ LINES_OF_JOBS = """
 INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
 SELECT instance_id, id, 'worker/launch/first', 'info', 'Waits for 0 s, as the manifest says, number ' || number, at
 FROM filled, generate_series(1, %(lines)s::integer) AS number
+ORDER BY at, id, number
+"""
+# As if each job had been accepted just before its first line.
+FIRST_LINES = """
+UPDATE jobs SET lines_after = begun.first - 1
+FROM (SELECT job_id, min(log_lines.id) AS first FROM log_lines, filled
+      WHERE log_lines.instance_id = filled.instance_id AND job_id = filled.id GROUP BY job_id) AS begun
+WHERE jobs.id = begun.job_id
 """
 EVENTS_OF_JOBS = """
 INSERT INTO instance_events (instance_id, kind, subject, at)
@@ -106,5 +114,5 @@ def _fill_kind(
     take = max(1, PIECE // each)
     for skip in range(0, count, take):
         with connection.transaction():
-            for statement in (_JOBS, COPY_JOBS, COPY_STEPS, LINES_OF_JOBS, EVENTS_OF_JOBS):
+            for statement in (_JOBS, COPY_JOBS, COPY_STEPS, LINES_OF_JOBS, FIRST_LINES, EVENTS_OF_JOBS):
                 connection.execute(statement, about | {"skip": skip, "take": take, "done": skip * each})

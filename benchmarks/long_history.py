@@ -22,7 +22,7 @@ import psycopg
 import structlog
 
 from benchmarks import machine
-from benchmarks.history import COPY_JOBS, COPY_STEPS, EVENTS_OF_JOBS, LINES, LINES_OF_JOBS
+from benchmarks.history import COPY_JOBS, COPY_STEPS, EVENTS_OF_JOBS, FIRST_LINES, LINES, LINES_OF_JOBS
 from benchmarks.launches import application, wait_running
 from benchmarks.retention import KEPT_FOR_EVER, Use, purge, times_of
 from benchmarks.server import EMAIL, PASSWORD, Server, running
@@ -112,6 +112,7 @@ def fill_days(connection: psycopg.Connection[Any], instance: str, jobs: int, day
                 COPY_JOBS,
                 COPY_STEPS,
                 LINES_OF_JOBS,
+                FIRST_LINES,
                 _ENTRIES,
                 *([EVENTS_OF_JOBS] if ago <= EVENT_DAYS else []),
             ]

@@ -34,6 +34,19 @@ application:
           launch: {steps: [{warm: {action: wait, parameters: {delay: "0"}}}]}
 """
 
+WAITING = """
+application:
+  interfaces: {manage: {rest: bind(front#manage.rest)}}
+  components:
+    front:
+      type: workflow.Instance
+      interfaces: {manage: {rest: "receive-command(=> )"}}
+      configuration:
+        configuration.workflows:
+          launch: {steps: [{sleep: {action: wait, parameters: {delay: "0"}}}]}
+          rest: {steps: [{sleep: {action: wait, parameters: {delay: "0"}}}]}
+"""
+
 
 @pytest.fixture
 async def instance(api: Api, ledger: Ledger) -> str:
@@ -63,6 +76,28 @@ async def test_the_engine_writes_begin_and_end_of_each_step_and_of_the_job(api: 
     assert told == [("Step 'ask' started.", 1), ("Step 'ask' starts again (attempt 2).", 2), ("Step 'ask' failed", 2)]
     assert found[-1]["text"].endswith("s.")
     assert texts(found)[-1] == "Job 2, 'manage.call', failed"
+
+
+async def test_the_log_of_a_job_is_found_among_those_of_many_others(api: Api) -> None:
+    """Each has all of its lines, which are read without those of the others (`launchbay_lines_of_job`)."""
+    instance = await api.running(WAITING)
+    for _ in range(9):
+        await api.run(instance, "manage.rest")
+    history = (await api.document(instance))["workflowHistory"]
+    assert len(history) == 10
+
+    for job in history:
+        own = await lines(api, instance, job=job["id"])
+        async with api.database.connection() as connection:
+            found = await connection.execute(
+                "SELECT count(*) FILTER (WHERE job_id = %(job)s), count(*) FILTER (WHERE id > first AND id <= last)"
+                " FROM log_lines, launchbay_lines_of_job(%(job)s) WHERE instance_id = %(instance)s",
+                {"job": job["id"], "instance": instance},
+            )
+            row = await found.fetchone()
+        assert row is not None
+        assert row[0] == len(own)
+        assert row[1] <= len(own) * 5
 
 
 async def test_filters_choose_lines_by_component_level_text_and_time(api: Api, instance: str) -> None:

@@ -68,10 +68,12 @@ DELETE FROM event_watches WHERE seen_at < now() - %(seconds)s * interval '1 seco
 
 -- name: list_log_lines
 -- Fewer than `count` once their bytes are reached, but at least one if there is one.
+WITH of_job AS MATERIALIZED (SELECT first, last FROM launchbay_lines_of_job(%(job_id)s::text))
 SELECT id, at, level, job_id, step, text, attempt, coalesce(stream, 'system') AS stream FROM (
     SELECT *, sum(octet_length(text)) OVER (ORDER BY id) - octet_length(text) AS bytes_before FROM (
         SELECT id, at, level, job_id, step, text, attempt, stream FROM log_lines
         WHERE instance_id = %(instance_id)s AND id > %(after)s
+          AND id > (SELECT first FROM of_job) AND id <= (SELECT last FROM of_job)
           AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)
           AND (%(component)s::text IS NULL OR starts_with(regexp_replace(step, '^.*>', ''), %(component)s || '#'))
           AND level <> ALL (%(hidden)s::text[])
@@ -83,9 +85,11 @@ WHERE bytes_before < %(bytes)s ORDER BY id;
 
 -- name: find_log_tail
 -- The first of the newest lines, so many; null if there is none.
+WITH of_job AS MATERIALIZED (SELECT first, last FROM launchbay_lines_of_job(%(job_id)s::text))
 SELECT min(id) FROM (
     SELECT id FROM log_lines
     WHERE instance_id = %(instance_id)s AND id > %(after)s
+          AND id > (SELECT first FROM of_job) AND id <= (SELECT last FROM of_job)
           AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)
           AND (%(component)s::text IS NULL OR starts_with(regexp_replace(step, '^.*>', ''), %(component)s || '#'))
           AND level <> ALL (%(hidden)s::text[])
@@ -95,28 +99,38 @@ SELECT min(id) FROM (
 
 -- name: count_log_lines
 -- The lines of a job up to one of them, at most so many.
+WITH of_job AS MATERIALIZED (SELECT first, last FROM launchbay_lines_of_job(%(job_id)s::text))
 SELECT count(*) FROM (
-    SELECT FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND (%(until)s::bigint IS NULL OR id <= %(until)s)
+    SELECT FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s
+        AND id > (SELECT first FROM of_job) AND id <= (SELECT last FROM of_job) AND (%(until)s::bigint IS NULL OR id <= %(until)s)
     LIMIT %(most)s
 ) AS counted;
 
 -- name: find_numbered_line
 -- The line of a job with so many before it; null if it has fewer.
-SELECT id FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s ORDER BY id OFFSET %(skipped)s LIMIT 1;
+WITH of_job AS MATERIALIZED (SELECT first, last FROM launchbay_lines_of_job(%(job_id)s::text))
+SELECT id FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s
+  AND id > (SELECT first FROM of_job) AND id <= (SELECT last FROM of_job) ORDER BY id OFFSET %(skipped)s LIMIT 1;
 
 -- name: find_next_error
 -- The first line of an error of a job after a line, of any step or of one.
+WITH of_job AS MATERIALIZED (SELECT first, last FROM launchbay_lines_of_job(%(job_id)s::text))
 SELECT id FROM log_lines
-WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND id > %(after)s AND level = 'error'
+WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s
+  AND id > (SELECT first FROM of_job) AND id <= (SELECT last FROM of_job) AND id > %(after)s AND level = 'error'
   AND (%(step)s::text IS NULL OR step = %(step)s)
 ORDER BY id LIMIT 1;
 
 -- name: find_last_error
+WITH of_job AS MATERIALIZED (SELECT first, last FROM launchbay_lines_of_job(%(job_id)s::text))
 SELECT id FROM log_lines
-WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND (%(before)s::bigint IS NULL OR id < %(before)s) AND level = 'error'
+WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s
+  AND id > (SELECT first FROM of_job) AND id <= (SELECT last FROM of_job) AND (%(before)s::bigint IS NULL OR id < %(before)s) AND level = 'error'
   AND (%(step)s::text IS NULL OR step = %(step)s)
 ORDER BY id DESC LIMIT 1;
 
 -- name: find_step_start
 -- The first line of a step.
-SELECT id FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s AND step = %(step)s ORDER BY id LIMIT 1;
+WITH of_job AS MATERIALIZED (SELECT first, last FROM launchbay_lines_of_job(%(job_id)s::text))
+SELECT id FROM log_lines WHERE instance_id = %(instance_id)s AND job_id = %(job_id)s
+  AND id > (SELECT first FROM of_job) AND id <= (SELECT last FROM of_job) AND step = %(step)s ORDER BY id LIMIT 1;
