@@ -63,6 +63,7 @@ _ROWS = {
     "reference/metrics": "metric",
     "reference/exit-codes": "code",
     "reference/permissions": "permission",
+    "reference/glossary": "status",
 }
 _SENTENCES = ("meaning", "what it does", "what it measures", "when")  # columns that say what an entry is
 _PARAGRAPHS = {  # columns that come after these, and what they are called there
@@ -80,6 +81,7 @@ _KINDS = {
     "reference/exit-codes": "exit code",
     "reference/permissions": "permission",
     "howto/alerts": "alert",
+    "reference/glossary": "status of a roll-out",
     "reference/actions/": "action",
     "reference/cli/": "command",
 }

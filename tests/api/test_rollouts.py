@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,13 +22,13 @@ application:
   configuration: {input.release: 1}
   interfaces:
     input: {release: bind(worker#input.release)}
-    actions: {check: bind(worker#actions.check)}
+    actions: {check: bind(worker#actions.check), backUp: bind(worker#actions.backUp)}
   components:
     worker:
       type: workflow.Instance
       interfaces:
         input: {release: configuration(int)}
-        actions: {check: receive-command()}
+        actions: {check: receive-command(), backUp: receive-command()}
       configuration:
         configuration.triggers: {input.release: update}
         configuration.propagateStatus: [update]
@@ -35,6 +36,7 @@ application:
           launch: {steps: []}
           update: {steps: [{update: {action: wait, parameters: {delay: "TRIGGERED"}}}]}
           check: {steps: [{look: {action: wait, parameters: {delay: "CHECKED"}}}]}
+          backUp: {steps: [{copy: {action: wait, parameters: {delay: "600"}}}]}
           destroy: {steps: []}
 """
 
@@ -110,8 +112,9 @@ async def test_outcomes_show_no_secret_of_the_instance(own: Api) -> None:
     await until(own, rollout["id"], "Stopped", "Finished")
     (outcome,) = accepted(await own.get(f"rollouts/{rollout['id']}/instances"))
     assert outcome["status"] == "Failed"
-    assert SECRET not in outcome["message"]
-    assert "********" in outcome["message"]
+    for message in (outcome["message"], accepted(await own.get(f"rollouts/{rollout['id']}"))["message"]):
+        assert SECRET not in message
+        assert "********" in message
 
 
 async def test_change_sets_show_no_secret_of_the_instance(own: Api) -> None:
@@ -126,6 +129,57 @@ async def test_change_sets_show_no_secret_of_the_instance(own: Api) -> None:
     (planned,) = found["plan"]
     assert SECRET not in planned["message"]
     assert "********" in planned["message"]
+
+
+@asynccontextmanager
+async def without_turns(api: Api, rollout: str, status: str) -> AsyncIterator[str]:
+    """Wait until the only instance has this status, and keep it while the block runs; give its ID."""
+    path = f"rollouts/{rollout}/instances"
+    async with asyncio.timeout(30):
+        while not (rows := accepted(await api.get(path, status=status))):
+            await asyncio.sleep(0.01)
+    async with api.database.transaction() as connection:
+        await connection.execute("SELECT FROM rollouts WHERE id = %s FOR UPDATE", (rollout,))
+        assert accepted(await api.get(path, status=status)), "it was given a turn before it was locked"
+        yield rows[0]["instanceId"]
+
+
+async def back_up(api: Api, instance: str) -> str:
+    """Begin a long job on the instance once nothing else runs on it; return the job."""
+    await api.settled(instance)
+    begun = await api.post(f"instances/{instance}/actions.backUp", {})
+    accepted(begun)
+    return str(begun.headers["launchbay-job"])
+
+
+@pytest.mark.slow
+async def test_a_job_that_begins_after_the_check_is_no_failure(own: Api) -> None:
+    application, _ = await shops(own, 1, checked="1")
+    begun = await begin(own, application, healthWorkflow="actions.check", onFailure="takeBack")
+    async with without_turns(own, begun["id"], "Checking") as instance:
+        await back_up(own, instance)
+    assert (await until(own, begun["id"], "Finished", "Returned"))["status"] == "Finished"
+    assert (await own.document(instance))["status"] == "Executing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", ["actions.check", None])
+async def test_a_verdict_waits_for_the_end_of_a_job_that_begins_before_it(
+    own: Api, monkeypatch: pytest.MonkeyPatch, check: str | None
+) -> None:
+    monkeypatch.setattr(limits, "BULK_BUSY_PAUSE_S", 0.1)
+    application, _ = await shops(own, 1, triggered="1")
+    begun = await begin(own, application, healthWorkflow=check, onFailure="takeBack")
+    async with without_turns(own, begun["id"], "Running") as instance:
+        job = await back_up(own, instance)
+    path = f"rollouts/{begun['id']}"
+    if check is not None:
+        async with asyncio.timeout(20):
+            while not accepted(await own.get(f"{path}/instances", status="Unchecked")):
+                await asyncio.sleep(0.05)
+    assert accepted(await own.get(path))["status"] == "Running"
+    accepted(await own.delete(f"instances/{instance}/jobs/{job}"))
+    assert (await until(own, begun["id"], "Finished", "Returned"))["status"] == "Finished"
 
 
 async def versions(api: Api, made: list[str]) -> list[int]:
@@ -167,6 +221,11 @@ async def test_a_bad_version_is_stopped_in_its_first_wave_and_taken_back(own: Ap
     document = await until(own, begun["id"], "Returned")
     assert (document["wave"], document["counts"]["returned"], document["counts"]["skipped"]) == (1, 1, 2)
     assert document["finishedAt"] is not None
+    (failed,) = accepted(await own.get(f"rollouts/{begun['id']}/instances", status="Returned"))
+    assert "negative" in failed["message"]
+    assert document["message"] == f"{failed['instanceName']} failed: {failed['message']}"
+    listed = accepted(await own.get(f"organizations/{own.organization}/rollouts"))
+    assert document["message"] in [each["message"] for each in listed]
     assert await versions(own, made) == [2] * 3
     assert [(await own.document(instance))["status"] for instance in made] == ["Running"] * 3
 

@@ -218,7 +218,8 @@ def _wait_until_ended(
         time.sleep(POLL_S)
     show(found, connection.output)
     if found["status"] not in {"Finished", "Succeeded"}:
-        raise CommandFailed(f"{what} is {found['status']}.", ExitCode.FAILED)
+        reason = f" {found['message']}" if found.get("message") else ""
+        raise CommandFailed(f"{what} is {found['status']}.{reason}", ExitCode.FAILED)
 
 
 def _wait_for_rollout(rollout: str, timeout: float | None, **given: Any) -> None:

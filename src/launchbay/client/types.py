@@ -1574,6 +1574,7 @@ class RolloutDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     created_at: int
     finished_at: int | None
     waiting_for: str | None = None
+    message: str | None = None
 
 
 class RolloutInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -57,6 +57,19 @@ class RolloutInstanceRow(NamedTuple):
     environment_view: str | None
 
 
+class FailureRow(NamedTuple):
+    """The first failure of a roll-out; the fields are those of `RolloutInstanceRow`."""
+
+    rollout_id: str
+    instance_id: str
+    instance_name: str
+    application_id: str
+    environment_id: str
+    message: str | None
+    parameters: str | None
+    environment_view: str | None
+
+
 class FirstRow(NamedTuple):
     """One of the first instances of a wave."""
 
@@ -127,6 +140,7 @@ insert_instances = _sql.change("insert_instances")
 delete_old = _sql.change("delete_old")
 list_by_organization = _sql.rows("list_by_organization", Rollout)
 list_instances = _sql.rows("list_instances", RolloutInstanceRow)
+list_failures = _sql.rows("list_failures", FailureRow)
 list_first = _sql.rows("list_first", FirstRow)
 count_by_wave = _sql.rows("count_by_wave", WaveCountRow)
 lock_status = _sql.value("lock_status", str)

@@ -21,6 +21,7 @@ from launchbay.clock import iso_time
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import Cause
+from launchbay.model.redaction import masked_message
 from launchbay.planning import available_workflows
 from launchbay.store import organizations
 from launchbay.store import rollouts as store
@@ -225,6 +226,20 @@ async def read_rollout(ctx: Context, rollout_id: str) -> Rollout:
         return await work.lookup.rollout(rollout_id)
 
 
+async def read_failures(ctx: Context, organization_id: str, rollout_ids: Sequence[str]) -> dict[str, str]:
+    """Return which instance of each roll-out failed first and why, if readable."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return {
+            row.rollout_id: f"{row.instance_name} failed: "
+            + (masked_message(row.message, row.parameters, row.environment_view) or "its job states no reason.")
+            for row in await store.list_failures(
+                work.connection, organization_id=organization.id, rollout_ids=list(rollout_ids)
+            )
+            if may_read(work, organization.id, row)
+        }
+
+
 async def list_rollout_instances(
     ctx: Context, rollout_id: str, *, status: str | None, after: int, count: int
 ) -> list[RolloutInstanceRow]:
@@ -413,6 +428,7 @@ class RolloutRunner:
     async def _put_off(self, rollout_id: str, turn: NextRow, error: LaunchbayError, *, is_back: bool) -> None:
         """Note a refusal. An instance that is busy gets another turn."""
         async with self._app.database.transaction() as connection:
+            await store.lock_status(connection, rollout_id=rollout_id)
             if error.code in PASSING:
                 await store.postpone_instance(
                     connection,

@@ -167,6 +167,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     rows = await rollouts.list_rollout_instances(ctx, found.id, status=status, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = rows[:CONSOLE_PAGE_ROWS]
     failed = await rollouts.list_rollout_instances(ctx, found.id, status="Failed", after=0, count=1)
+    first_failure = (await rollouts.read_failures(ctx, found.organization_id, [found.id])).get(found.id)
     permissions = await request.permissions(application.organization_id)
     counts = counts_of(found)
     waves = await rollouts.read_waves(ctx, found.id, _NAMED)
@@ -189,6 +190,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         total=counts.total(),
         bad=sum(counts[each] for each in _BAD),
         failed=[(row, *failure(row.message or "")) for row in failed],
+        first_failure=first_failure,
         statuses=STATUSES,
         shown_status=status,
         rows=shown,

@@ -43,6 +43,14 @@ FROM rollout_instances LEFT JOIN instances ON instances.id = rollout_instances.i
 WHERE rollout_id = %(rollout_id)s AND place > %(after)s AND (%(status)s::text IS NULL OR rollout_instances.status = %(status)s)
 ORDER BY place LIMIT %(count)s;
 
+-- name: list_failures
+-- The first failure of each roll-out, with what masks the secrets in it.
+SELECT rollouts.id AS rollout_id, failed.instance_id, failed.instance_name, failed.application_id, failed.environment_id,
+       rollouts.failure AS message, instances.parameters, instances.environment_view
+FROM rollouts JOIN rollout_instances AS failed ON failed.rollout_id = rollouts.id AND failed.place = rollouts.failed_place
+LEFT JOIN instances ON instances.id = failed.instance_id
+WHERE rollouts.organization_id = %(organization_id)s AND rollouts.id = ANY (%(rollout_ids)s);
+
 -- name: list_first
 -- The first instances of each wave, those with a problem before the others.
 SELECT wave, instance_id, instance_name, application_id, environment_id, status FROM (
@@ -86,22 +94,33 @@ SELECT id, organization_id, version, owner_id, owner_email, owner_name, address,
 FROM rollouts WHERE id = %(rollout_id)s AND finished_at IS NULL FOR UPDATE SKIP LOCKED;
 
 -- name: settle
--- Notes the outcome of jobs that have ended. What was reconfigured has to be Running, and is checked if there is a workflow for it.
-UPDATE rollout_instances
-SET status = CASE
-        WHEN under_way.status = 'Returning' THEN CASE WHEN jobs.status = 'Succeeded' THEN 'Returned' ELSE 'Lost' END
-        WHEN jobs.status IS DISTINCT FROM 'Succeeded' OR instances.status IS DISTINCT FROM 'Running' THEN 'Failed'
-        WHEN under_way.status = 'Running' AND %(has_check)s THEN 'Unchecked'
-        ELSE 'Succeeded' END,
-    message = CASE WHEN jobs.status IS NULL THEN 'The job is not there any more.'
-                   WHEN jobs.status = 'Succeeded' AND instances.status <> 'Running' THEN 'The instance is ' || instances.status || '.'
-                   ELSE coalesce(jobs.error_message, CASE WHEN under_way.status = 'Returning' THEN under_way.message END) END,
-    finished_at = coalesce(jobs.finished_at, now())
-FROM rollout_instances AS under_way LEFT JOIN jobs ON jobs.id = under_way.job_id
-LEFT JOIN instances ON instances.id = under_way.instance_id
-WHERE under_way.rollout_id = %(rollout_id)s AND under_way.status IN ('Running', 'Checking', 'Returning')
-  AND jobs.status IS DISTINCT FROM 'Executing'
-  AND rollout_instances.rollout_id = under_way.rollout_id AND rollout_instances.place = under_way.place;
+-- Notes the outcome of jobs that have ended, and the first failure of all.
+-- A job that another one began meanwhile, such as a scheduled one, says nothing about the version. A check waits for its turn behind
+-- it. Without a check, the instance has to be Running, which is known once nothing runs on it.
+WITH settled AS (
+    UPDATE rollout_instances
+    SET status = CASE
+            WHEN under_way.status = 'Returning' THEN CASE WHEN jobs.status = 'Succeeded' THEN 'Returned' ELSE 'Lost' END
+            WHEN jobs.status IS DISTINCT FROM 'Succeeded' OR coalesce(instances.status, 'Destroyed') IN ('Failed', 'Destroying', 'Destroyed') THEN 'Failed'
+            WHEN under_way.status = 'Running' AND %(has_check)s THEN 'Unchecked'
+            ELSE 'Succeeded' END,
+        message = CASE WHEN jobs.status IS NULL THEN 'The job is not there any more.'
+                       WHEN under_way.status = 'Returning' THEN coalesce(jobs.error_message, under_way.message)
+                       WHEN jobs.status = 'Succeeded' AND instances.status IN ('Failed', 'Destroying', 'Destroyed')
+                           THEN 'The instance is ' || instances.status || coalesce(': ' || instances.error_message, '.')
+                       ELSE jobs.error_message END,
+        finished_at = coalesce(jobs.finished_at, now())
+    FROM rollout_instances AS under_way LEFT JOIN jobs ON jobs.id = under_way.job_id
+    LEFT JOIN instances ON instances.id = under_way.instance_id
+    WHERE under_way.rollout_id = %(rollout_id)s AND under_way.status IN ('Running', 'Checking', 'Returning')
+      AND jobs.status IS DISTINCT FROM 'Executing'
+      AND (under_way.status <> 'Running' OR %(has_check)s OR jobs.status IS DISTINCT FROM 'Succeeded' OR instances.job_id IS NULL)
+      AND rollout_instances.rollout_id = under_way.rollout_id AND rollout_instances.place = under_way.place
+    RETURNING rollout_instances.place, rollout_instances.status, rollout_instances.message, rollout_instances.finished_at
+)
+UPDATE rollouts SET failed_place = first.place, failure = first.message
+FROM (SELECT place, message FROM settled WHERE status = 'Failed' ORDER BY finished_at, place LIMIT 1) AS first
+WHERE rollouts.id = %(rollout_id)s AND failed_place IS NULL;
 
 -- name: count_states
 -- How many have a job under way; whether any of the wave waits for a turn, and any that a take-back has to reach; how many failed.
@@ -123,22 +142,26 @@ WHERE rollout_id = %(rollout_id)s AND status IN ('Unchecked', 'Succeeded', 'Fail
 ORDER BY not_before, place LIMIT 1;
 
 -- name: begin_instance
--- The database has kept the former configuration as a generation by now, if it hadn't before.
+-- The database has kept the former configuration as a generation by now, if it hadn't before. What failed keeps its reason on the way back.
 UPDATE rollout_instances
-SET status = %(status)s, job_id = %(job_id)s, message = NULL, finished_at = NULL, started_at = coalesce(started_at, now()),
+SET status = %(status)s, job_id = %(job_id)s, message = CASE WHEN status = 'Failed' THEN message END, finished_at = NULL, started_at = coalesce(started_at, now()),
     generation = coalesce(generation, (SELECT max(number) FROM generations
                                        WHERE generations.instance_id = rollout_instances.instance_id))
 WHERE rollout_id = %(rollout_id)s AND place = %(place)s;
 
 -- name: refuse_instance
--- A version that an instance refuses is as bad as one that fails. What can't be taken back is lost.
-UPDATE rollout_instances
-SET status = CASE WHEN %(is_back)s THEN 'Lost' ELSE 'Failed' END,
-    message = %(message)s, finished_at = now()
-WHERE rollout_id = %(rollout_id)s AND place = %(place)s;
+-- A version that an instance refuses is as bad as one that fails. What can't be taken back is lost. The roll-out is locked.
+WITH refused AS (
+    UPDATE rollout_instances
+    SET status = CASE WHEN %(is_back)s THEN 'Lost' ELSE 'Failed' END,
+        message = %(message)s, finished_at = now()
+    WHERE rollout_id = %(rollout_id)s AND place = %(place)s
+)
+UPDATE rollouts SET failed_place = %(place)s, failure = %(message)s
+WHERE id = %(rollout_id)s AND failed_place IS NULL AND NOT %(is_back)s;
 
 -- name: postpone_instance
-UPDATE rollout_instances SET message = %(message)s, not_before = now() + %(pause_s)s * interval '1 second'
+UPDATE rollout_instances SET message = CASE WHEN status = 'Failed' THEN message ELSE %(message)s END, not_before = now() + %(pause_s)s * interval '1 second'
 WHERE rollout_id = %(rollout_id)s AND place = %(place)s;
 
 -- name: skip_waiting

@@ -1,5 +1,6 @@
 """Roll-outs: a manifest version for many instances, in waves."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Literal
 
@@ -16,6 +17,7 @@ from launchbay.limits import (
 )
 from launchbay.store.rollouts import Rollout, RolloutInstanceRow
 from launchbay.usecases import rollouts
+from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.rollouts import RolloutRequest
 from launchbay.web.api.bulk import Selection, page_of_outcomes, place_id
@@ -124,6 +126,10 @@ class RolloutDocument(msgspec.Struct, kw_only=True):
     waitingFor: Annotated[
         str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")
     ] = None
+    message: Annotated[
+        str | None,
+        msgspec.Meta(description="Which instance failed first and why. It stays when the roll-out is taken back."),
+    ] = None
 
 
 class RolloutInstance(msgspec.Struct, kw_only=True):
@@ -175,7 +181,7 @@ _SHOWN = Returns("The roll-out.", type=RolloutDocument)
 async def create_rollout(request: Request[RolloutBody, None]) -> RolloutDocument:
     """Bring a manifest version to instances in waves."""
     made = await rollouts.create_rollout(request.ctx, request.path["orgId"], request.body.request())
-    return _document(await rollouts.read_rollout(request.ctx, made))
+    return await _read(request.ctx, made)
 
 
 @routes.get(
@@ -188,13 +194,14 @@ async def list_rollouts(request: Request[None, Paging]) -> Response:
     """List the roll-outs of an organization."""
     limit = PAGE_ROWS if request.query.limit is None else request.query.limit
     rows = await rollouts.list_rollouts(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
-    return page(request, [_document(row) for row in rows], limit)
+    failures = await rollouts.read_failures(request.ctx, request.path["orgId"], [row.id for row in rows])
+    return page(request, [_document(row, failures) for row in rows], limit)
 
 
 @routes.get("/rollouts/{rolloutId}", permission="None: every member", returns=_SHOWN, statuses=(403,))
 async def read_rollout(request: Request[None, None]) -> RolloutDocument:
     """Show a roll-out."""
-    return _document(await rollouts.read_rollout(request.ctx, request.path["rolloutId"]))
+    return await _read(request.ctx, request.path["rolloutId"])
 
 
 @routes.get(
@@ -230,7 +237,12 @@ async def take_back_rollout(request: Request[None, None]) -> None:
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "take-back")
 
 
-def _document(row: Rollout) -> RolloutDocument:
+async def _read(ctx: Context, rollout_id: str) -> RolloutDocument:
+    found = await rollouts.read_rollout(ctx, rollout_id)
+    return _document(found, await rollouts.read_failures(ctx, found.organization_id, [found.id]))
+
+
+def _document(row: Rollout, failures: Mapping[str, str]) -> RolloutDocument:
     counts = rollouts.counts_of(row)
     return RolloutDocument(
         id=row.id,
@@ -251,6 +263,7 @@ def _document(row: Rollout) -> RolloutDocument:
         createdAt=to_ms(row.created_at),
         finishedAt=optional_ms(row.finished_at),
         waitingFor=rollouts.waiting_for(row),
+        message=failures.get(row.id),
     )
 
 
