@@ -138,11 +138,14 @@ async def test_a_failure_is_told_by_job_and_instance_and_stays_when_another_work
         "workflow": "launch",
         "time": job["finishedAt"],
         "message": document["errorMessage"],
+        "code": "ActionFailed",
     }
+    assert job["failureCode"] == accepted(await api.get(f"jobs/{job['id']}"))["failureCode"] == "ActionFailed"
     for workflow, status in (("fine", "Failed"), ("destroy", "Destroyed")):
         document = await api.run(document["id"], workflow)
         assert (document["status"], document["lastFailure"]) == (status, failure)
         assert document["errorMessage"] == failure["message"]
+    assert [job["failureCode"] for job in document["workflowHistory"]] == [None, None, "ActionFailed"]
     assert document["workflowHistory"][2]["errorMessage"] == failure["message"]
 
 

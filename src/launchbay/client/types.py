@@ -504,8 +504,11 @@ class ComponentDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The last failure; `time` is in milliseconds since the epoch."""
+    """The last failure; `time` is in milliseconds since the epoch. `code` is the error code that explains `message`;
+    null if a step didn't fail.
+    """
 
+    code: str | None
     job_id: str
     message: str
     time: int
@@ -521,9 +524,12 @@ class StepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job of the history. `number` counts the jobs of the instance."""
+    """A job of the history. `number` counts the jobs of the instance. `failureCode` is the error code that explains
+    `errorMessage`; null if a step didn't fail.
+    """
 
     error_message: str | None
+    failure_code: str | None
     finished_at: int | None
     id: str
     name: str
@@ -865,7 +871,8 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     those of a command. `component` is set if the job runs a workflow of one component. `queuedAt` is the time of the
     request. `resumes` is the failed job that this one continues, and `attempt` counts both. `parent` is the job that
     runs this one, and `children` are the jobs that this one runs on other instances. `usualDurationMs` is the median
-    of the last successful runs.
+    of the last successful runs. `failureCode` is the error code that explains `errorMessage`; null if a step didn't
+    fail.
     """
 
     id: str
@@ -877,6 +884,7 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     started_at: int | None
     finished_at: int | None
     error_message: str | None
+    failure_code: str | None
     parameters: dict[str, Any]
     results: dict[str, Any]
     resumes: str | None

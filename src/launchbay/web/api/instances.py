@@ -11,8 +11,8 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES, KIB, LONGEST_WAIT_S
 from launchbay.model.instance import Waits, waiting_for
-from launchbay.model.job import JobStatus, raise_percent
-from launchbay.store.instances import InstanceDetail, InstanceSummary, JobRow, read_history
+from launchbay.model.job import JobStatus, failure_code, raise_percent
+from launchbay.store.instances import FailureRow, InstanceDetail, InstanceSummary, JobRow, read_history
 from launchbay.usecases import instances
 from launchbay.usecases.history import State, read_state
 from launchbay.usecases.instances import InstanceView
@@ -72,12 +72,16 @@ class WorkflowDocument(TypedDict):
 
 
 class JobDocument(WorkflowDocument):
-    """A job of the history. `number` counts the jobs of the instance."""
+    """A job of the history. `number` counts the jobs of the instance.
+
+    `failureCode` is the error code that explains `errorMessage`; null if a step didn't fail.
+    """
 
     id: str
     startedAt: int | None
     finishedAt: int | None
     errorMessage: str | None
+    failureCode: str | None
     number: int
 
 
@@ -89,12 +93,16 @@ class ComponentDocument(TypedDict, total=False):
 
 
 class FailureDocument(TypedDict):
-    """The last failure; `time` is in milliseconds since the epoch."""
+    """The last failure; `time` is in milliseconds since the epoch.
+
+    `code` is the error code that explains `message`; null if a step didn't fail.
+    """
 
     jobId: str
     workflow: str
     time: int
     message: str
+    code: str | None
 
 
 class _InstanceDocument(TypedDict):
@@ -169,7 +177,7 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
         "environmentId": detail.environment_id,
         "components": msgspec.Raw(detail.components.encode()),
         "errorMessage": detail.error_message,
-        "lastFailure": detail.failure,
+        "lastFailure": _failure(detail.failure),
         "availableWorkflows": view.available_workflows,
         "destroyAt": optional_ms(detail.destroy_at),
         "userData": msgspec.Raw(detail.user_data.encode()),
@@ -187,6 +195,18 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
     return document
 
 
+def _failure(row: FailureRow | None) -> FailureDocument | None:
+    if row is None:
+        return None
+    return {
+        "jobId": row.job_id,
+        "workflow": row.workflow,
+        "time": row.time,
+        "message": row.message,
+        "code": failure_code(row.message),
+    }
+
+
 def job_document(row: JobRow) -> dict[str, Any]:
     """Return a job of the history with its steps in brief."""
     return {
@@ -198,6 +218,7 @@ def job_document(row: JobRow) -> dict[str, Any]:
         "startedAt": row.started_at_ms,
         "finishedAt": row.finished_at_ms,
         "errorMessage": row.error_message,
+        "failureCode": failure_code(row.error_message),
         "number": row.number,
     }
 

@@ -8,7 +8,16 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.limits import LIST_LIMIT_MAX, LONGEST_WAIT_S
-from launchbay.model.job import JobStatus, StepStatus, Wait, is_own_step, outer_paths, owner_of, raise_percent
+from launchbay.model.job import (
+    JobStatus,
+    StepStatus,
+    Wait,
+    failure_code,
+    is_own_step,
+    outer_paths,
+    owner_of,
+    raise_percent,
+)
 from launchbay.model.redaction import Redactor
 from launchbay.planning import step_at
 from launchbay.store.instances import JobRow
@@ -116,7 +125,8 @@ class JobDetail(msgspec.Struct, kw_only=True):
     `parameters` and `results` are those of a command. `component` is set if the job runs a workflow of one component.
     `queuedAt` is the time of the request. `resumes` is the failed job that this one continues, and `attempt` counts
     both. `parent` is the job that runs this one, and `children` are the jobs that this one runs on other instances.
-    `usualDurationMs` is the median of the last successful runs.
+    `usualDurationMs` is the median of the last successful runs. `failureCode` is the error code that explains
+    `errorMessage`; null if a step didn't fail.
     """
 
     id: str
@@ -128,6 +138,7 @@ class JobDetail(msgspec.Struct, kw_only=True):
     startedAt: int | None
     finishedAt: int | None
     errorMessage: str | None
+    failureCode: str | None
     parameters: dict[str, Any]
     results: dict[str, Any]
     resumes: str | None
@@ -172,6 +183,7 @@ def job_detail(job: JobDetails) -> JobDetail:
         startedAt=optional_ms(view.started_at),
         finishedAt=optional_ms(view.finished_at),
         errorMessage=None if view.error_message is None else redactor.text(view.error_message),
+        failureCode=failure_code(view.error_message),
         parameters=redactor.value(plan.arguments),
         results=job.results(),
         resumes=plan.resumes[-1] if plan.resumes else None,
