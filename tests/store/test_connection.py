@@ -272,3 +272,18 @@ async def test_callers_get_connections_in_turn_and_one_that_gives_up_takes_none_
         assert turns == [0, 1, 3, 4]
         assert (database.pool.used, database.pool.idle, database.pool.waiting) == (0, 1, 0)
     databases.drop(url)
+
+
+@pytest.mark.parametrize("uses", [1, 3])  # of one text: the third time it goes by its name, without a pipeline
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_commit_that_fails_after_its_statements_have_succeeded_is_an_error(
+    connection: BoundedConnection, uses: int, count: int
+) -> None:
+    await connection.execute("CREATE TABLE seats (number text UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    take = Statement(b"INSERT INTO seats VALUES ($1)", [b"1"])
+    for number in range(1, uses):
+        await connection.run_all([take._replace(parameters=[b"free %d" % number])])
+    await connection.execute("INSERT INTO seats VALUES ('1')")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await connection.run_all([take, *[Statement(b"SELECT 1")] * (count - 1)])
+    assert await (await connection.execute("SELECT count(*) FROM seats WHERE number = '1'")).fetchone() == (1,)

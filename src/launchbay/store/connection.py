@@ -237,6 +237,10 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
             if result.status == ExecStatus.FATAL_ERROR:
                 raise error_from_result(result)
             answers.append(result)
+        # The transaction ends after the last statement. PostgreSQL may end the session before, or refuse the commit.
+        for result in received:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(result)
         return answers
 
     async def _read(self, *, until_sync: bool) -> list[PGresult]:
