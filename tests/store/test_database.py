@@ -568,3 +568,38 @@ async def test_a_transaction_that_has_changed_something_commits_it_with_what_it_
         b, c = [await _named(connection, name) for name in "bc"]
     await first
     assert b == c
+
+
+async def test_nobody_waits_long_behind_one_who_waits_for_a_lock(database: Database) -> None:
+    group = CommitGroup(database)
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(group.run(_insertion(name)) for name in "bcd"))
+        assert not first.done()
+    await first
+    assert await _names(database) == ["a", "b", "c", "d"]
+
+
+async def test_no_launch_waits_long_behind_one_that_waits_for_a_lock(database: Database) -> None:
+    async with _first_waits(database, _write(database, "a")) as first:
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(_write(database, name) for name in "bcd"))
+        assert not first.done()
+    await first
+    assert await _names(database) == ["a", "b", "c", "d"]
+
+
+async def test_a_tenant_with_much_to_write_lets_others_into_its_groups(database: Database) -> None:
+    group = CommitGroup(database)
+
+    async def written(tenant: str, name: str) -> None:
+        current_tenant.set(tenant)
+        await group.run(_insertion(name))
+
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        many = [asyncio.create_task(written("busy", f"b{number}")) for number in range(40)]
+        one = asyncio.create_task(written("quiet", "c"))
+        await asyncio.sleep(0)
+    await one
+    assert sum(each.done() for each in many) <= 16
+    await asyncio.gather(first, *many)

@@ -15,7 +15,6 @@ only the caller knows what a duplicate means.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -32,6 +31,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping
 from psycopg.pq.abc import PGresult
 
+from launchbay.concurrency import TurnQueue, current_tenant
 from launchbay.errors import BadRequest, CannotStart, Conflict, SecretKeyOutdated, Unavailable
 from launchbay.limits import KIB
 from launchbay.store.connection import BoundedConnection, Statement
@@ -115,9 +115,10 @@ _UNKNOWN = (
 _LOST = ("57P", "08")  # the server ends the session, or the connection broke
 _GROUP = 16  # commits together: more would gain little, and each waits for all
 _GROUP_MEMBER_BYTES = 32 * KIB  # of parameters: whoever has more would make the others wait
-# A member that waits for a lock of another transaction makes the others wait. This is also less than PostgreSQL's
-# `deadlock_timeout`: where a group locks rows in another order than somebody else, the group gives up.
+# A member that waits for a lock of another transaction makes the others of its group wait. This is also less than
+# PostgreSQL's `deadlock_timeout`: where a group locks rows in another order than somebody else, the group gives up.
 _PATIENCE = Statement(b"SELECT set_config('lock_timeout', '100ms', true)")
+_TURN_S = 0.1  # then others write, too: whoever writes alone may wait long for a lock
 _enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclosing transaction", default=None)
 
 
@@ -381,7 +382,9 @@ class _Member:
     """
 
     statements: Sequence[Statement]
+    owner: str = field(default_factory=current_tenant.get)
     turn: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    writing: "asyncio.Task[None] | None" = None  # by which its group is written
     results: Sequence[PGresult] = ()
     failure: Unavailable | None = None
 
@@ -398,14 +401,16 @@ class CommitGroup:
     all of them. PostgreSQL needs half as much for each of 16 that it gets together. If a group fails, whatever the
     reason, nothing of it is committed, and each member does its work again by itself, with an outcome of its own.
 
+    Tenants take turns, however many members each has. A turn ends after _TURN_S: whoever waits for a lock or for a slow
+    disk holds up the others no longer.
+
     It takes the place of a connection for statements that may be repeated. Transactions use `commit`.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._is_writing = False
-        self._waiting: deque[_Member] = deque()
-        self._under_way: asyncio.Task[None] | None = None
+        self._writer: _Member | None = None  # whose turn it is
+        self._waiting: TurnQueue[_Member] = TurnQueue()
         self.decoder = Transformer()
 
     async def run(self, statement: Statement, *, begins: bool = True) -> PGresult:
@@ -417,16 +422,12 @@ class CommitGroup:
         member = _Member([statement])
         if not member.is_large:
             if await self._has_turn(member):
-                try:
+                with self._turn_of(member), suppress(NotTogether, OutcomeUnknown):
                     async with self._database.connection() as connection:
                         if self._waiting:
                             await self._write_all(connection, member)
                         else:
                             return await connection.run(statement, begins=begins)
-                except (NotTogether, OutcomeUnknown):
-                    pass
-                finally:
-                    self._give_turn()
             if member.results:
                 return member.results[0]
         async with self._database.connection() as connection:
@@ -439,15 +440,14 @@ class CommitGroup:
         OutcomeUnknown.
         """
         member = _Member(connection.take_deferred())
-        if member.is_large or await self._has_turn(member):
-            try:
-                if self._waiting and not member.is_large:
+        if member.is_large:
+            await _commit(connection, member.statements)
+        elif await self._has_turn(member):
+            with self._turn_of(member):
+                if self._waiting:
                     await self._write_all(connection, member)
                 else:
                     await _commit(connection, member.statements)
-            finally:
-                if not member.is_large:
-                    self._give_turn()
         elif member.failure is not None:
             raise member.failure
         else:
@@ -459,29 +459,39 @@ class CommitGroup:
 
         If not, another has written for it, well or not.
         """
-        if not self._is_writing:
-            self._is_writing = True
+        if self._writer is None:
+            self._writer = member
             return True
-        self._waiting.append(member)
+        self._waiting.put(member.owner, member)
         try:
             return await member.turn
         except asyncio.CancelledError:
-            if member in self._waiting:
-                self._waiting.remove(member)
-            elif not member.turn.cancelled() and member.turn.result():
-                self._give_turn()
-            elif self._under_way is not None:
-                await _finished(self._under_way)
+            self._waiting.discard(member.owner, member)
+            if member.writing is not None:
+                await _finished(member.writing)
+            self._pass_turn(member)  # if it has just got it
             raise
 
-    def _give_turn(self) -> None:
-        """Let the next one write."""
-        self._is_writing = False
-        while self._waiting and not self._is_writing:
-            turn = self._waiting.popleft().turn
-            if not turn.done():  # else it was cancelled
-                turn.set_result(True)
-                self._is_writing = True
+    @contextmanager
+    def _turn_of(self, member: _Member) -> Iterator[None]:
+        """Let the next one write after the block, or when it has taken _TURN_S."""
+        passing = asyncio.get_running_loop().call_later(_TURN_S, self._pass_turn, member)
+        try:
+            yield
+        finally:
+            passing.cancel()
+            self._pass_turn(member)
+
+    def _pass_turn(self, member: _Member) -> None:
+        """Let the next one write, if it is the member's turn."""
+        if self._writer is not member:
+            return
+        self._writer = None
+        while self._waiting and self._writer is None:
+            following = self._waiting.take()
+            if not following.turn.done():  # else it was cancelled
+                following.turn.set_result(True)
+                self._writer = following
 
     async def _write_all(self, connection: Connection, first: _Member) -> None:
         """Commit the changes of a member and of those who wait.
@@ -491,11 +501,13 @@ class CommitGroup:
         """
         members = [first]
         while self._waiting and len(members) < _GROUP:
-            member = self._waiting.popleft()
+            member = self._waiting.take()
             if not member.turn.done():  # else it was cancelled
                 members.append(member)
-        self._under_way = asyncio.create_task(_write_together(connection, members))
-        await _finished(self._under_way)
+        writing = asyncio.create_task(_write_together(connection, members))
+        for member in members:
+            member.writing = writing
+        await _finished(writing)
         if first.failure is not None:
             raise first.failure
 
