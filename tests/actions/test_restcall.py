@@ -225,6 +225,16 @@ async def test_the_message_of_a_failure_holds_what_the_other_side_said() -> None
             await run(RestCall(), command=server.url())
 
 
+async def test_a_body_of_many_lines_is_one_line_in_the_message() -> None:
+    async with loopback_server() as server:
+        server.routes["/"] = answer(404, b"<html>\n  <body>\r\n    <p>No such berth.</p>\n  </body>\n</html>\n")
+
+        with pytest.raises(ActionFailed) as failed:
+            await run(RestCall(), command=server.url())
+
+        assert str(failed.value).endswith("404 Not Found: <html> <body> <p>No such berth.</p> </body> </html>")
+
+
 @pytest.mark.parametrize(
     ("expected", "status", "succeeds"),
     [

@@ -44,6 +44,23 @@ def test_warnings_count_only_when_they_are_told_to(shell: Shell) -> None:
     assert shell.run("validate", "-", "--strict", stdin=unused).exit_code == 1
 
 
+def test_a_default_of_the_wrong_type_fails_a_strict_check(shell: Shell) -> None:
+    wrong = """application:
+  configuration: { input.n: lots }
+  interfaces: { input: { n: bind(web#input.n) } }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { input: { n: configuration(int) } }
+      configuration:
+        configuration.workflows: { launch: { steps: [] } }
+"""
+    told = shell.good("validate", "-", stdin=wrong)
+    assert "-:2:" in told
+    assert "warning" in told
+    assert shell.run("validate", "-", "--strict", stdin=wrong).exit_code == 1
+
+
 def test_a_graph_is_drawn_as_mermaid_and_as_dot(shell: Shell, tmp_path: Path) -> None:
     drawn = shell.good("graph", str(SAMPLE))
     assert drawn.startswith("flowchart LR\n")

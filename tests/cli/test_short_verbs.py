@@ -333,7 +333,10 @@ def test_an_approval_is_named_by_the_beginning_of_its_id(cli: Shell, tmp_path: P
         assert time.monotonic() < until_s
         time.sleep(0.05)
     approval = asked[0]["id"]
-    assert cli.document("approval", "approve", approval[:20])["id"] == approval
+    assert cli.document("approval", "approve", approval[:20], "--comment", "OPS-17")["id"] == approval
+    decided = cli.good("approval", "list", "--status", "decided")
+    assert all(each in decided for each in ("decidedBy", "decidedAt", "@", "OPS-17"))
+    assert "expiresAt" not in decided
     assert cli.document("approval", "show", approval[:20])["status"] == "approved"
     assert "Unknown approval 'maybe'" in cli.bad(3, "approval", "approve", "maybe")
     cli.good("wait", instance)

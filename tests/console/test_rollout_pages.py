@@ -75,7 +75,7 @@ async def test_the_page_of_a_version_shows_which_instances_it_would_change(
     page = await get(visitor, f"/console/applications/{application}/versions/3")
     text = " ".join(page.text.split())
     assert "2 instances change" in text
-    assert "version 2 –tables input.release–tables#update" in text
+    assert "version 2 Starts –Changes tables input.releaseStops –Runs tables#update" in text
     for instance in instances:
         assert f"/console/instances/{instance}" in page.links
     assert f"/console/applications/{application}/rollouts/new?version=3" in page.links
@@ -120,6 +120,7 @@ async def test_a_roll_out_goes_wave_by_wave_and_is_stopped_continued_and_taken_b
         while "Going back" in (back := await get(visitor, path)).text:
             await asyncio.sleep(0.05)
     assert "every 3s" not in back.answer.text, "what has ended isn't read again"
+    assert "Tide 2 failed:" in back.text
     for instance in instances:
         assert (await api.settled(instance))["version"] == 2
     again = await _sent(visitor, path, back, do="continue")

@@ -89,7 +89,7 @@ async def _outputs(
     succeeded = response.status in expected if expected else 200 <= response.status <= 299
     if not succeeded:
         status_line = f"{response.status} {responses.get(response.status, '')}".strip()
-        start = call.context.redact(text)[:_SHOWN_BODY_CHARS].strip()  # redacted before the cut
+        start = " ".join(call.context.redact(text)[:_SHOWN_BODY_CHARS].split())  # redacted before the cut
         raise ActionFailed(
             f"{method} {response.url} returned {status_line}" + (f": {start}" if start else "."),
             retryable=not 300 <= response.status <= 499 or response.status in _RETRYABLE_CLIENT_ERRORS,

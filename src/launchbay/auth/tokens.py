@@ -272,7 +272,10 @@ class SessionTokens:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise NotAuthenticated(f"The bearer token {problem}.", "Exchange the refresh token for a new session token.")
+    raise NotAuthenticated(
+        f"The token is unknown, expired or revoked. The bearer token {problem}.",
+        "Exchange the refresh token for a new session token.",
+    )
 
 
 # Refresh tokens: shown once, stored as a hash, exchanged for session tokens (reference §5).

@@ -227,6 +227,7 @@ def _confirm(operation: AnyOperation, given: dict[str, Any]) -> None:
 
 JOB_COLUMNS = ("id", "name", "status", "startedAt", "finishedAt", "number", "errorMessage")
 _APPROVAL_COLUMNS = ("id", "status", "instanceName", "workflow", "text", "expiresAt")
+_DECIDED_COLUMNS = ("id", "status", "instanceName", "workflow", "text", "decidedBy", "decidedAt", "comment")
 _AUDIT_COLUMNS = ("at", "actor.email", "operation", "object", "changes", "address")
 _TOKEN = re.compile(r"lbr_[\w-]+")
 
@@ -461,7 +462,9 @@ def follow(
 
 @contextmanager
 def shown_on_failure(connection: Connection, instance: str, job: str | None = None) -> Iterator[None]:
-    """Show the instance, its job and the error if waiting fails or times out.
+    """Show the instance and its job if waiting fails or times out.
+
+    JSON and YAML have the error too; a table doesn't, because standard error has it.
 
     Default job: the newest.
     """
@@ -477,7 +480,9 @@ def shown_on_failure(connection: Connection, instance: str, job: str | None = No
         if connection.output == "table":
             shown = ("id", "name", "status", "job", "jobNumber", "jobStatus")
             document = {name: document[name] for name in shown if document.get(name) is not None}
-        show({**document, "error": str(error)}, connection.output)
+        else:
+            document["error"] = str(error)
+        show(document, connection.output)
         raise
 
 
@@ -528,6 +533,17 @@ def _audit(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> Non
             changes = "; ".join(f"{each['field']}: {_brief(each)}" for each in entry["changes"])
             entry.update({"object": path, "changes": changes})
     show(entries, connection.output, _AUDIT_COLUMNS)
+
+
+def _approvals(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Show approvals; a table of decided ones has who answered."""
+    found = with_names(connection, answer(connection, call))
+    is_decided = call.query.get("status") == "decided"
+    if is_decided and connection.output == "table":
+        for each in found:
+            each["decidedBy"] = ", ".join(given["email"] for given in each["answers"])
+            each["comment"] = "; ".join(given["comment"] for given in each["answers"] if given["comment"])
+    show(found, connection.output, _DECIDED_COLUMNS if is_decided else _APPROVAL_COLUMNS)
 
 
 def _brief(change: Mapping[str, Any]) -> str:
@@ -687,7 +703,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "list_audit_entries": Extension(_audit),
     "change_password": Extension(_change_password),
     "check_role": Extension(_check_role),
-    "list_approvals": Extension(columns=_APPROVAL_COLUMNS),
+    "list_approvals": Extension(_approvals),
     "list_instance_approvals": Extension(columns=_APPROVAL_COLUMNS),
     "list_bulks": Extension(
         columns=("id", "act", "workflow", "status", "counts.succeeded", "counts.failed", "createdAt", "finishedAt")
