@@ -262,18 +262,23 @@ def _arguments(
     return arguments
 
 
+def declared_parameters(manifest: CompiledManifest, workflow: str) -> Collection[str]:
+    """Return the parameters that a launch or a command declares; other workflows have none."""
+    target = command_target(manifest, workflow)
+    if target is not None:
+        return _declared_types(manifest.components[target.component], target.pin)
+    return manifest.parameters if workflow == LAUNCH else ()
+
+
 def ignored_parameters(manifest: CompiledManifest, workflow: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a warning for each parameter of a launch or command that has no effect.
 
     A workflow manifest takes parameters that it doesn't declare as variables, which expressions may read. Component
     manifests refuse them.
     """
-    target = command_target(manifest, workflow)
-    if manifest.is_component_manifest or (target is None and workflow != LAUNCH):
+    if manifest.is_component_manifest or (workflow != LAUNCH and command_target(manifest, workflow) is None):
         return ()
-    declared: Collection[str] = manifest.parameters
-    if target is not None:
-        declared = _declared_types(manifest.components[target.component], target.pin)
+    declared = declared_parameters(manifest, workflow)
     unknown = [name for name in parameters if name not in declared]
     if not unknown:
         return ()

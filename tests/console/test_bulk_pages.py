@@ -15,6 +15,21 @@ launch: {steps: []}
 break:
   steps: [{call: {action: restcall, parameters: {command: "not a URL"}}}]
 """
+CONVERTS = """\
+application:
+  interfaces: {actions: {convert: bind(web#actions.convert)}}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {actions: {convert: "receive-command(string format, int delay)"}}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          convert:
+            parameters: [{format: {default: XLS}}, {delay: {default: 1}}]
+            steps:
+              - write: {action: serialize, parameters: {input: 1, format: "{$.format}"}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +108,43 @@ async def test_labels_are_shown_before_and_after_for_all_that_match_a_query(
     assert "2 of 2 done" in page.text
     for instance in instances:
         assert accepted(await api.get(f"instances/{instance}/labels")) == {"crew": crew, "tier": "db"}
+
+
+async def _failed(api: Api, manifest: str, workflow: str) -> str:
+    instance = await api.running(manifest)
+    await api.run(instance, workflow)
+    return instance
+
+
+async def test_failed_runs_are_resumed_with_fields_which_say_what_workflow_takes_them(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    converts, breaks = await _failed(api, CONVERTS, "actions.convert"), await _failed(api, BREAKS, "break")
+    home = f"/console/organizations/{api.organization}"
+    form = await get(visitor, f"{home}/bulk/new?act=resume&id={converts}&id={breaks}")
+    assert {name for name in form.fields if name.startswith("argument:")} == {"argument:format", "argument:delay"}
+    assert "format string" in " ".join(form.text.split())
+    assert "Default: XLS" in form.text
+    assert "Only for actions.convert of " in form.text
+    alone = await get(visitor, f"{home}/bulk/new?act=resume&id={converts}")
+    assert "argument:format" in alone.fields
+    assert "Only for" not in alone.text
+    none = await get(visitor, f"{home}/bulk/new?act=resume&id={breaks}")
+    assert (none.status, [name for name in none.fields if name.startswith("argument:")]) == (200, [])
+    fields = {"act": "resume", "id": [converts, breaks], "argument:format": "JSON"}
+    wrong = Page(await _sent(visitor, f"{home}/bulk", form, **{**fields, "argument:delay": "soon"}, do="begin"))
+    assert (wrong.status, wrong.fields["argument:format"], wrong.fields["argument:delay"]) == (400, "JSON", "soon")
+    assert "Fix the highlighted fields." in wrong.text
+    unknown = Page(await _sent(visitor, f"{home}/bulk", form, **{**fields, "argument:size": "3"}, do="begin"))
+    assert unknown.status == 400
+    assert "None of these runs takes a parameter 'size'" in unknown.text
+    begun = await _sent(visitor, f"{home}/bulk", form, **fields, do="begin")
+    page = await _ended(visitor, begun.headers["location"])
+    assert "2 of 2 done" in page.text
+    [converted] = [each["status"] for each in accepted(await api.get(f"instances/{converts}/jobs?limit=1"))]
+    assert converted == "Succeeded"
+    # The other run failed for its own reason: the parameter wasn't sent to it.
+    assert "has no parameter" not in page.text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import msgspec
+
 from launchbay.console.forms import Form, parse_number
 from launchbay.console.rendering import compact, pretty
 from launchbay.console.request import PageRequest
@@ -12,13 +14,17 @@ from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowP
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import BOOL, DOUBLE, INT, STRING, Type
 from launchbay.model.values import CoercionError, coerce_text
+from launchbay.planning import LAUNCH
 from launchbay.store.applications import Application
+from launchbay.store.instances import InstanceRecord
+from launchbay.usecases.jobs import JobDetails
 from launchbay.usecases.launch_request import SubmoduleRequest
 from launchbay.usecases.preview import Preview
 from launchbay.usecases.submodule_shapes import ModulePath, SubmoduleChoices, SubmoduleShape, submodule_shapes
 
 Control = Literal["text", "number", "choice", "block"]
 PARAMETER = "parameter:"  # prefix of the names of the root module's fields
+ARGUMENT = "argument:"  # prefix of the names of the fields of a resumption
 RENEW_FIELDS = "fields"  # shows the fields of another choice, without errors for missing values
 FIX_FIELDS = "Fix the highlighted fields."
 _REQUIRED = "Missing required parameter."
@@ -96,6 +102,34 @@ def workflow_fields(manifest: CompiledManifest, workflow: str, required: Contain
     for name, parameter in details.items():
         declared.setdefault(name, parameter.type)
     return [_of_argument(name, kind, details.get(name), required=name in required) for name, kind in declared.items()]
+
+
+def resume_fields(manifest: CompiledManifest, record: InstanceRecord, job: JobDetails) -> list[Field]:
+    """Return the fields of a resumption, with their present values."""
+    if job.plan.kind == "launch":
+        return launch_fields(manifest, msgspec.json.decode(record.parameters))
+    if job.plan.kind != "command":
+        return []
+    given = job.plan.arguments
+    shown = job.redactor.value(given)
+    return [
+        replace(
+            each,
+            required=False,
+            value=field_text(given[each.name]) if each.name in given and shown[each.name] == given[each.name] else "",
+            is_kept=each.name in given and shown[each.name] != given[each.name],
+        )
+        for each in workflow_fields(manifest, job.plan.workflow)
+    ]
+
+
+def shared_resume_fields(manifest: CompiledManifest, workflow: str) -> list[Field]:
+    """Return the fields of a resumption of many runs of a workflow.
+
+    An empty field leaves each run its own value.
+    """
+    fields = launch_fields(manifest) if workflow == LAUNCH else workflow_fields(manifest, workflow)
+    return [replace(each, required=False, is_kept=True) for each in fields]
 
 
 def fill_fields(fields: Iterable[Field], form: Form, prefix: str) -> list[Field]:

@@ -7,7 +7,7 @@ accepts the job of an instance also notes it, so that a crash loses none and rep
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
@@ -66,6 +66,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     """What to do with each instance. Fields that an act doesn't use stay empty.
 
     `expires_in_ms` counts from the turn of the instance; -1 is never. Labels that are None are removed.
+    With `declared_only`, a resumption takes only the parameters that its workflow declares.
     """
 
     act: ActName
@@ -74,6 +75,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     version: int | None = None
     expires_in_ms: int | None = None
     labels: dict[str, str | None] = {}
+    declared_only: bool = False
 
     def check(self) -> None:
         """Raise BadRequest for a field that is missing or unused."""
@@ -85,7 +87,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
             "destroy": set[str](),
             "label": {"labels"},
         }[self.act]
-        given = {name for name in self.__struct_fields__ if name != "act" and getattr(self, name) not in (None, {})}
+        fields = set(self.__struct_fields__) - {"act", "declared_only"}
+        given = {name for name in fields if getattr(self, name) not in (None, {})}
         if given - used:
             unused = sorted({"expires_in_ms": "expiresIn"}.get(name, name) for name in given - used)
             raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
@@ -534,7 +537,7 @@ class BulkRunner:
         if act.act == "destroy":
             return (await destroy(ctx, instance_id, {})).job_id
         if act.act == "resume":
-            return await self._resume(ctx, instance_id, act.parameters)
+            return await self._resume(ctx, instance_id, act)
         if act.act == "reconfigure":
             return await self._reconfigure(ctx, instance_id, act)
         if act.act == "extend":
@@ -551,12 +554,13 @@ class BulkRunner:
             body = await same_configuration(work, record, version=act.version, parameters=act.parameters)
         return (await reconfigure(ctx, instance_id, body)).job_id
 
-    async def _resume(self, ctx: Context, instance_id: str, parameters: Mapping[str, Any]) -> str:
+    async def _resume(self, ctx: Context, instance_id: str, act: Act) -> str:
         async with ctx.read() as work:
             last = await store.get_last_job(work.connection, instance_id=instance_id)
         if last is None or last.status == JobStatus.SUCCEEDED:
             raise BadRequest("The last job didn't fail, so there is nothing to resume.", code="JobSucceeded")
-        return (await resume_job(ctx, instance_id, last.id, parameters)).job_id
+        resumed = await resume_job(ctx, instance_id, last.id, act.parameters, declared_only=act.declared_only)
+        return resumed.job_id
 
     async def _put_off(self, bulk_id: str, turn: NextRow, error: LaunchbayError) -> None:
         """Note a refusal. A busy instance gets other turns for a time.

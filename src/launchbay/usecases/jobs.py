@@ -16,7 +16,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, Wait, read_plan, read_waits
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY, StartedJob, accept, may_accept, plan_resumed, plan_run
+from launchbay.planning import DESTROY, StartedJob, accept, declared_parameters, may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
 from launchbay.store.jobs import ControlRow, JobView
@@ -167,11 +167,14 @@ async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
         await work.audit("cancel_job", record, before={"job": job.id}, at=at)
 
 
-async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Mapping[str, Any]) -> StartedJob:
+async def resume_job(
+    ctx: Context, instance_id: str, job_id: str, parameters: Mapping[str, Any], *, declared_only: bool = False
+) -> StartedJob:
     """Run a failed job again from where it failed, and return the new job.
 
     What the failed job has recorded as done is not done again. `parameters` replace some of the job's: arguments of a
-    command, parameters of the instance for a launch. Raises Conflict when a job is under way, and BadRequest when the
+    command, parameters of the instance for a launch. `declared_only` leaves out those that the workflow doesn't
+    declare. Raises Conflict when a job is under way, and BadRequest when the
     job did not fail, is not the newest, or cannot take the parameters.
     """
     async with ctx.begin() as work:
@@ -183,6 +186,9 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
         plan = read_plan(job.plan)
         _check_resumable(job, plan, InstanceStatus(locked.status))
         manifest = await work.manifest(record.application_id, locked.version)
+        if declared_only:
+            declared = declared_parameters(manifest, plan.workflow)
+            parameters = {name: value for name, value in parameters.items() if name in declared}
         configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
         status = InstanceStatus(locked.status)
         resumed = plan_resumed(plan, job.id, _with_arguments(plan, manifest, parameters), status)

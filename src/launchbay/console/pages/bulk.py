@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,15 +12,17 @@ from starlette.responses import Response
 from launchbay import limits
 from launchbay.console import forms
 from launchbay.console.assets import Glyph
+from launchbay.console.fields import ARGUMENT, FIX_FIELDS, Field, field_text, fill_fields, shared_resume_fields, values
 from launchbay.console.list_query import read_instance_query
 from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.rendering import failure
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError, TooManyRequests
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.bulk import BulkRun
 from launchbay.usecases import bulk
 from launchbay.usecases.applications import list_applications
+from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance
 from launchbay.usecases.change_sets import ChangeAct
 from launchbay.usecases.environments import list_environments
@@ -49,6 +52,7 @@ _SHOWN_REASONS = 5
 _ID = re.compile(r"\b[0-9a-f]{24}\b")
 _SHOWN_LABELS = 200
 _PARALLEL = 10
+_MANIFESTS = 50  # that a form takes its fields from
 
 
 class Reason(NamedTuple):
@@ -56,6 +60,16 @@ class Reason(NamedTuple):
 
     text: str
     number: int
+
+
+class SharedField(NamedTuple):
+    """A parameter of failed runs.
+
+    `takers` are the workflows that take it, if others don't.
+    """
+
+    field: Field
+    takers: list[str]
 
 
 class Relabeled(NamedTuple):
@@ -116,6 +130,7 @@ async def form_page(
         chosen=chosen,
         is_previewed=request.form.text("do") == "preview" and problem is None,
         refused=_reasons([_ID.sub("…", each.refusal) for each in chosen or () if each.refusal is not None]),
+        fields=await _resume_fields(request, given, chosen or ()) if act == "resume" else [],
         refusals=sum(each.refusal is not None for each in chosen or ()),
         relabeled=_relabeled(given, chosen or ()) if act == "label" and problem is None else [],
         workflows=sorted({each.row.job_name for each in chosen or () if each.row.job_name} - {"launch", "destroy"}),
@@ -130,6 +145,16 @@ async def create(request: PageRequest) -> Response:
     """Preview a bulk run, or begin it."""
     organization_id = request.path("id")
     wanted = await _request(request, organization_id, request.form)
+    if wanted.act.act == "resume":
+        chosen = await bulk.preview_bulk(request.ctx, organization_id, wanted)
+        fields = [each.field for each in await _resume_fields(request, request.form, chosen)]
+        if any(each.error for each in fields):
+            return await form_page(request, BadRequest(FIX_FIELDS), chosen)
+        sent = {name for name, text in request.form.with_prefix(ARGUMENT).items() if text.strip()}
+        if unknown := sorted(sent - {each.name for each in fields}):
+            raise BadRequest(f"None of these runs takes a parameter {unknown[0][:40]!r}. Open the form again.")
+        act = msgspec.structs.replace(wanted.act, parameters=values(fields), declared_only=True)
+        wanted = replace(wanted, act=act)
     if request.form.text("do") == "preview":
         return await form_page(request, chosen=await bulk.preview_bulk(request.ctx, organization_id, wanted))
     if request.form.text("do") == SAVE:
@@ -197,6 +222,7 @@ async def _again(request: PageRequest, bulk_id: str) -> forms.Form:
         "id": [row.instance_id for row in rows],
         "workflow": [act.workflow or ""],
         "parameters": [msgspec.json.encode(parameters).decode()] if parameters else [],
+        **{ARGUMENT + name: [field_text(value)] for name, value in parameters.items()},
         "version": [] if act.version is None else [str(act.version)],
         "labels": [_label_text(act.labels)],
     }
@@ -249,7 +275,7 @@ async def _request(request: PageRequest, organization_id: str, form: forms.Form)
     given: dict[str, Any] = {}
     if act == "run":
         given["workflow"] = form.text("workflow") or None
-    if act in {"run", "reconfigure", "resume"}:
+    if act in {"run", "reconfigure"}:
         given["parameters"] = forms.parse_object("Parameters", form.raw("parameters"))
     if act == "reconfigure" and form.text("version"):
         given["version"] = _number("Version", form.text("version"))
@@ -267,6 +293,43 @@ async def _request(request: PageRequest, organization_id: str, form: forms.Form)
         ),
         stop_after_failures=max(_number("Stop after failures", stop), 1) if stop else None,
     )
+
+
+async def _resume_fields(
+    request: PageRequest, given: forms.Form, chosen: Sequence[ChosenInstance]
+) -> list[SharedField]:
+    """Return the parameters of failed runs, with the values of a form.
+
+    Of very many versions of manifests, those of most instances have their fields.
+    """
+    rows = {
+        (each.row.application_id, each.row.version, each.row.job_name): each.row for each in chosen if not each.refusal
+    }
+    kinds = Counter(
+        (each.row.application_id, each.row.version, each.row.job_name) for each in chosen if not each.refusal
+    )
+    found: dict[str, Field] = {}
+    takers: dict[str, Counter[str]] = {}
+    for key, number in kinds.most_common(_MANIFESTS):
+        row = rows[key]
+        assert row.id is not None, "rows without an instance are left out before"
+        try:
+            _, manifest = await read_instance_record(request.ctx, row.id)
+        except InvalidManifest:
+            continue  # the turn says what is wrong with it
+        for each in shared_resume_fields(manifest, row.job_name or ""):
+            known = found.setdefault(each.name, each)
+            if known.declared != each.declared:  # each run checks the value against its own type
+                found[each.name] = replace(known, declared=None)
+            takers.setdefault(each.name, Counter())[f"{row.job_name} of {row.application}"] += number
+    filled = fill_fields(found.values(), given, ARGUMENT)
+    return [SharedField(each, _taker_texts(takers[each.name], kinds.total())) for each in filled]
+
+
+def _taker_texts(takers: Counter[str], runs: int) -> list[str]:
+    if takers.total() == runs:
+        return []
+    return [f"{name} ({number} {'run' if number == 1 else 'runs'})" for name, number in takers.items()]
 
 
 def _change_act(act: Act) -> ChangeAct:

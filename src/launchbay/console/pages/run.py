@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,16 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph, run_status
-from launchbay.console.fields import (
-    FIX_FIELDS,
-    Field,
-    field_text,
-    fill_fields,
-    launch_fields,
-    values,
-    with_errors,
-    workflow_fields,
-)
+from launchbay.console.fields import ARGUMENT, FIX_FIELDS, Field, fill_fields, resume_fields, values, with_errors
 from launchbay.console.forms import parse_number
 from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.approvals import approval_item
@@ -57,7 +47,6 @@ from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_member_names
 
 routes = Routes()
-ARGUMENT = "argument:"  # prefix of the names of the fields of a resumption
 _TABS = ("log", "parameters", "results", "plan", "called")
 _PLANNED_STEPS = 500  # on the tab of the plan
 _SHOWN_STEPS = 12  # in the dialog of a resumption
@@ -316,7 +305,7 @@ class _Found(NamedTuple):
         again = [step for step in view.steps if step.level == 0 and step.kind is not Glyph.OK and not step.is_skipped]
         form = None
         if self.can_resume:
-            fields = _resume_fields(self.manifest, self.record, view.job) if fields is None else fields
+            fields = resume_fields(self.manifest, self.record, view.job) if fields is None else fields
             kept = view.counts[Glyph.OK]
             form = ResumeForm(fields, kept, again[:_SHOWN_STEPS], max(0, len(again) - _SHOWN_STEPS))
         return {"resume_form": form}
@@ -338,25 +327,6 @@ async def _attempts(request: PageRequest, record: InstanceRecord, job: JobDetail
         AttemptLink(number, each, kinds.get(JobStatus(statuses[each]), Glyph.BUSY), each == job.view.id)
         for number, each in enumerate(ids, 1)
         if each in statuses
-    ]
-
-
-def _resume_fields(manifest: CompiledManifest, record: InstanceRecord, job: JobDetails) -> list[Field]:
-    """Return the fields of a resumption, with their present values."""
-    if job.plan.kind == "launch":
-        return launch_fields(manifest, msgspec.json.decode(record.parameters))
-    if job.plan.kind != "command":
-        return []
-    given = job.plan.arguments
-    shown = job.redactor.value(given)
-    return [
-        replace(
-            each,
-            required=False,
-            value=field_text(given[each.name]) if each.name in given and shown[each.name] == given[each.name] else "",
-            is_kept=each.name in given and shown[each.name] != given[each.name],
-        )
-        for each in workflow_fields(manifest, job.plan.workflow)
     ]
 
 
@@ -578,7 +548,7 @@ async def resume(request: PageRequest) -> Response:
     instance_id, job_id = request.path("id"), request.path("job")
     job = await jobs.read_job(request.ctx, instance_id, job_id)
     record, manifest = await read_instance_record(request.ctx, instance_id)
-    before = {each.name: each for each in _resume_fields(manifest, record, job)}
+    before = {each.name: each for each in resume_fields(manifest, record, job)}
     sent = [each for name, each in before.items() if request.form.has(ARGUMENT + name)]
     filled = fill_fields(sent, request.form, ARGUMENT)
     changed = [each for each in filled if each.value and each.value.split() != before[each.name].value.split()]
