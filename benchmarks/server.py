@@ -114,7 +114,6 @@ def _launchbay(python: str, *command: str, **settings: str) -> "subprocess.Popen
         **os.environ,
         "LAUNCHBAY_ADMIN_PASSWORD": PASSWORD,
         "LAUNCHBAY_LOG_LEVEL": "warning",
-        "LAUNCHBAY_LOG_FORMAT": "json",
         **{f"LAUNCHBAY_{name.upper()}": value for name, value in settings.items()},
     }
     program = [python, "-m", "launchbay.cli.main", *command]
