@@ -214,6 +214,11 @@ async def test_everything_that_only_looks_like_a_session_token_is_refused(world:
     assert len(forged) > 50
 
 
+async def test_the_refusal_of_a_token_says_first_that_it_is_no_good(world: World) -> None:
+    with pytest.raises(NotAuthenticated, match=r"^The token is unknown, expired or revoked\. "):
+        await world.sessions.authenticate("bad", "198.51.100.7")
+
+
 async def test_a_token_of_another_installation_is_refused(world: World) -> None:
     other = SessionTokens(world.keys, world.clock, "https://other.example.org", LIFETIME_S)
     token = (await other.issue(redeemed(world.ann))).token
