@@ -344,6 +344,7 @@ DESCRIPTION_CHARS = 1_000
 REASON_CHARS = 500  # why somebody reveals a secret
 EMAIL_CHARS = 254
 INVITATION_LIFETIME_DAYS = 7
+ERASED_AT_ONCE = 1_000  # rows that have the address of a person who left, in one transaction
 LONGEST_WAIT_S = 60  # of a request for the end of a job
 FORM_BYTES = 16 * KIB  # a form of a page
 AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its fingerprint

@@ -314,6 +314,46 @@ def reset_password(
         click.echo("launchbay user update USER --enabled")
 
 
+@click.command("erase-person")
+@click.argument("email")
+@config_option
+@data_option
+@database_option
+@click.option("-y", "--yes", "is_confirmed", is_flag=True, help="Erase. Without it, the command only counts.")
+def erase_person(
+    email: str,
+    config: Path | None,
+    is_confirmed: bool,  # noqa: FBT001 - click hands flags over so
+    **given: Any,
+) -> None:
+    """Replace the address and name of a removed person by a pseudonym.
+
+    This covers the audit log, answers to approvals, and messages of ended jobs. Servers keep running. The ID of
+    the account stays, so the log still shows who did what. Nobody can undo it.
+    """
+    settings = read_settings(config, given)
+
+    async def run(url: str) -> None:
+        async with Database(url, connections=1) as database:
+            async with database.transaction() as connection:
+                erasure = await users.erasure_of(connection, email)
+                traces = await users.count_traces(connection, erasure)
+            for trace in traces:
+                click.echo(f"{trace.rows:>9} {trace.kind}")
+            if not is_confirmed:
+                click.echo(f"Nothing is changed. To replace the address by {erasure.pseudonym}, add --yes.")
+                return
+            await users.erase_person(database, erasure)
+            click.echo(f"Replaced the address and name by {erasure.pseudonym}.")
+
+    with _reporting_errors(), _existing_database(settings) as url:
+        try:
+            asyncio.run(upgrade(url))
+            asyncio.run(run(url))
+        except (BadRequest, NotFound, Unavailable) as error:
+            raise CannotStart(*error.messages) from error
+
+
 async def _hash_new(password: str, email: str) -> str:
     passwords = Passwords()
     try:

@@ -54,6 +54,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "backup": Entry("launchbay.app.commands:backup", "Back up the database to a file."),
         "restore": Entry("launchbay.app.commands:restore", "Restore a backup into an empty database."),
         "reset-password": Entry("launchbay.app.commands:reset_password", "Replace a forgotten password."),
+        "erase-person": Entry("launchbay.app.commands:erase_person", "Erase the address of a removed person."),
         "rotate-secret-key": Entry("launchbay.app.commands:rotate", "Re-encrypt all secrets with a new secret key."),
     },
 }

@@ -299,3 +299,33 @@ insert_group_roles = _sql.change("insert_group_roles")
 list_roles_of_groups = _sql.rows("list_roles_of_groups", RoleOfGroups)
 assign_role_from_groups = _sql.change("assign_role_from_groups")
 revoke_role = _sql.change("revoke_role")
+
+
+class TraceRow(NamedTuple):
+    """How many rows of a kind have the address of a person."""
+
+    kind: str
+    rows: int
+
+
+allow_long_statements = _sql.value("allow_long_statements", str)
+list_ids_of_address = _sql.column("list_ids_of_address", str)
+count_traces = _sql.rows("count_traces", TraceRow)
+end_of_entries = _sql.value("end_of_entries", int)
+erase_entries = _sql.column("erase_entries", str)
+# Each changes at most `count` rows. Instances come before their history, which keeps what a change replaces.
+ERASE_IN = tuple(
+    _sql.change(f"erase_in_{table}")
+    for table in (
+        "approval_answers",
+        "change_set_answers",
+        "change_sets",
+        "bulk_runs",
+        "bulk_instances",
+        "rollouts",
+        "jobs",
+        "steps",
+        "instances",
+        "instance_history",
+    )
+)

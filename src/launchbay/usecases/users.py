@@ -8,7 +8,9 @@ of its address: a membership waits until the person accepts it, with the link th
 (docs/decisions/0095-memberships-are-accepted.md).
 """
 
+import re
 import secrets
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,10 +22,10 @@ from launchbay.auth.permissions import Permission
 from launchbay.auth.tokens import hash_token
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
-from launchbay.limits import INVITATION_LIFETIME_DAYS
+from launchbay.limits import ERASED_AT_ONCE, INVITATION_LIFETIME_DAYS
 from launchbay.model.email_address import canonical_email
 from launchbay.store import organizations, second_factors, users, wrong_sign_ins
-from launchbay.store.database import Connection, unique_violation_as
+from launchbay.store.database import Connection, Database, unique_violation_as
 from launchbay.store.users import (
     AccountRow,
     CredentialsRow,
@@ -31,6 +33,7 @@ from launchbay.store.users import (
     PendingMemberRow,
     PendingMembershipRow,
     SignInState,
+    TraceRow,
     User,
 )
 from launchbay.store.wrong_sign_ins import BlockedRow
@@ -279,6 +282,83 @@ async def reset_password(
             after={"removesSecondFactors": removes_second_factors},
         )
     return account
+
+
+class Erasure(NamedTuple):
+    """What to erase: a removed person. `address` and `name` are patterns of PostgreSQL."""
+
+    ids: list[str]
+    address: str
+    pseudonym: str
+    name: str = r'"name":"(?!erased-)(?:[^"\\]|\\.)*"'
+
+
+async def erasure_of(connection: Connection, email: str) -> Erasure:
+    """Return what to erase of a person whose account is removed.
+
+    The pseudonym is made of the ID of the account, so another call continues one that was interrupted. Raises
+    BadRequest while there is such an account, and NotFound if nothing has the address.
+    """
+    email = canonical_email(email)
+    if await users.get_by_email(connection, email=email) is not None:
+        raise BadRequest(
+            f"There is an account {email}.", "Remove it from all organizations first: launchbay user remove."
+        )
+    # Not in the middle of another address: ann@example.org is in joann@example.org.
+    address = r"(?<![\w.+-])" + re.sub(r"(\W)", r"\\\1", email) + r"(?![\w-]|\.\w)"
+    await users.allow_long_statements(connection)
+    ids = await users.list_ids_of_address(connection, address=address)
+    if not ids:
+        raise NotFound(f"Neither the audit log nor an answer has the address {email}.")
+    return Erasure(ids, address, f"erased-{ids[-1][-8:]}")
+
+
+async def count_traces(connection: Connection, erasure: Erasure) -> Sequence[TraceRow]:
+    """Return how many rows of each kind an erasure changes."""
+    return await users.count_traces(
+        connection, address=erasure.address, ids=erasure.ids, pseudonym=erasure.pseudonym, name=erasure.name
+    )
+
+
+async def erase_person(database: Database, erasure: Erasure) -> None:
+    """Replace the address and name of a removed person, in short transactions.
+
+    The audit log comes last: an erasure that was interrupted finds the person's IDs there.
+    """
+    for erase_in in users.ERASE_IN:
+        changed = ERASED_AT_ONCE
+        while changed == ERASED_AT_ONCE:
+            async with database.transaction() as connection:
+                await users.allow_long_statements(connection)
+                changed = await erase_in(
+                    connection, address=erasure.address, pseudonym=erasure.pseudonym, count=ERASED_AT_ONCE
+                )
+    touched: Counter[str] = Counter()
+    after = 0
+    while True:
+        async with database.transaction() as connection:
+            until = await users.end_of_entries(connection, after=after, count=ERASED_AT_ONCE)
+            if until is None:
+                break
+            touched.update(
+                await users.erase_entries(
+                    connection,
+                    after=after,
+                    until=until,
+                    **erasure._asdict(),
+                    new_name=f'"name":"{erasure.pseudonym}"',
+                )
+            )
+            after = until
+    async with database.transaction() as connection:
+        for organization_id, entries in touched.items():
+            await record_for_operator(
+                connection,
+                "erase_person",
+                str(permissions.user(erasure.ids[-1])),
+                organization_id=organization_id or None,
+                after={"pseudonym": erasure.pseudonym, "entries": entries},
+            )
 
 
 async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:

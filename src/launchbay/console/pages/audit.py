@@ -115,6 +115,7 @@ _TOLD = {
     "create_bulk": "started the bulk run",
     "write_sign_in_policy": "changed the rules of sign-in of",
     "reset_password": "reset the password of",
+    "erase_person": "erased the address of",
     "take_back_rollout": "took back the roll-out",
     "undo_destroy": "took back the destruction of",
 }
@@ -182,6 +183,7 @@ _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
             "create_access_token",
             "revoke_access_token",
             "reset_password",
+            "erase_person",
             "reset_second_factors",
             "lift_sign_in_block",
             "write_sign_in_policy",
