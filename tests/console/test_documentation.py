@@ -27,6 +27,7 @@ def test_every_link_of_a_page_leads_to_a_page_and_a_heading(path: str) -> None:
     text = rendered(path)
     anchors = set(re.findall(r'<h\d id="([^"]+)"', text))
     assert {section.anchor for section in pages()[path].sections} == anchors
+    assert ' style="' not in text  # the policy of the page forbids it
     for link in re.findall(r'<a href="([^"]+)"', text):
         target, _, anchor = unescape(link).partition("#")
         if target.startswith(("https:", "http:", "mailto:")):
@@ -57,6 +58,11 @@ async def test_a_page_has_its_menu_its_contents_and_its_neighbors(guest: httpx.A
     assert 'data-copy="' in answer.text
     assert "docs/howto/secrets.md" in answer.text
     assert not re.findall(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?|png|svg)"', answer.text)
+
+
+def test_a_diagram_can_be_scrolled_with_the_keyboard_and_numbers_stand_below_each_other() -> None:
+    assert '<p class="scroll" tabindex="0"><img src="/docs/images/life-cycle.svg"' in rendered("get-started/concepts")
+    assert '<td class="end">' in rendered("explain/architecture")
 
 
 def copied_of(page: str) -> list[str]:

@@ -2,9 +2,11 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
 from prometheus_client import Counter as Metric
 from prometheus_client import Gauge, Histogram
@@ -14,7 +16,7 @@ from launchbay import documentation
 from launchbay.actions.registry import BUILT_IN
 from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.commands import ADDED
-from launchbay.cli.main import SECTIONS
+from launchbay.cli.main import SECTIONS, main
 from launchbay.cli.output import ExitCode
 from launchbay.cli.verbs import nouns
 from launchbay.documentation import entries, explained, pages, search, slug, with_headings
@@ -52,6 +54,33 @@ def test_each_name_has_its_own_heading(kind: str) -> None:
 def test_each_command_has_its_own_heading() -> None:
     groups = {f"launchbay {group}" for group in ("profile", "quota")}  # their commands have the headings
     assert NAMES["command"] - groups <= names_of("command")
+
+
+def helps(context: click.Context) -> Iterator[click.Context]:
+    """Yield the context of a command, and of each command below it."""
+    yield context
+    if isinstance(context.command, click.Group):
+        for name in context.command.list_commands(context):
+            command = context.command.get_command(context, name)
+            assert command is not None
+            yield from helps(click.Context(command, info_name=name, parent=context))
+
+
+def test_the_help_of_each_command_ends_with_a_page_that_exists() -> None:
+    _, *commands = helps(click.Context(main, info_name="launchbay"))
+    assert {context.command_path for context in commands} >= NAMES["command"]
+    for context in commands:
+        *_, last = context.get_help().splitlines()
+        start, _, page = last.strip().partition("launchbay docs ")
+        assert (start, page in pages()) == ("Documentation: ", True), context.command_path
+
+
+@pytest.mark.parametrize("code", sorted(NAMES["error"] | NAMES["finding"]))
+def test_the_address_of_a_code_leads_to_a_heading(code: str) -> None:
+    found = explained(code)
+    assert found
+    for entry in found:
+        assert entry.anchor in {section.anchor for section in pages()[entry.page].sections}
 
 
 def test_the_address_of_an_entry_is_stable_and_its_own() -> None:

@@ -23,6 +23,7 @@ from launchbay.app.build import App, lifespan, prepared
 from launchbay.app.supervisor import Channel, Supervisor
 from launchbay.auth.passwords import Passwords
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
+from launchbay.cli.lazy import HelpfulGroup
 from launchbay.clock import SystemClock
 from launchbay.errors import BadRequest, CannotStart, NotFound, Unavailable
 from launchbay.limits import MIB
@@ -170,7 +171,7 @@ def _fill(database_url: str, file: Path) -> None:
     click.echo(f"Restored {file}, schema {revision}. Its running jobs continue when a server starts.")
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def quota() -> None:
     """Set what single organizations may use. The settings LAUNCHBAY_QUOTA_* hold for all others.
 

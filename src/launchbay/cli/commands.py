@@ -19,7 +19,7 @@ import msgspec
 from launchbay.cli.connection import OUTPUTS, Connection, connect
 from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
-from launchbay.cli.lazy import DOCUMENTATION, HELP_OPTIONS, NOUNS, HelpfulGroup, load
+from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import (
     IDS,
     CommandFailed,
@@ -739,21 +739,19 @@ class NounGroup(HelpfulGroup):
         noun = self.name or ""
         return [*nouns()[noun], *ADDED.get(noun, {})]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+    def find(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002 - of the group
         noun = self.name or ""
-        import_path = ADDED.get(noun, {}).get(cmd_name)
+        import_path = ADDED.get(noun, {}).get(name)
         if import_path is not None:
             command: click.Command = load(import_path)
             return command
-        name = nouns()[noun].get(cmd_name)
-        return None if name is None else command_of(all_operations()[name], cmd_name, EXTENSIONS.get(name))
+        operation = nouns()[noun].get(name)
+        return None if operation is None else command_of(all_operations()[operation], name, EXTENSIONS.get(operation))
 
 
 @cache
 def group_of(noun: str) -> NounGroup:
-    page = DOCUMENTATION.get(noun)
-    epilog = None if page is None else f"Documentation: launchbay docs {page}"
-    return NounGroup(noun, help=NOUNS[noun], epilog=epilog, context_settings=HELP_OPTIONS)
+    return NounGroup(noun, help=NOUNS[noun], context_settings=HELP_OPTIONS)
 
 
 def __getattr__(name: str) -> NounGroup:

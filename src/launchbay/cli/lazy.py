@@ -27,7 +27,19 @@ def load(import_path: str) -> Any:
 
 
 class HelpfulGroup(click.Group):
-    """A group that suggests names for an unknown command."""
+    """A group that suggests names for an unknown command, and whose commands name a page of the documentation."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Find the command. Its help ends with its own page, or else with that of its group."""
+        command = self.find(ctx, cmd_name)
+        if command is not None and command.epilog is None:
+            page = None if ctx.parent else DOCUMENTATION.get(cmd_name)
+            command.epilog = self.epilog if page is None else f"Documentation: launchbay docs {page}"
+        return command
+
+    def find(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Find the command by its name. Groups that load their commands override this."""
+        return super().get_command(ctx, name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -50,8 +62,8 @@ class LazyGroup(HelpfulGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's method
         return list(self._entries)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        entry = self._entries.get(cmd_name)
+    def find(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002 - of the group
+        entry = self._entries.get(name)
         command: click.Command | None = None if entry is None else load(entry.import_path)
         return command
 
@@ -71,34 +83,68 @@ def unknown_name(what: str, name: str, known: Sequence[str]) -> str:
     return f"Unknown {what}.{hint}"
 
 
-# Noun → page of the documentation that its help names.
+# Noun or command → page of the documentation that its help names.
 DOCUMENTATION: Mapping[str, str] = {
     "access-token": "howto/automation-tokens",
     "account": "howto/second-factors",
     "application": "cookbook/index",
+    "apply": "howto/apply-a-directory",
     "approval": "cookbook/ask-for-approval",
     "audit": "howto/see-the-past",
-    "recurring-schedule": "howto/recurring-schedules",
+    "backup": "howto/back-up",
     "bulk": "howto/repair-many",
     "change-set": "howto/change-safely",
-    "git-source": "howto/git",
+    "completion": "reference/cli/get-started",
+    "demo": "index",
+    "destroy": "troubleshooting",
+    "docs": "index",
+    "doctor": "howto/install-package",
+    "edit": "howto/change-without-overwriting",
     "environment": "reference/manifest/environments",
+    "explain": "reference/errors",
+    "erase-person": "howto/person-leaves",
+    "export": "howto/apply-a-directory",
+    "generations": "howto/change-safely",
+    "git-source": "howto/git",
+    "graph": "reference/manifest/index",
     "instance": "troubleshooting",
     "invitation": "reference/cli/invitation",
     "job": "troubleshooting",
+    "launch": "get-started/tutorial",
+    "login": "get-started/tutorial",
+    "logout": "howto/automation-tokens",
+    "logs": "troubleshooting",
     "manifest": "reference/manifest/index",
+    "mcp": "howto/agents",
+    "migrate": "howto/upgrade",
+    "open": "get-started/tour",
     "organization": "howto/move-an-organization",
     "page": "reference/api/pages",
     "permission": "reference/permissions",
+    "profile": "reference/cli/profile",
+    "ps": "howto/repair-many",
+    "quota": "reference/settings",
+    "recurring-schedule": "howto/recurring-schedules",
+    "reset-password": "howto/let-people-in",
+    "restore": "howto/restore",
     "revision": "reference/glossary",
     "role": "reference/permissions",
+    "rollback": "howto/change-safely",
     "rollout": "howto/change-safely",
+    "rotate-secret-key": "howto/rotate-the-key",
+    "run": "get-started/tutorial",
+    "serve": "howto/configure",
     "server": "howto/monitor",
-    "service-account": "howto/automation-tokens",
     "service": "reference/services",
+    "service-account": "howto/automation-tokens",
+    "status": "troubleshooting",
+    "test": "howto/test-a-manifest",
     "token": "howto/automation-tokens",
     "user": "howto/let-people-in",
+    "validate": "reference/findings",
+    "wait": "howto/why-a-job-waits",
     "webhook": "howto/webhooks",
+    "worker": "howto/scale-out",
     "zone": "reference/services",
 }
 NOUNS: Mapping[str, str] = {

@@ -78,6 +78,10 @@ def rendered(path: str) -> Markup:
             token.attrSet("id", next(anchors).anchor)
         elif token.type == "inline":
             token.children = _with_links(path, token.children or [])
+            if [child.type for child in token.children] == ["image"]:  # scrolls where its words would be too small
+                tokens[number - 1].attrs |= {"class": "scroll", "tabindex": "0"}
+        if token.attrs.pop("style", None) == "text-align:right":  # which the policy of the page forbids
+            token.attrSet("class", "end")
     return Markup(_markdown().renderer.render(tokens, _markdown().options, {}))  # noqa: S704 - of the package's own files
 
 
