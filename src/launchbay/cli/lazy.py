@@ -27,10 +27,13 @@ def load(import_path: str) -> Any:
 
 
 class HelpfulGroup(click.Group):
-    """A group that suggests names for an unknown command, and whose commands name a page of the documentation."""
+    """A group that suggests names, and whose commands name a page of the documentation."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Find the command. Its help ends with its own page, or else with that of its group."""
+        """Find the command.
+
+        Its help ends with its own page, or else with that of its group.
+        """
         command = self.find(ctx, cmd_name)
         if command is not None and command.epilog is None:
             page = None if ctx.parent else DOCUMENTATION.get(cmd_name)
