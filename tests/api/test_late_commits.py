@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from launchbay import limits
+from launchbay import limits, quotas
 from tests.support.applications import environment
 from tests.support.databases import Databases
-from tests.support.service import Api, accepted, running_api
+from tests.support.service import Api, accepted, refused, running_api
 
 
 @asynccontextmanager
@@ -106,4 +106,48 @@ async def test_many_launches_at_two_servers_are_all_seen_once_and_in_order(datab
             seen += await listed(there, path, after=seen[-1] if seen else "0" * 24)
         made = [each for part in await launching for each in part]
         assert seen == sorted(made)
+    databases.drop(url)
+
+
+async def audited(api: Api) -> list[str]:
+    """Return the IDs of the instances whose launch is in the audit log."""
+    found = accepted(await api.get(f"organizations/{api.organization}/audit", limit=100))
+    return sorted(each["object"].rpartition("/")[2] for each in found if each["operation"] == "launch_application")
+
+
+async def test_launches_that_are_written_together_are_answered_as_if_each_were_alone(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.store.database._TURN_S", 60)  # until all have come
+    monkeypatch.setattr(quotas, "SAMPLE_S", 60)  # whoever counts what is used writes alone, too
+    url = databases.create()
+    async with running_api(url, engine=False, database_connections=20) as api:
+        slow, quick, doomed = await api.application(), await api.application(), await environment(api)
+        member = await api.member("CreateInstance: [/*]", "Read: [/*]")
+        path = f"applications/{quick}/launch"
+        # Whoever reads a manifest or permissions for the first time writes alone, too.
+        earlier = [await api.launch(slow), accepted(await member.post(path, {}))["id"]]
+        async with held(api, slow):
+            first = asyncio.create_task(api.launch(slow))
+            await wait_for_lock(api)
+            ordinary = [asyncio.create_task(api.launch(quick)) for _ in range(6)]
+            late = [asyncio.create_task(api.post(path, {"environmentId": doomed})) for _ in range(3)]
+            unwanted = asyncio.create_task(member.post(path, {}))
+            given_up = asyncio.create_task(api.launch(quick))
+            async with asyncio.timeout(20):
+                while api.database.pool.used < 12:
+                    await asyncio.sleep(0.01)
+            given_up.cancel()
+            async with await psycopg.AsyncConnection.connect(url) as other:
+                await other.execute("DELETE FROM environments WHERE id = %s", [doomed])
+                await other.execute(
+                    "DELETE FROM role_assignments USING roles WHERE roles.id = role_id AND kind = 'custom'"
+                )
+        launched = sorted(await asyncio.gather(*ordinary))
+        for answer in await asyncio.gather(*late):
+            refused(answer, 400, "UnknownEnvironment")
+        refused(await unwanted, 403, "NotAllowed")
+        assert given_up.cancelled()
+        assert await listed(api, f"applications/{quick}/instances") == [earlier[1], *launched]
+        assert await audited(api) == sorted([*earlier, *launched, await first])
     databases.drop(url)
