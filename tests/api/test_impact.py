@@ -19,7 +19,10 @@ async def test_instances_are_grouped_by_what_a_version_does_to_them(api: Api) ->
     found: Any = accepted(await api.get(f"applications/{application}/impact"))
     assert (found["version"], found["changes"], found["keeps"], found["fails"], found["present"]) == (3, 2, 1, 0, 0)
     changes, keeps = found["groups"]
-    assert changes["components"] == [{"path": "worker", "change": "changes", "parameters": ["input.size"]}]
+    values = [{"name": "input.size", "from": 1, "to": 2}]
+    assert changes["components"] == [
+        {"path": "worker", "change": "changes", "parameters": ["input.size"], "values": values}
+    ]
     assert changes["workflows"] == ["worker#resize"]
     assert {each["id"] for each in changes["instances"]} == set(plain)
     assert [each["id"] for each in keeps["instances"]] == [given]
@@ -127,9 +130,9 @@ async def test_an_environment_shows_what_its_next_settings_take_from_whom(api: A
     moved = accepted(await api.post(f"{path}/impact", change))
     assert counts(moved) == (0, 0, 2, 0)
     settings = {group["instances"][0]["id"]: group["settings"] for group in moved["groups"]}
-    policy = {"kind": "policy", "name": "wait.delay", "component": None}
+    policy = {"kind": "policy", "name": "wait.delay", "component": None, "from": None, "to": 1}
     assert settings == {
-        needing: [policy, {"kind": "property", "name": "region", "component": "needs"}],
+        needing: [policy, {"kind": "property", "name": "region", "component": "needs", "from": "north", "to": "south"}],
         simple: [policy],
     }
     refused(await api.post(f"{path}/impact", {"policies": "policies: {nodots: 1}"}), 400, "InvalidPolicies")
@@ -180,7 +183,15 @@ async def test_parameters_of_a_service_show_the_instances_that_keep_others(api: 
     found = accepted(await api.post(path, {"parameters": parameters}))
     assert counts(found) == (0, 0, 1, 0)
     [group] = found["groups"]
-    assert group["settings"] == [{"kind": "parameter", "name": "configuration.resources", "component": "pool"}]
+    assert group["settings"] == [
+        {
+            "kind": "parameter",
+            "name": "configuration.resources",
+            "component": "pool",
+            "from": ["a"],
+            "to": ["a", "b"],
+        }
+    ]
     assert [each["id"] for each in group["instances"]] == [user]
     told = await api.post(path, {"parameters": {"configuration.nothing": 1}})
     assert told.status_code == 400

@@ -274,7 +274,8 @@ def test_tables_of_previews_show_what_changes_and_where(cli: Shell, tmp_path: Pa
     file = tmp_path / "next.yaml"
     file.write_text(SECRETIVE.replace("size: 1", "size: 2").replace("first secret", "second secret"), "utf-8")
     planned = cli.good("application", "preview-impact", "previewed", str(file))
-    assert re.search(r"components +shop changes: input.size, input.password", planned)
+    assert re.search(r"components +shop changes: input.size 1 → 2, input.password \*+ → \*+", planned)
+    assert "secret" not in planned
     assert re.search("instances +previewed-first, previewed-second|previewed-second, previewed-first", planned)
     assert re.search("application +previewed$", planned, re.MULTILINE)
     shown = cli.good("instance", "preview", "previewed-first", "-p", "input.size:=3", "-p", "input.password=another")

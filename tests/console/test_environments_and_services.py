@@ -1,6 +1,7 @@
 """The pages of environments and services: what they give, where they differ, and who uses and holds what."""
 
 import asyncio
+import html
 import re
 
 import httpx
@@ -77,6 +78,7 @@ async def test_a_change_of_an_environment_is_shown_before_it_is_made(api: Api, v
     told = words_of(page.answer.text.partition('id="impact"')[2].partition("</section>")[0])
     assert "1 instance changes" in told
     assert name in told
+    assert 'property region "north" → "south"' in html.unescape(told)
     assert 'value="south"' in page.answer.text
     assert accepted(await api.get(f"environments/{place}/properties"))["properties"] == properties
     secret = {"name": "password", "type": "string", "value": "quay-4412", "do": "preview"}

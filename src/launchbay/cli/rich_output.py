@@ -262,13 +262,16 @@ def _are_named(value: Any) -> bool:
 def _brief(part: Mapping[str, Any]) -> str:
     """Return a part of a preview in one line, such as `shop changes: size 1 → 2`."""
     if "path" in part:
-        changed = ", ".join(each if isinstance(each, str) else _brief(each) for each in part["parameters"])
+        changed = ", ".join(
+            each if isinstance(each, str) else _brief(each) for each in part.get("values", part["parameters"])
+        )
         return f"{part['path']} {part['change']}" + (f": {changed}" if changed else "")
-    if "from" in part:
+    if "from" in part and "kind" not in part:
         before, after = (_short(part[name]) for name in ("from", "to"))
         return f"{part['name']} {before} → {after}" + (" (the default)" if part.get("reset") else "")
     if "kind" in part:
-        return f"{part['kind']} {part['name']}" + (f" ({part['component']})" if part["component"] else "")
+        shown = f"{part['kind']} {part['name']}" + (f" ({part['component']})" if part["component"] else "")
+        return shown + (f" {_short(part['from'])} → {_short(part['to'])}" if part["kind"] != "service" else "")
     usual_ms = part.get("usualMs")
     return str(part["name"]) + (f" (usually {usual_ms / 1000:g} s)" if usual_ms else "")
 

@@ -1497,12 +1497,21 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     role_id: str | None = None
 
 
+class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The value of a pin before and after; null if unset."""
+
+    name: str
+    from_: Any = msgspec.field(name="from")
+    to: Any
+
+
 class ImpactComponent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A component that would start, change or stop, and the pins that would change."""
 
     path: str
     change: str
     parameters: list[str]
+    values: list[ImpactValue]
 
 
 class ImpactInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1518,6 +1527,8 @@ class ImpactSetting(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kind: str
     name: str
     component: str | None
+    from_: Any = msgspec.field(name="from")
+    to: Any
 
 
 class ImpactItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

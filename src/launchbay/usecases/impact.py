@@ -17,7 +17,15 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, InvalidManifest
-from launchbay.manifest.configuration import Change, Configured, configure, difference, restarting, triggered
+from launchbay.manifest.configuration import (
+    Change,
+    Configured,
+    PinChange,
+    configure,
+    difference,
+    restarting,
+    triggered,
+)
 from launchbay.manifest.graph import SERVICE, CompiledManifest
 from launchbay.manifest.scaling import scaled
 from launchbay.manifest.services import ServiceOffers, choose_all, markers, properties, service_shapes, unmet_needs
@@ -31,6 +39,7 @@ from launchbay.model.environment import (
 )
 from launchbay.model.instance import Binding, Scale, effective_scale
 from launchbay.model.job import workflow_path
+from launchbay.model.redaction import REDACTED, Redactor
 from launchbay.planning import DESTROY, LAUNCH, environment_view
 from launchbay.service_types.secrets import open_values
 from launchbay.store import environments
@@ -55,6 +64,7 @@ from launchbay.usecases.services import plan_parameters
 _PAGE = 2_000
 _BATCH = 250  # computed in a thread at once
 _NAMED = 20  # instances of a group
+_UNSET = "null"  # as JSON
 # First words of policies that aren't actions: they apply to whatever an instance does.
 _GENERAL_POLICIES = ("outgoing", "machines", "dry-run")
 
@@ -64,12 +74,26 @@ class Setting:
     """What an instance uses of its environment or of a service.
 
     `kind` is `policy`, `marker`, `property`, `service`, or `parameter`, `secret` or `signal` of a service. A service is
-    named by its ID, or by that of an offered instance.
+    named by its ID, or by that of an offered instance. The values are JSON, masked where they are secret.
     """
 
     kind: str
     name: str
     component: str | None = None
+    before: str = _UNSET
+    after: str = _UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class PinValues:
+    """A configuration pin that would change.
+
+    The values are JSON, masked where they are secret.
+    """
+
+    name: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +105,7 @@ class Outcome:
 
     application_id: str
     former_version: int
-    components: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    components: tuple[tuple[str, str, tuple[PinValues, ...]], ...] = ()
     workflows: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
@@ -377,14 +401,17 @@ class _EnvironmentJudge:
         errors = (*unsupported_components(manifest, self.runnable), *unmet_needs(manifest, self.view), *conflicts)
         if errors:
             return Outcome(row.application_id, row.version, errors=errors)
-        components: list[tuple[str, str, tuple[str, ...]]] = []
+        components: list[tuple[str, str, tuple[PinValues, ...]]] = []
         settings = _changed_settings(manifest, before, self.view)
         for path in service_shapes(manifest):
             old = former.get(path)
             new = (chosen[path].offer.id, chosen[path].offer.kind.value) if path in chosen else None
             if old != new:
                 components += [(path, Change.STOPS.value, ()), (path, Change.STARTS.value, ())]
-                settings += [Setting("service", each[0], path) for each in (old, new) if each is not None]
+                if old is not None:
+                    settings.append(_setting("service", old[0], path, old[0], None))
+                if new is not None:
+                    settings.append(_setting("service", new[0], path, None, new[0]))
         if not components and _has_same_contents(before, self.view):
             return None
         return Outcome(row.application_id, row.version, tuple(components), settings=tuple(settings))
@@ -403,7 +430,7 @@ def _changed_settings(manifest: CompiledManifest, before: EnvironmentView, after
         for step in workflow.all_steps
     }.union(_GENERAL_POLICIES)
     settings = [
-        Setting("policy", name)
+        _setting("policy", name, None, before.policies.get(name), after.policies.get(name))
         for name in sorted(before.policies.keys() | after.policies.keys())
         if before.policies.get(name) != after.policies.get(name) and name.partition(".")[0] in used
     ]
@@ -411,12 +438,12 @@ def _changed_settings(manifest: CompiledManifest, before: EnvironmentView, after
         if component.type != SERVICE:
             continue
         settings += [
-            Setting("marker", pin.name, path)
+            _setting("marker", pin.name, path, pin.name in before.markers, pin.name in after.markers)
             for pin in markers(component)
             if (pin.name in before.markers) != (pin.name in after.markers)
         ]
         settings += [
-            Setting("property", pin.name, path)
+            _setting("property", pin.name, path, before.properties.get(pin.name), after.properties.get(pin.name))
             for pin in properties(component)
             if before.properties.get(pin.name) != after.properties.get(pin.name)
         ]
@@ -461,7 +488,23 @@ class _ServiceJudge:
 
 def _differences(kind: str, component: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Setting]:
     names = dict.fromkeys((*old, *new))
-    return [Setting(kind, name, component) for name in names if old.get(name) != new.get(name)]
+    return [
+        _setting(kind, name, component, old.get(name), new.get(name))
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _setting(kind: str, name: str, component: str | None, before: Any, after: Any) -> Setting:
+    shown = [None if each is None else REDACTED if kind == "secret" else each for each in (before, after)]
+    return Setting(kind, name, component, *(_json(_redactor.named(name, each)) for each in shown))
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, order="deterministic").decode()
+
+
+_redactor = Redactor()
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -501,11 +544,16 @@ def _outcome(
         if change.change is kind and name in side.manifest.components[change.path].workflows
     ]
     runs += triggered(new.manifest, changes)
+    redactor = Redactor([parameters, new_parameters]) if any(change.pins for change in changes) else _redactor
+
+    def values_of(pin: PinChange) -> PinValues:
+        return PinValues(pin.pin, *(_json(redactor.named(pin.pin, each)) for each in (pin.before, pin.after)))
+
     return Outcome(
         row.application_id,
         row.version,
         tuple(
-            (change.path, change.change.value, tuple(pin.pin for pin in change.pins))
+            (change.path, change.change.value, tuple(map(values_of, change.pins)))
             for change in changes
             if change.change is not Change.KEEPS
         ),

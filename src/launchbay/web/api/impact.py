@@ -19,12 +19,23 @@ class ImpactQuery(msgspec.Struct, frozen=True):
     version: Annotated[int, msgspec.Meta(ge=1, lt=2**31, description="Default: the newest.")] | None = None
 
 
+class ImpactValue(msgspec.Struct, rename={"from_": "from"}):
+    """The value of a pin before and after; null if unset."""
+
+    name: str
+    from_: Any
+    to: Any
+
+
 class ImpactComponent(msgspec.Struct):
     """A component that would start, change or stop, and the pins that would change."""
 
     path: str
     change: str
     parameters: list[str]
+    values: Annotated[
+        list[ImpactValue], msgspec.Meta(description="The pins in `parameters` before and after. Secrets are masked.")
+    ]
 
 
 class ImpactInstance(msgspec.Struct):
@@ -34,7 +45,7 @@ class ImpactInstance(msgspec.Struct):
     name: str
 
 
-class ImpactSetting(msgspec.Struct):
+class ImpactSetting(msgspec.Struct, rename={"from_": "from"}):
     """Something that would change, with the component that uses it."""
 
     kind: Annotated[
@@ -46,6 +57,8 @@ class ImpactSetting(msgspec.Struct):
     ]
     name: Annotated[str, msgspec.Meta(description="Of a service: its ID.")]
     component: str | None
+    from_: Annotated[Any, msgspec.Meta(description="What the instances use now. Secrets are masked.")]
+    to: Any
 
 
 class ImpactItem(msgspec.Struct, kw_only=True):
@@ -163,6 +176,9 @@ async def preview_service_impact(request: Request[ServiceParametersBody, None]) 
     return _document(await impact.impact_of_service(request.ctx, request.path["id"], request.body.parameters))
 
 
+_decode = msgspec.json.decode
+
+
 def _document(found: Impact) -> ImpactDocument:
     order = {"fails": 0, "changes": 1, "keeps": 2}
     groups = sorted(found.groups.values(), key=lambda group: (order[group.outcome.kind], -group.count))
@@ -183,9 +199,20 @@ def _item(group: ImpactGroup) -> ImpactItem:
         applicationId=outcome.application_id,
         fromVersion=outcome.former_version,
         count=group.count,
-        components=[ImpactComponent(path, change, list(pins)) for path, change, pins in outcome.components],
+        components=[
+            ImpactComponent(
+                path,
+                change,
+                [pin.name for pin in pins],
+                [ImpactValue(pin.name, _decode(pin.before), _decode(pin.after)) for pin in pins],
+            )
+            for path, change, pins in outcome.components
+        ],
         workflows=list(outcome.workflows),
-        settings=[ImpactSetting(each.kind, each.name, each.component) for each in outcome.settings],
+        settings=[
+            ImpactSetting(each.kind, each.name, each.component, _decode(each.before), _decode(each.after))
+            for each in outcome.settings
+        ],
         errors=list(outcome.errors),
         instances=[ImpactInstance(instance_id, name) for instance_id, name in group.first],
     )
