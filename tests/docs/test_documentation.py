@@ -63,11 +63,11 @@ def helps(context: click.Context) -> Iterator[click.Context]:
         for name in context.command.list_commands(context):
             command = context.command.get_command(context, name)
             assert command is not None
-            yield from helps(click.Context(command, info_name=name, parent=context))
+            yield from helps(click.Context(command, info_name=name, parent=context, **command.context_settings))
 
 
 def test_the_help_of_each_command_ends_with_a_page_that_exists() -> None:
-    _, *commands = helps(click.Context(main, info_name="launchbay"))
+    _, *commands = helps(click.Context(main, info_name="launchbay", **main.context_settings))
     assert {context.command_path for context in commands} >= NAMES["command"]
     for context in commands:
         *_, last = context.get_help().splitlines()
