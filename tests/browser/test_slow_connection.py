@@ -43,14 +43,8 @@ def _asked(page: Page, site: Site, instance: str) -> str:
     return str(site.ask("GET", f"instances/{instance}/approvals")[0]["id"])
 
 
-def test_live_updates_come_back_after_the_connection_was_cut_and_a_banner_says_how_old_the_page_is(
-    page: Page, site: Site
-) -> None:
-    instance = site.launch(site.application(LINGERS))
-    page.goto(f"/console/instances/{instance}")
-    page.evaluate("window.stillTheSamePage = true")
-    expect(page.locator(".live")).to_have_text("Live")
-    asked = _asked(page, site, instance)
+def _cut_streams(page: Page) -> list[Route]:
+    """End the open streams, and refuse new ones until `**/events**` is unrouted. Return those that were refused."""
     streams: list[Route] = []
 
     def refuse(route: Route) -> None:
@@ -66,6 +60,74 @@ def test_live_updates_come_back_after_the_connection_was_cut_and_a_banner_says_h
         """document.querySelectorAll('[sse-connect]').forEach(
             each => each['htmx-internal-data'].sseEventSource.dispatchEvent(new Event('error')))"""
     )
+    return streams
+
+
+def test_a_log_that_is_followed_has_each_line_once_after_the_connection_was_cut(page: Page, site: Site) -> None:
+    instance = site.launch(site.application(LINGERS))
+    [job] = site.ask("GET", f"organizations/{site.organization}/jobs?instance={instance}")
+    page.goto(f"/console/instances/{instance}/jobs/{job['id']}")
+    page.evaluate("window.stillTheSamePage = true")
+    expect(page.locator(".live")).to_have_text("Live")
+    expect(page.locator("h1 + span")).to_contain_text("Needs approval")
+    asked = site.ask("GET", f"instances/{instance}/approvals")[0]["id"]
+    streams = _cut_streams(page)
+    expect(page.locator("[data-lost]")).to_contain_text("Connection lost. You see the state of", timeout=30_000)
+    before = page.locator("[data-log] li").count()
+    site.ask("POST", f"approvals/{asked}/approve", {})
+    site.settled(instance)
+    written = [each["text"] for each in site.ask("GET", f"instances/{instance}/log")]
+    assert len(written) > before, "the run wrote lines that the page can't know"
+    expect(page.locator("[data-log] li")).to_have_count(before)
+    expect(page.locator("h1 + span")).to_contain_text("Needs approval")
+    page.unroute("**/events**")
+    expect(page.locator("h1 + span")).to_contain_text("Succeeded", timeout=60_000)
+    expect(page.locator("[data-log] li")).to_have_count(len(written))
+    ids = page.locator("[data-log] li").evaluate_all("lines => lines.map(line => line.id)")
+    assert len(ids) == len(set(ids))
+    expect(page.locator("[data-lost]")).to_be_hidden()
+    assert streams, "the page tried again"
+    assert page.evaluate("window.stillTheSamePage") is True
+
+
+def test_a_form_whose_answer_is_lost_is_not_sent_again_and_its_page_shows_what_was_saved(
+    page: Page, site: Site
+) -> None:
+    name = fresh_name("Cut off shop")
+    path = f"/console/organizations/{site.organization}/applications"
+    page.goto(path)
+    sent: list[Route] = []
+
+    def lose_the_answer(route: Route) -> None:
+        if route.request.method != "POST":
+            return route.fallback()
+        sent.append(route)
+        route.fetch(max_redirects=0)
+        return route.abort("connectionreset")
+
+    page.route(f"**{path}", lose_the_answer)
+    page.get_by_label("Name").fill(name)
+    with page.expect_event("requestfailed"):
+        page.get_by_role("button", name="Create application").click()
+    # The browser says that the connection was reset; no page of Launchbay claims an outcome.
+    expect(page.locator("[data-toast]")).to_have_count(0)
+    page.unroute(f"**{path}")
+    page.goto(path)
+    expect(page.get_by_role("link", name=name, exact=True)).to_have_count(1)
+    assert len(sent) == 1, "neither the page nor the browser sent it again"
+    rows = site.ask("GET", f"organizations/{site.organization}/applications")
+    assert [row["name"] for row in rows].count(name) == 1
+
+
+def test_live_updates_come_back_after_the_connection_was_cut_and_a_banner_says_how_old_the_page_is(
+    page: Page, site: Site
+) -> None:
+    instance = site.launch(site.application(LINGERS))
+    page.goto(f"/console/instances/{instance}")
+    page.evaluate("window.stillTheSamePage = true")
+    expect(page.locator(".live")).to_have_text("Live")
+    asked = _asked(page, site, instance)
+    streams = _cut_streams(page)
     banner = page.locator("[data-lost]")
     expect(banner).to_contain_text("Connection lost. You see the state of", timeout=30_000)
     expect(page.locator(".live")).to_have_text("Offline")
