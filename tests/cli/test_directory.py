@@ -110,6 +110,8 @@ def signs(told: str) -> list[str]:
 
 def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organization: Shell, tmp_path: Path) -> None:
     directory = str(written(tmp_path / "wanted", FILES))
+    planned = organization.good("apply", directory, "--dry-run", "--diff")
+    assert re.search(r"\+ revision greeter/stable\n.*\n +\+.*parameters:", planned)
     told = organization.good("apply", directory, "--yes")
     assert signs(told) == [
         "+ role Developer",

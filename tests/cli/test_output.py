@@ -293,6 +293,17 @@ def test_tables_of_previews_show_what_changes_and_where(cli: Shell, tmp_path: Pa
     assert "another" not in shown
 
 
+def test_an_impact_says_how_many_instances_it_does_not_list(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "crowded", "launch:\n  steps: []\n")
+    for _ in range(21):
+        cli.good("launch", "crowded")
+    file = tmp_path / "next.yaml"
+    file.write_text("launch:\n  steps: []\ndestroy:\n  steps: []\n", "utf-8")
+    shown = " ".join(cli.good("application", "preview-impact", "crowded", str(file)).split())
+    assert "count 21" in shown
+    assert shown.endswith("and 1 more")
+
+
 def test_the_next_times_of_a_schedule_are_times(cli: Shell, tmp_path: Path) -> None:
     made(cli, tmp_path, "hourly", "launch:\n  steps: []\n")
     asked = ("--cron", "30 6 * * MON-FRI", "--zone", "Europe/Berlin", "--application", "hourly")

@@ -237,12 +237,13 @@ def test_open_prints_the_address_in_the_console(cli: Shell, ferry: str, ship: st
 
 
 @pytest.mark.parametrize("words", [("application", "instances", "x"), ("environment", "instances", "default")])
-def test_a_mistyped_status_is_refused_with_the_right_ones(cli: Shell, ferry: str, words: tuple[str, ...]) -> None:
+def test_a_mistyped_name_is_refused_with_the_right_ones(cli: Shell, ferry: str, words: tuple[str, ...]) -> None:
     words = tuple(ferry if word == "x" else word for word in words)
     told = cli.bad(2, *words, "--status", "Runing")
     assert "'Runing'" in told
     assert "is not one of 'Requested', 'Executing', 'Running', 'Failed', 'Destroying', 'Destroyed'." in told
     assert "'Broken'" in cli.bad(2, "organization", "instances", "--last-status", "Broken")
+    assert "'Reed' is not one of 'Read', " in cli.bad(2, "permission", "explain", "--permission", "Reed", "--path", "/")
 
 
 def test_instances_are_listed_newest_first(cli: Shell, ferry: str, ship: str) -> None:

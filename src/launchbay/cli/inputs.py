@@ -18,6 +18,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.connection import Connection, connect
 from launchbay.cli.verbs import AnyOperation
 from launchbay.client import ClientError, Retries
@@ -253,6 +254,7 @@ _CHOICES: Mapping[tuple[str, str], Sequence[str]] = {
     ("", "last_status"): ("Succeeded", "Failed"),
     ("list_organization_instances", "sort"): INSTANCE_ORDERS,
     ("list_organization_jobs", "sort"): ("created", "-created"),
+    ("explain_permission", "permission"): (*(each.value for each in Permission), *ALIASES),
 }
 # Several of these may be given, separated by commas. Without the check, a mistyped status would find nothing.
 _SEVERAL: Mapping[tuple[str, str], Sequence[str]] = {

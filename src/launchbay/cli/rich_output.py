@@ -199,13 +199,23 @@ def _show_object(console: Console, document: Mapping[str, Any], width: int) -> N
             zone = _zone(document) if are_times(name, value) else None
             grid.add_row(name, _cell(name, value, whole=True, zone=zone))
     console.print(grid)
-    for name, items in lists.items():
+    for name, listed in lists.items():
         console.print(f"\n[bold]{printable(name)}[/]")
+        items = [_with_rest(each) for each in listed]
         table, _ = _fitting(_columns(items), None)
         if _natural_cells(table) <= width + _GAP_CELLS:
             console.print(table)
         else:
             _show_blocks(console, items)
+
+
+def _with_rest(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a group of instances that says how many it doesn't list."""
+    listed = item.get("instances")
+    if not _are_named(listed) or item.get("count", 0) <= len(listed or ()):
+        return item
+    names = [each["name"] for each in listed or ()]
+    return {**item, "instances": [*names, f"and {item['count'] - len(names)} more"]}
 
 
 def _zone(schedule: Mapping[str, Any]) -> ZoneInfo | None:

@@ -472,7 +472,7 @@ class Plan:
         now = state.revisions(application).get(name) if application in state.applications else None
         what, do = f"revision {application}/{name}", partial(self._put_revision, application, name, wanted)
         if now is None:
-            yield Change(CREATE, what, do)
+            yield Change(CREATE, what, do, after=_shown(content))
             return
         before = state.revision(now)
         text = self._text_of(application, wanted)
