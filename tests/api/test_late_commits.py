@@ -151,3 +151,39 @@ async def test_launches_that_are_written_together_are_answered_as_if_each_were_a
         assert await listed(api, f"applications/{quick}/instances") == [earlier[1], *launched]
         assert await audited(api) == sorted([*earlier, *launched, await first])
     databases.drop(url)
+
+
+@pytest.mark.slow
+async def test_launches_whose_clients_left_while_they_were_committed_run(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.store.database._TURN_S", 60)  # until all have come
+    monkeypatch.setattr(quotas, "SAMPLE_S", 60)  # whoever counts what is used writes alone
+    url = databases.create()
+    async with running_api(url) as api:
+        application = await api.application("launch:\n  steps: []\n")
+        await api.settled(await api.launch(application))
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as other:
+            await other.execute(
+                "CREATE FUNCTION wait_a_little() RETURNS trigger LANGUAGE plpgsql AS"
+                " $$ BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END $$"
+            )
+            await other.execute(
+                "CREATE TRIGGER slow BEFORE INSERT ON audit_entries FOR EACH ROW EXECUTE FUNCTION wait_a_little()"
+            )
+        first, *others = [asyncio.create_task(api.launch(application)) for _ in range(4)]
+        await first
+        async with api.database.connection() as connection, asyncio.timeout(20):
+            asked = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+            while (await connection.execute(asked)).rowcount == 0:
+                await asyncio.sleep(0.01)
+        for each in others:
+            each.cancel()
+        await asyncio.wait(others)
+        assert all(each.cancelled() for each in others)
+        instances = await listed(api, f"applications/{application}/instances")
+        assert len(instances) == 5
+        for instance in instances:
+            assert (await api.settled(instance))["status"] == "Running"
+        assert await audited(api) == instances
+    databases.drop(url)

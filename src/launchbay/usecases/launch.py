@@ -80,7 +80,7 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
     do not fit, and for needs that the environment does not meet.
     """
     with foreign_key_violation_as("The application or its environment was deleted by another request."):
-        with suppress(NotTogether):
+        with suppress(NotTogether):  # nothing was committed: one of the group was refused, or waited for a lock
             async with ctx.begin(shares_commit=True) as work:
                 return await _launch(work, application_id, body)
         async with ctx.begin() as work:
