@@ -128,3 +128,17 @@ async def test_the_palette_takes_as_few_statements_with_many_instances_as_with_o
         assert answer.text.count('role="option"') >= min(number, 6)
         counts.append(len(found))
     assert counts[0] == counts[1] <= 30, counts
+
+
+async def test_the_list_of_schedules_reads_what_is_due_once_as_the_month_does(
+    api: Api, visitor: httpx.AsyncClient, statements: ContextVar[list[Any]]
+) -> None:
+    path = f"/console/organizations/{api.organization}/schedules"
+    counts: list[int] = []
+    for view in ("", "?view=list"):
+        await visitor.get(path + view)
+        found: list[str] = []
+        statements.set(found)
+        assert (await visitor.get(path + view)).status_code == 200
+        counts.append(len(found))
+    assert counts[1] <= counts[0], counts

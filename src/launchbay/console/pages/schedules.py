@@ -95,7 +95,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     days = [] if is_list else list(calendar.Calendar().itermonthdates(first.year, first.month))
     since = now if is_list else max(now, datetime.combine(days[0], datetime.min.time(), UTC))
     until = now + _LISTED if is_list else datetime.combine(days[-1], datetime.min.time(), UTC) + _DAY
-    entries = await _entries(request, organization_id, since, until, is_daily=not is_list)
+    home = f"{HOME}/organizations/{organization_id}"
+    due, recurring = await _read_due(request, organization_id, since, until)
+    entries = await _entries(due, recurring, home, since, until, is_daily=not is_list)
     ran = await _past_days(request, organization_id, [each for each in days if each < now.date()])
     wanted = request.query("kind")
     wanted = wanted if wanted in KINDS else "all"
@@ -104,11 +106,11 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     matching = [each for each in entries if text in f"{each.what} {each.instance}".lower()]
     of_kind = [each for each in matching if wanted in ("all", each.kind)]
     end = begin + CONSOLE_PAGE_ROWS
-    soon = (
-        entries
-        if not is_list and first <= now.date()
-        else await _entries(request, organization_id, now, now + _DAY, is_daily=True)
-    )
+    soon = entries
+    if is_list or first > now.date():
+        if not is_list:  # a list begins now
+            due, recurring = await _read_due(request, organization_id, now, now + _DAY)
+        soon = await _entries(due, recurring, home, now, now + _DAY, is_daily=True)
     return await request.page(
         "schedules.html",
         section="schedules",
@@ -137,7 +139,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         text=request.query("q") or "",
         is_whole=len(entries) < PAGE_ROWS_MAX,
         people=await user_names(request, organization_id),
-        home=f"{HOME}/organizations/{organization_id}",
+        home=home,
     )
 
 
@@ -164,13 +166,10 @@ def _month(text: str | None, now: datetime) -> date:
     return found if 2000 <= found.year <= 2999 else now.date().replace(day=1)
 
 
-async def _entries(
-    request: PageRequest, organization_id: str, since: datetime, until: datetime, *, is_daily: bool
-) -> list[Entry]:
-    """Return what is due in a time, in its order.
-
-    Recurring schedules are there with their first time of each day, or with the next one alone.
-    """
+async def _read_due(
+    request: PageRequest, organization_id: str, since: datetime, until: datetime
+) -> tuple[list[Entry], list[Row]]:
+    """Return the runs and expiries due in a time, and the recurring schedules."""
     scheduled = await fleet.list_schedules(request.ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     expiring = await fleet.list_instances(
         request.ctx,
@@ -184,10 +183,20 @@ async def _entries(
         request.ctx, organization_id, instance_id=None, application_id=None, after=None, count=_RECURRING
     )
     rows = await shown_rows(request, organization_id, recurring)
-    home = f"{HOME}/organizations/{organization_id}/recurring"
+    return [*_runs(scheduled), *_expiries(expiring.rows, since)], rows
+
+
+async def _entries(
+    due: Iterable[Entry], recurring: Iterable[Row], home: str, since: datetime, until: datetime, *, is_daily: bool
+) -> list[Entry]:
+    """Return what is due in a time, in its order.
+
+    Recurring schedules are there with their first time of each day, or with the next one alone.
+    """
+    most = None if is_daily else 1
     # In a thread: an expression that hardly ever fires takes long to find.
-    fired = await asyncio.to_thread(lambda: list(_firings(rows, home, since, until, None if is_daily else 1)))
-    return sorted([*_runs(scheduled), *_expiries(expiring.rows, since), *fired], key=lambda each: each.at)
+    fired = await asyncio.to_thread(lambda: list(_firings(recurring, f"{home}/recurring", since, until, most)))
+    return sorted([*due, *fired], key=lambda each: each.at)
 
 
 async def _past_days(request: PageRequest, organization_id: str, days: Sequence[date]) -> Mapping[date, TimeRow]:
