@@ -268,6 +268,24 @@ def test_the_audit_log_begins_with_the_newest_and_shows_names_and_changes(cli: S
     assert "Unknown application 'nowhere'" in cli.bad(3, "audit", "list", "--object", "/applications/nowhere")
 
 
+def test_the_audit_log_of_an_object_is_found_by_its_name(cli: Shell, ferry: str, ship: str) -> None:
+    told = cli.bad(2, "audit", "list", "--object", ferry)
+    assert f"More than one instance or application is named '{ferry}'. Use the ID of one:" in told
+    assert re.search(rf"{ship}  {ferry}: {ferry}, .*, Running\n", told)
+    assert re.search(rf"[0-9a-f]{{24}}  application {ferry}\n", told)
+    cli.good("application", "rename", ferry, f"new {ferry}")
+    [entry] = cli.document("audit", "list", "--object", ferry, "--action", "launch_application")
+    assert entry["names"][ship] == ferry
+    named = cli.document("audit", "list", "--object", f"new {ferry}")
+    assert named[0]["operation"] == "rename_application"
+    assert "No instance or application is named 'nowhere'." in cli.bad(3, "audit", "list", "--object", "nowhere")
+
+
+def test_a_wrong_choice_is_refused_with_what_the_choices_mean(cli: Shell) -> None:
+    told = cli.bad(2, "approval", "list", "--status", "approved")
+    assert "'approved' is not one of 'decided', 'pending'.\n`decided`: approved, rejected, expired" in told
+
+
 def test_a_rollback_is_shown_and_leads_back(cli: Shell, ferry: str, ship: str) -> None:
     [first] = cli.document("generations", ferry)
     assert (first["number"], first["version"]) == (1, 2)

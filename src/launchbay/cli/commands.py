@@ -524,8 +524,9 @@ def _change_password(connection: Connection, call: Call[Any], _: Mapping[str, An
 def _audit(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     """Show entries with the newest first; a table has names instead of IDs."""
     query = {"sort": "-at", **{name: value for name, value in call.query.items() if value is not None}}
-    if query.get("object", "").startswith("/"):  # as the table has it
-        query["object"] = connection.names.path(query["object"])
+    if about := query.get("object"):
+        is_path = about.startswith("/")  # as the table has it
+        query["object"] = connection.names.path(about) if is_path else connection.names.instance_or_application(about)
     entries = answer(connection, replace(call, query=query))
     if connection.output == "table":
         for entry in entries:

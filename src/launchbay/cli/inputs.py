@@ -392,6 +392,23 @@ def _choices(operation: str, name: str, annotation: Any) -> Sequence[str]:
     return _CHOICES.get((operation, name)) or (_CHOICES.get(("", name), ()) if kind is str else ())
 
 
+class _OneOf(click.Choice[str]):
+    """One of the choices."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the choice.
+
+        Raises BadParameter with the choices, and with the option's help if it explains one.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            about = getattr(param, "help", None) or ""
+            if not any(f"`{choice}`" in about for choice in self.choices):
+                raise
+            raise click.BadParameter(f"{error.message}\n{about}", ctx, param) from None
+
+
 class _Several(click.Choice[str]):
     """Several of the choices, separated by commas."""
 
@@ -457,7 +474,7 @@ def _keyword(
 
 def _type(kind: Any, choices: Sequence[str], several: Sequence[str]) -> Any:
     if choices:
-        return click.Choice(choices)
+        return _OneOf(choices)
     return _Several(several) if several else int if kind is int else str
 
 

@@ -216,6 +216,24 @@ class Names:
             raise ObjectNotFound(f"Unknown job '{text}'. Use INSTANCE#NUMBER, or the job's ID or its beginning.")
         return found[0].instance_id, found[0].id
 
+    def instance_or_application(self, text: str) -> str:
+        """Return the ID of what has exactly this name. Destroyed instances count last."""
+        if is_id(text):
+            return text
+        instances = list(self._listed(name=text))
+        alive = [each for each in instances if each.status != "Destroyed"]
+        applications = [each for each in self._client.list_applications(self.organization()) if each.name == text]
+        named = [(each.id, f"application {each.name}") for each in applications]
+        found = [*((each.id, _about_instance(each)) for each in alive), *named]
+        found = found or [(each.id, _about_instance(each)) for each in instances]
+        if len(found) > 1:
+            raise _several("instance or application", text, found)
+        if not found:
+            raise ObjectNotFound(
+                f"No instance or application is named '{text}'. For other objects, use the ID or path."
+            )
+        return found[0][0]
+
     def instance_or_job(self, target: str) -> str | tuple[str, str]:
         """Return an instance, or instance and job.
 

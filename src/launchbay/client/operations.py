@@ -1993,7 +1993,7 @@ class Operations:
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
-        `status`: `decided`: approved, rejected, expired or withdrawn ones, newest first.
+        `status`: `decided`: approved, rejected, expired or withdrawn ones, newest first; `status` says which.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/approvals"))

@@ -67,7 +67,9 @@ class ApprovalsQuery(Paging, frozen=True):
 
     status: Annotated[
         Literal["pending", "decided"],
-        msgspec.Meta(description="`decided`: approved, rejected, expired or withdrawn ones, newest first."),
+        msgspec.Meta(
+            description="`decided`: approved, rejected, expired or withdrawn ones, newest first; `status` says which."
+        ),
     ] = "pending"
 
 
