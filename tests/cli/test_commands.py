@@ -1,7 +1,9 @@
 """Every operation of the API is a command, and every command can be loaded and explains itself."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -14,6 +16,7 @@ from launchbay.client.core import Call, OperationSpec
 from launchbay.client.operation import operation
 from launchbay.ids import is_id
 from launchbay.web.endpoints import ENDPOINTS
+from tests.support.documentation import DOCS, blocks
 from tests.support.shell import Shell
 
 ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
@@ -126,3 +129,13 @@ def test_creates_and_lists_print_only_ids_when_quiet(cli: Shell) -> None:
 
 def test_a_secret_that_is_shown_once_cannot_be_lost_by_quiet(cli: Shell) -> None:
     assert "No such option" in cli.bad(2, "access-token", "create", "ci", "--quiet")
+
+
+def test_roles_of_groups_are_set_as_the_page_of_sign_in_says(cli: Shell, tmp_path: Path) -> None:
+    page = DOCS / "howto" / "sign-in-with-openid.md"
+    assert "`launchbay organization set-group-roles @groups.json`" in page.read_text("utf-8")
+    [text] = [block.text for block in blocks(page) if block.language == "json"]
+    (tmp_path / "groups.json").write_text(text)
+    cli.good("organization", "set-group-roles", f"@{tmp_path / 'groups.json'}")
+    shown = cli.document("organization", "group-roles")
+    assert sorted(shown, key=str) == sorted(json.loads(text), key=str)

@@ -1,8 +1,14 @@
 """Launchbay behind PgBouncer, in both of its pool modes (decision 0099)."""
 
 import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,9 +19,13 @@ from launchbay.errors import CannotStart, Unavailable
 from launchbay.store.database import Database
 from launchbay.store.schema import upgrade
 from tests.support.databases import Databases
+from tests.support.documentation import DOCS, blocks
+from tests.support.external_services import made_certificate
 from tests.support.manifests import waits_in_a_row
-from tests.support.pooler import Pooler, pooler, set_for_sessions
+from tests.support.pooler import PATH, WITHIN_S, Pooler, pooler, set_for_sessions
+from tests.support.servers import free_ports
 from tests.support.service import accepted, running_api
+from tests.support.versions import postgres_with_tls
 
 SESSIONS = 4
 STATE = """
@@ -164,3 +174,65 @@ async def test_readiness_tells_when_the_pooler_is_gone_or_hangs_and_when_it_is_b
         await api.database.ping()
     through.start()
     await until(200)
+
+
+@pytest.mark.slow  # starts PostgreSQL and PgBouncer
+def test_the_configuration_of_the_page_verifies_postgresql_and_encrypts_clients(tmp_path: Path) -> None:
+    program = shutil.which("pgbouncer", path=PATH)
+    if program is None:
+        pytest.skip("pgbouncer isn't installed")
+    [text] = [block.text for block in blocks(DOCS / "howto" / "connection-pooler.md") if block.language == "ini"]
+    [port] = free_ports(1)
+    with postgres_with_tls() as url, tempfile.TemporaryDirectory(prefix="launchbay-pooler-") as made:
+        database, directory = conninfo_to_dict(url), Path(made)
+        with psycopg.connect(url, autocommit=True) as owner:
+            owner.execute("CREATE ROLE launchbay LOGIN")
+            owner.execute("CREATE DATABASE launchbay OWNER launchbay")
+        shutil.copy(str(database["sslrootcert"]), directory / "database-ca.crt")
+        certificate, key = made_certificate(tmp_path)
+        shutil.copy(certificate, directory / "server.crt")
+        shutil.copy(key, directory / "server.key")
+        (directory / "userlist.txt").write_text('"launchbay" "secret"\n"pooler_admin" "other secret"\n')
+        for former, now in (
+            ("host=db.example.org port=5432", f"host=127.0.0.1 port={database['port']}"),
+            ("listen_addr = 0.0.0.0", "listen_addr = 127.0.0.1"),
+            ("listen_port = 6432", f"listen_port = {port}"),
+            ("/etc/pgbouncer/", f"{directory}/"),
+        ):
+            assert former in text
+            text = text.replace(former, now)
+        (directory / "pgbouncer.ini").write_text(text)
+        account = ["-u", "postgres"] if os.geteuid() == 0 else []  # it refuses to run as root
+        for path in (directory, *directory.iterdir()) if account else ():
+            shutil.chown(path, "postgres")
+        process = subprocess.Popen([program, "-q", *account, directory / "pgbouncer.ini"], stderr=subprocess.DEVNULL)
+        try:
+            through = f"host=127.0.0.1 port={port} connect_timeout=10"
+            launchbay = f"{through} user=launchbay password=secret dbname=launchbay"
+            with _answering(f"{launchbay} sslmode=require") as connection:
+                row = connection.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
+                assert row == (True,)
+            with pytest.raises(psycopg.OperationalError, match="SSL required"):
+                psycopg.connect(f"{launchbay} sslmode=disable")
+            # Another authority than that of PostgreSQL: new sessions must fail.
+            shutil.copy(certificate, directory / "database-ca.crt")
+            admin = f"{through} user=pooler_admin password='other secret' dbname=pgbouncer sslmode=require"
+            with psycopg.connect(admin, autocommit=True) as connection:
+                connection.execute("RELOAD")
+                connection.execute("RECONNECT")
+            with pytest.raises(psycopg.Error), psycopg.connect(f"{launchbay} sslmode=require") as connection:
+                connection.execute("SELECT 1")
+        finally:
+            process.kill()
+            process.wait(WITHIN_S)
+
+
+def _answering(url: str) -> psycopg.Connection:
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        try:
+            return psycopg.connect(url, autocommit=True)
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
