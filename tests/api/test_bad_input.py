@@ -22,9 +22,9 @@ from launchbay.web.routing import Endpoint
 from tests.support.manifests import TYPED, WORKFLOWS
 from tests.support.service import UNKNOWN, Api, accepted, refused
 
-# A refusal may take so many times as long as the upload of a small good manifest (2 ms), though many of these are
+# A refusal may take so many times as long as the upload of a small good manifest (1.6 ms), though many of these are
 # hundreds of times longer. The longest manifests are compared with a good one of their length.
-PATIENCE = 30
+PATIENCE = 40
 PATIENCE_LARGE = 5
 GROWTH_BYTES = 24 * limits.MIB
 REQUESTS = 500
