@@ -100,7 +100,9 @@ DEMANDS = (
     Demand(
         "launches, 32 clients, ?wait=", "launch, 32 clients, ?wait=30, +0 ms", ("per_s",), "/s", 380, 500, _COMMITS_32
     ),
-    Demand("launch complete p50, 1 client", "launch, 1 clients, polling, +0 ms", ("p50_ms",), "ms", 7, 5),
+    # A client that polls has slept for 5 ms when it first asks, however fast the launch was.
+    Demand("launch complete p50, 1 polling client", "launch, 1 clients, polling, +0 ms", ("p50_ms",), "ms", 7),
+    Demand("launch complete p50, 1 client, ?wait=", "launch, 1 clients, ?wait=30, +0 ms", ("p50_ms",), "ms", 7, 5),
     Demand("burst, accepted", "burst, accepted, +0 ms", ("per_s",), "/s", 1_500, 2_000, _COMMITS_32),
     Demand("burst, drained", "burst, drained, +0 ms", ("per_s",), "/s", 500, 700, _COMMITS_32),
     Demand("CPU a launch, burst", "burst, drained, +0 ms", _CPU, "ms", 2.6, 2),
