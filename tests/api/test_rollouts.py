@@ -182,6 +182,19 @@ async def test_a_verdict_waits_for_the_end_of_a_job_that_begins_before_it(
     assert (await until(own, begun["id"], "Finished", "Returned"))["status"] == "Finished"
 
 
+@pytest.mark.slow
+async def test_a_verdict_waits_for_jobs_of_others_no_longer_than_for_a_busy_instance(
+    own: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BULK_BUSY_S", 0)
+    application, _ = await shops(own, 1, triggered="1")
+    begun = await begin(own, application)
+    async with without_turns(own, begun["id"], "Running") as instance:
+        await back_up(own, instance)
+    assert (await until(own, begun["id"], "Finished", "Stopped"))["status"] == "Finished"
+    assert (await own.document(instance))["status"] == "Executing"
+
+
 async def versions(api: Api, made: list[str]) -> list[int]:
     return [(await api.document(instance))["version"] for instance in made]
 

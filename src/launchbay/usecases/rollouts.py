@@ -343,7 +343,8 @@ class RolloutRunner:
                 rollout = await store.take(connection, rollout_id=rollout_id)
                 if rollout is None:
                     return False
-                await store.settle(connection, rollout_id=rollout_id, has_check=rollout.health_workflow is not None)
+                has_check = rollout.health_workflow is not None
+                await store.settle(connection, rollout_id=rollout_id, has_check=has_check, busy_s=limits.BULK_BUSY_S)
                 is_back = rollout.status == RETURNING
                 step = self._next_back if is_back else self._next
                 found = await step(connection, rollout)

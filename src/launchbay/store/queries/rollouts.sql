@@ -96,7 +96,7 @@ FROM rollouts WHERE id = %(rollout_id)s AND finished_at IS NULL FOR UPDATE SKIP 
 -- name: settle
 -- Notes the outcome of jobs that have ended, and the first failure of all.
 -- A job that another one began meanwhile, such as a scheduled one, says nothing about the version. A check waits for its turn behind
--- it. Without a check, the instance has to be Running, which is known once nothing runs on it.
+-- it. Without a check, the instance has to be Running, which is known once nothing runs on it, or isn't asked any more after so long.
 WITH settled AS (
     UPDATE rollout_instances
     SET status = CASE
@@ -114,7 +114,8 @@ WITH settled AS (
     LEFT JOIN instances ON instances.id = under_way.instance_id
     WHERE under_way.rollout_id = %(rollout_id)s AND under_way.status IN ('Running', 'Checking', 'Returning')
       AND jobs.status IS DISTINCT FROM 'Executing'
-      AND (under_way.status <> 'Running' OR %(has_check)s OR jobs.status IS DISTINCT FROM 'Succeeded' OR instances.job_id IS NULL)
+      AND (under_way.status <> 'Running' OR %(has_check)s OR jobs.status IS DISTINCT FROM 'Succeeded' OR instances.job_id IS NULL
+           OR jobs.finished_at < now() - %(busy_s)s * interval '1 second')
       AND rollout_instances.rollout_id = under_way.rollout_id AND rollout_instances.place = under_way.place
     RETURNING rollout_instances.place, rollout_instances.status, rollout_instances.message, rollout_instances.finished_at
 )
