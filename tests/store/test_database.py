@@ -516,6 +516,23 @@ async def test_a_group_survives_the_cancellation_of_the_member_that_writes_it(da
     assert await _names(database) == ["a", "b", "d"]
 
 
+async def test_a_database_that_hangs_does_not_keep_a_cancelled_member_for_long(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.store.database._CANCELLED_S", 0.01)
+    group = CommitGroup(database)
+    async with _first_waits(database, group.run(_insertion("a"))) as first:
+        writes = [Statement(b"SELECT pg_sleep(60)", []), _insertion("c"), _insertion("d")]
+        others = [asyncio.create_task(group.run(each)) for each in writes]
+        await asyncio.sleep(0)
+    await first
+    await _until(database, "PgSleep")
+    others[0].cancel()
+    outcomes = await asyncio.gather(*others, return_exceptions=True)
+    assert [isinstance(each, BaseException) for each in outcomes] == [True, False, False]
+    assert await _names(database) == ["a", "c", "d"]
+
+
 async def test_a_group_gives_up_on_a_lock_and_only_who_needs_it_waits(database: Database) -> None:
     group = CommitGroup(database)
     async with database.transaction() as late:

@@ -235,7 +235,8 @@ class JobCompletion:
             **outcome.follow_ups.columns(),
         }
         ended: EndRow | None = None
-        # Together with other ends, but not if it locks more than its own job and instance.
+        # Together with other ends, but not if it changes rows that others change, too. What follows from changed
+        # signals adds rows only; where two add the same one, their groups give up soon.
         locks_others = self.claim.is_limited or self.claim.parent_job_id or outcome.follow_ups.pushed_signals
         if not (needs_transaction or locks_others):
             ended = await jobs.end(self.ends, **columns)

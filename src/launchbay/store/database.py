@@ -118,6 +118,7 @@ _GROUP_MEMBER_BYTES = 32 * KIB  # of parameters: whoever has more would make the
 # A member that waits for a lock of another transaction makes the others of its group wait. This is also less than
 # PostgreSQL's `deadlock_timeout`: where a group locks rows in another order than somebody else, the group gives up.
 _PATIENCE = Statement(b"SELECT set_config('lock_timeout', '100ms', true)")
+_CANCELLED_S = 5.0  # a group is written on so long for its other members
 _TURN_S = 0.1  # then others write, too: whoever writes alone may wait long for a lock
 _enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclosing transaction", default=None)
 
@@ -548,17 +549,21 @@ async def _commit(connection: Connection, statements: Sequence[Statement]) -> No
 async def _finished(task: "asyncio.Task[None]") -> None:
     """Wait for a task to its end. Raises what it raises.
 
-    A cancellation of the caller comes only then.
+    A cancellation of the caller comes only then. It cancels the task, too, but after _CANCELLED_S: a database that
+    hangs doesn't keep the process from ending.
     """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
+            if cancelled is None:
+                asyncio.get_running_loop().call_later(_CANCELLED_S, task.cancel)
             cancelled = error
     if cancelled is not None:
         raise cancelled
-    task.result()
+    if not task.cancelled():  # by another member of the group
+        task.result()
 
 
 def connection_parameters(url: str) -> dict[str, Any]:
