@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -31,6 +32,9 @@ EMAIL = "admin@launchbay.local"
 PASSWORD = "correct horse battery staple"
 START_S = 60.0
 GRACE_S = 20.0
+# What a process prints or, with LAUNCHBAY_LOG_FORMAT=json, logs once it is ready.
+_LISTENS = re.compile(r'(?:listening at |"address": ")http://\S+?:(\d+)(?!\S*:\d)')
+_WORKS = re.compile(r'Launchbay worker|"worker\.started"')
 
 
 @dataclass
@@ -69,10 +73,10 @@ class Process:
             )
         while time.monotonic() - begun < START_S:
             text = log.read_text("utf-8", "replace")
-            if "listening at http://" in text:
-                self.port = int(text.split("listening at http://", 1)[1].split()[0].rpartition(":")[2])
+            if found := _LISTENS.search(text):
+                self.port = int(found[1])
                 return time.monotonic() - begun
-            if "Launchbay worker" in text:
+            if _WORKS.search(text):
                 return time.monotonic() - begun
             if self._child.poll() is not None:
                 raise AssertionError(f"it ended at its start:\n{text}")

@@ -80,7 +80,8 @@ def configure_logs(level: str, form: str, process: int | None = None) -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # A line and its end in one write: processes that share a log would otherwise run their lines together.
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     # What libraries log has the same form, and the ids of the request, job and step that made them do so.
