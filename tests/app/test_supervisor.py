@@ -116,8 +116,8 @@ async def test_processes_share_port_database_administrator_and_metrics(place: Pa
             while (await metrics(server))["launchbay_workers"] != 3:
                 await asyncio.sleep(0.1)
         text = (place / "serve-1.log").read_text("utf-8")
-        assert text.count("Created administrator") == 1
-        assert text.count("Launchbay is listening at ") == 1
+        assert text.count('"administrator.created"') == 1
+        assert text.count('"server.started"') == 1
         other = supervisor(place, 3)
         other.name = "other"
         with pytest.raises(AssertionError, match="Another server already uses the data directory"):
@@ -253,7 +253,7 @@ async def test_every_process_presents_a_renewed_certificate(place: Path) -> None
             [sys.executable, "-m", "launchbay.cli.main", *command], stdout=output, stderr=output, env=environment
         )
     try:
-        await until(lambda: "listening at https://" in log.read_text("utf-8"), PATIENCE_S)
+        await until(lambda: '"address": "https://' in log.read_text("utf-8"), PATIENCE_S)
         (place / "new").mkdir()
         new_certificate, new_key = made_certificate(place / "new")
         new_key.rename(key)

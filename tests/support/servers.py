@@ -33,7 +33,7 @@ PASSWORD = "correct horse battery staple"
 START_S = 60.0
 GRACE_S = 20.0
 # What a process prints or, with LAUNCHBAY_LOG_FORMAT=json, logs once it is ready.
-_LISTENS = re.compile(r'(?:listening at |"address": ")http://\S+?:(\d+)(?!\S*:\d)')
+_LISTENS = re.compile(r'(?:listening at |"address": ")http://[^"\s]+:(\d+)["\s]')
 _WORKS = re.compile(r'Launchbay worker|"worker\.started"')
 
 
