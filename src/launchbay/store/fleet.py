@@ -49,7 +49,19 @@ class FleetRow(NamedTuple):
     environment_view: str | None
 
 
+class ExpiryRow(NamedTuple):
+    """An instance that expires."""
+
+    id: str
+    name: str
+    owner_id: str
+    destroy_at: datetime
+    application_id: str
+    environment_id: str
+
+
 list_instances = _sql.rows("list_instances", FleetRow, is_prepared=False)
+list_expiries = _sql.rows("list_expiries", ExpiryRow, is_prepared=False)
 
 
 class FleetJobRow(NamedTuple):

@@ -32,7 +32,7 @@ from launchbay.store import fleet as store
 from launchbay.store import jobs as job_store
 from launchbay.store import schedules
 from launchbay.store.database import Database
-from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow, TimeRow, WorkRow
+from launchbay.store.fleet import ExpiryRow, FleetJobRow, FleetRow, GroupRow, TimeRow, WorkRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases.context import Context, Work
 
@@ -449,6 +449,22 @@ async def summarize(ctx: Context, organization_id: str) -> Summary:
         groups = await store.summarize(work.connection, organization_id=organization.id, **seen)
         [found] = await store.count_work(work.connection, organization_id=organization.id, **seen)
     return Summary(groups, found)
+
+
+async def list_expiries(
+    ctx: Context, organization_id: str, *, since: datetime, until: datetime, count: int
+) -> list[ExpiryRow]:
+    """Return the visible instances that expire in a time, the next one first."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return await store.list_expiries(
+            work.connection,
+            organization_id=organization.id,
+            since=since,
+            until=until,
+            **visible(work.lookup.grants(organization.id), Permission.READ),
+            count=count,
+        )
 
 
 async def list_schedules(

@@ -2,8 +2,11 @@
 
 import asyncio
 import calendar
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,10 +17,9 @@ from launchbay.console.pages.recurring import Row, shown_rows
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, PAGE_ROWS_MAX
-from launchbay.store.fleet import FleetRow, TimeRow
+from launchbay.store.fleet import ExpiryRow, TimeRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet, workflows
-from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.recurring import first_times, list_recurring_schedules
 
 routes = Routes()
@@ -39,7 +41,7 @@ class Entry(NamedTuple):
     instance: str
     owner_id: str
     schedule: FleetScheduleRow | None = None
-    expiring: FleetRow | None = None
+    expiring: ExpiryRow | None = None
     recurring: str = ""  # the page of the recurring schedule that fires
 
     @property
@@ -57,7 +59,8 @@ class Entry(NamedTuple):
         return "repeats" if self.schedule.component else "once"
 
 
-class Day(NamedTuple):
+@dataclass(frozen=True)
+class Day:
     """A day of the calendar, with what happens on it."""
 
     date: date
@@ -66,13 +69,14 @@ class Day(NamedTuple):
     entries: Sequence[Entry]
     ran: TimeRow | None = None  # of a day that is over
 
-    @property
+    @cached_property
     def groups(self) -> list[Sequence[Entry]]:
         """Its expiries, and the runs of each minute, in the order of time."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[tuple[object, ...], list[Entry]] = {}
         for each in self.entries:
-            minute = f"{each.at:%H:%M} {each.kind == 'cancelled'}"
-            found.setdefault(_EXPIRES if each.kind == "expiries" else minute, []).append(each)
+            kind = each.kind
+            key = (_EXPIRES,) if kind == "expiries" else (each.at.hour, each.at.minute, kind == "cancelled")
+            found.setdefault(key, []).append(each)
         return list(found.values())
 
     @property
@@ -104,13 +108,16 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     begin = forms.parse_number(request.query("first"), 6) or 0
     text = (request.query("q") or "").lower()
     matching = [each for each in entries if text in f"{each.what} {each.instance}".lower()]
+    counts = Counter(each.kind for each in matching)
     of_kind = [each for each in matching if wanted in ("all", each.kind)]
     end = begin + CONSOLE_PAGE_ROWS
     soon = entries
-    if is_list or first > now.date():
-        if not is_list:  # a list begins now
-            due, recurring = await _read_due(request, organization_id, now, now + _DAY)
+    if not is_list and first > now.date():
+        due, recurring = await _read_due(request, organization_id, now, now + _DAY)
         soon = await _entries(due, recurring, home, now, now + _DAY, is_daily=True)
+    by_day: dict[date, list[Entry]] = {}
+    for each in entries:
+        by_day.setdefault(each.at.date(), []).append(each)
     return await request.page(
         "schedules.html",
         section="schedules",
@@ -125,7 +132,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
                 each,
                 each.month == first.month,
                 each == now.date(),
-                [one for one in entries if one.at.date() == each],
+                by_day.get(each, ()),
                 ran.get(each),
             )
             for each in days
@@ -134,7 +141,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         entries=of_kind[begin:end],
         is_first=begin == 0,
         next_first=end if end < len(of_kind) else None,
-        kinds=[(key, label, sum(key in ("all", each.kind) for each in matching)) for key, label in KINDS.items()],
+        kinds=[(key, label, len(matching) if key == "all" else counts[key]) for key, label in KINDS.items()],
         kind=wanted,
         text=request.query("q") or "",
         is_whole=len(entries) < PAGE_ROWS_MAX,
@@ -171,19 +178,12 @@ async def _read_due(
 ) -> tuple[list[Entry], list[Row]]:
     """Return the runs and expiries due in a time, and the recurring schedules."""
     scheduled = await fleet.list_schedules(request.ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
-    expiring = await fleet.list_instances(
-        request.ctx,
-        organization_id,
-        InstanceFilter(expires_before=until),
-        sort="expiry",
-        after=None,
-        count=PAGE_ROWS_MAX,
-    )
+    expiring = await fleet.list_expiries(request.ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     recurring = await list_recurring_schedules(
         request.ctx, organization_id, instance_id=None, application_id=None, after=None, count=_RECURRING
     )
     rows = await shown_rows(request, organization_id, recurring)
-    return [*_runs(scheduled), *_expiries(expiring.rows, since)], rows
+    return [*_runs(scheduled), *_expiries(expiring)], rows
 
 
 async def _entries(
@@ -233,7 +233,6 @@ def _firings(rows: Iterable[Row], home: str, since: datetime, until: datetime, m
             yield Entry(at, one.name, one.instance_id or "", what, one.owner_id, recurring=f"{home}/{one.id}")
 
 
-def _expiries(rows: Iterable[FleetRow], since: datetime) -> Iterable[Entry]:
+def _expiries(rows: Iterable[ExpiryRow]) -> Iterable[Entry]:
     for row in rows:
-        if row.destroy_at is not None and row.destroy_at >= since and row.parent_id is None and row.id is not None:
-            yield Entry(row.destroy_at, _EXPIRES, row.id, row.name, row.owner_id, expiring=row)
+        yield Entry(row.destroy_at, _EXPIRES, row.id, row.name, row.owner_id, expiring=row)

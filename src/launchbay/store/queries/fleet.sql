@@ -106,6 +106,22 @@ ORDER BY
     CASE WHEN %(sort)s::text = 'expiry' AND %(descends)s::boolean THEN page.destroy_at END DESC,
     CASE WHEN NOT %(descends)s::boolean THEN page.instance_id END, CASE WHEN %(descends)s::boolean THEN page.instance_id END DESC;
 
+-- name: list_expiries
+-- What expires in a time, the next one first. Submodules go with their parents.
+SELECT instance_id AS id, name, owner_id, destroy_at, application_id, environment_id
+FROM fleet
+WHERE organization_id = %(organization_id)s AND destroy_at >= %(since)s AND destroy_at < %(until)s
+  AND NOT EXISTS (SELECT FROM instances WHERE instances.id = fleet.instance_id AND parent_id IS NOT NULL)
+  AND (%(seen)s::text[] IS NULL OR EXISTS (
+      SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+          AS seen (application, instance, environment)
+      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+  AND (%(scoped)s::text[] IS NULL OR EXISTS (
+      SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+          AS seen (application, instance, environment)
+      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+ORDER BY destroy_at, instance_id LIMIT %(count)s;
+
 -- name: list_jobs
 -- Jobs of an organization by filters, by the time of their acceptance, as `list_instances` does it. They are counted up to a bound.
 WITH found AS NOT MATERIALIZED (
