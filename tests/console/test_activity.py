@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.support.pages import Page, get, words_of
-from tests.support.service import Api, accepted, fresh_name
+from tests.support.service import Api, accepted, fresh_name, person
 
 MANIFEST = """\
 launch: {steps: []}
@@ -208,6 +208,20 @@ async def test_entries_tell_fields_in_words_and_objects_by_their_names(api: Api,
     accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": later}))
     activity = await get(visitor, f"/console/instances/{instance}/activity")
     assert f"→ {datetime.fromtimestamp(later / 1000, UTC):%Y-%m-%d %H:%M} UTC" in activity.text
+
+
+async def test_the_entry_of_a_new_user_is_told_in_words(api: Api, visitor: httpx.AsyncClient) -> None:
+    await person(api, "Guest")
+    page = await get(visitor, f"/console/organizations/{api.organization}/audit?q=did:create_user")
+    assert "; new account: yes" in page.text
+    assert "is new" not in page.text
+
+
+async def test_the_filter_of_the_activity_leads_back_to_all_entries(api: Api, visitor: httpx.AsyncClient) -> None:
+    base = f"/console/organizations/{api.organization}/audit"
+    page = await get(visitor, f"{base}?q=nothing-of-that-name")
+    assert "No entry matches" in page.text
+    assert base in page.links
 
 
 async def test_the_end_of_a_lifetime_is_told_as_such(api: Api, visitor: httpx.AsyncClient) -> None:

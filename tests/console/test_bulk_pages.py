@@ -167,6 +167,8 @@ async def test_a_wrong_field_shows_the_form_again_and_begins_nothing(
     page = Page(await _sent(visitor, f"{home}/bulk", form, id=instance, do="begin", **fields))
     assert page.status == 400
     assert message in page.text
+    assert page.fields["id"] == instance, "the selection is kept"
+    assert "of 1 instance." in page.text
     assert accepted(await api.get(f"organizations/{api.organization}/bulk")) == before
 
 

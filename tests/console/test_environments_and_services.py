@@ -9,9 +9,10 @@ import pytest
 
 from launchbay.console.pages.environments import Row, differences
 from launchbay.console.pages.overview import Health
+from tests.support.applications import SPEAKER, offered
 from tests.support.pages import Page, browser, get, words_of
 from tests.support.second_factors import post, shown
-from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+from tests.support.service import EMAIL, PASSWORD, PERSON_PASSWORD, Api, accepted, fresh_name, person
 
 READS_REGION = """\
 application:
@@ -24,11 +25,23 @@ application:
       interfaces: {properties: {region: consume-signal(string)}}
       configuration: {configuration.workflows: {launch: {steps: []}}}
 """
+SPEAKS_BADLY = SPEAKER.replace(
+    "say: {steps: []", 'say: {steps: [{call: {action: restcall, parameters: {command: "not a URL"}}}]'
+)
 MAY_SEE_ACTIVITY = "- Read: [/*]\n- ViewAudit: [/*]\n"
 
 
 def row(name: str, **properties: object) -> Row:
     return Row(name, name, False, Health(), properties, {}, ())
+
+
+async def test_an_offered_instance_whose_last_run_failed_is_degraded(working_service: Api) -> None:
+    instance, where = await offered(working_service, SPEAKS_BADLY)
+    await working_service.run(instance, "orders.say", word="ahoy")
+    async with browser(working_service) as client:
+        await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        page = await get(client, f"/console/environments/{where}")
+    assert "Degraded" in page.text.partition("Instances offered as services")[2].partition("</section>")[0]
 
 
 def test_values_that_are_the_same_everywhere_are_no_difference_and_secrets_stay_covered() -> None:

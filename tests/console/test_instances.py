@@ -192,6 +192,7 @@ async def test_the_menu_of_a_row_offers_what_the_person_may_do(api: Api, visitor
     home = f"/console/organizations/{api.organization}/instances"
     assert f'href="{here}" data-row-menu' in (await get(visitor, f"{home}?q={instance}")).answer.text
     menu = await get(visitor, f"{here}/menu?back={home}")
+    assert 'form="row-extend" name="lifetime"' in menu.answer.text
     assert {f"{here}/run", f"{here}/configuration", f"{here}/end", f"{here}/settings#labels"} <= set(menu.links)
     [log] = [each for each in menu.links if each.endswith("#log")]
     assert (await visitor.get(log)).status_code == 200

@@ -63,6 +63,25 @@ async def test_the_overview_names_what_is_broken_with_its_reason_and_its_run(
     assert document["errorMessage"].rpartition("failed: ")[2] in page.text
 
 
+async def test_an_environment_is_not_healthy_while_an_instance_is_destroyed(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await _environment(api)
+    slow = "destroy: {steps: [{drain: {action: wait, parameters: {delay: 3600}}}]}\n"
+    instance = await api.launch(await api.application(f"launch: {{steps: []}}\n{slow}"), environmentId=environment)
+    await api.settled(instance)
+    own, listed = f"/console/environments/{environment}", f"/console/organizations/{api.organization}/environments"
+    assert "All healthy" in (await get(visitor, own)).text
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    page = await get(visitor, own)
+    assert "1 of 1 in progress" in page.text
+    assert "All healthy" not in page.text
+    [row] = re.findall(
+        rf"<tr>(?:(?!</tr>).)*{environment}.*?</tr>", (await get(visitor, listed)).answer.text, re.DOTALL
+    )
+    assert "1 in progress</span>" in row
+
+
 async def test_a_run_in_progress_shows_its_step_and_how_much_of_its_usual_time_is_over(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

@@ -29,6 +29,16 @@ async def test_a_webhook_is_made_with_a_format_which_its_page_shows_and_changes(
     assert (await formats(api))[made] == "teams", "a form without the field keeps the format"
 
 
+async def test_events_have_words_beside_the_names_that_requests_have(api: Api, visitor: httpx.AsyncClient) -> None:
+    pages = f"/console/organizations/{api.organization}/webhooks"
+    form = await get(visitor, pages)
+    assert "Change sets changeSet" in " ".join(form.text.split())
+    known = await formats(api)
+    await post(visitor, pages, url="https://hooks.example/", event="changeSet", format="json")
+    [made] = (await formats(api)).keys() - known.keys()
+    assert "Change setsSigned with" in (await get(visitor, f"{pages}/{made}")).text
+
+
 async def test_an_unknown_format_is_refused_and_the_form_keeps_what_was_typed(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

@@ -281,6 +281,8 @@ def field_words(field: str) -> str:
     known = _FIELDS.get(" ".join(words))
     if known is not None:
         return known
+    if len(words) > 1 and words[0] == "is":
+        return " ".join(words[1:])
     return " ".join(words[:-1] if len(words) > 1 and words[-1] in _KINDS_OF_FIELDS else words)
 
 

@@ -77,13 +77,14 @@ add_services = _sql.change("add_services")
 
 
 class OfferedInstance(NamedTuple):
-    """An instance that is offered as a service."""
+    """An instance offered as a service, and the status of its last job."""
 
     id: str
     name: str
     application_id: str
     version: int
     status: str
+    job_status: str | None
 
 
 class BoundServiceRow(NamedTuple):

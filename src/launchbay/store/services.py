@@ -85,11 +85,12 @@ count_users = _sql.rows("count_users", UsersRow)
 
 
 class UserRow(NamedTuple):
-    """An instance that uses a service, and its components or regions."""
+    """An instance that uses a service, its last job, and its components or regions."""
 
     id: str
     name: str
     status: str
+    job_status: str | None
     application_id: str
     application: str
     environment_id: str

@@ -242,12 +242,12 @@ def _validate_url(app: AppContext, organization_id: str, text: str) -> str:
         url = httpx.URL("")
     if len(text) > limits.WEBHOOK_URL_CHARS or url.scheme not in ("http", "https") or not url.host:
         raise BadRequest(
-            f"url must be http:// or https:// with a host, in at most {limits.WEBHOOK_URL_CHARS} characters.",
+            f"The URL must be http:// or https:// with a host, in at most {limits.WEBHOOK_URL_CHARS} characters.",
             code="InvalidUrl",
         )
     if url.userinfo or url.fragment:
         raise BadRequest(
-            "url must have no credentials and no fragment; requests are signed, so the receiver knows whose they are.",
+            "The URL must have no credentials and no fragment. Requests are signed instead.",
             code="InvalidUrl",
         )
     try:

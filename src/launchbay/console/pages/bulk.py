@@ -116,8 +116,9 @@ async def form_page(
     act = given.text("act")
     if act not in ACTS:
         problem, act = problem or BadRequest("Choose what to do with the instances."), "resume"
-    if chosen is None and problem is None:
-        problem, chosen = await _counted(request, organization_id, given)
+    if chosen is None:
+        wrong, chosen = await _counted(request, organization_id, given)
+        problem = problem or wrong
     return await request.page(
         "bulk_new.html",
         section="instances",

@@ -53,6 +53,14 @@ class Health(NamedTuple):
     def total(self) -> int:
         return sum(self)
 
+    @property
+    def words(self) -> str:
+        """What most needs somebody, and `all healthy` only if nothing is in progress."""
+        for number, word in ((self.failed, "failed"), (self.degraded, "degraded"), (self.busy, "in progress")):
+            if number:
+                return f"{number} {word}"
+        return "all healthy"
+
 
 class EnvironmentHealth(NamedTuple):
     """An environment with its instances and the outcomes of its last runs, oldest first."""

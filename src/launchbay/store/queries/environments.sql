@@ -94,9 +94,10 @@ SELECT %(environment_id)s, id FROM unnest(%(service_ids)s::text[]) AS id
 ON CONFLICT DO NOTHING;
 
 -- name: list_offered_instances
--- The instances that an environment offers as services, oldest first.
-SELECT instances.id, instances.name, instances.application_id, instances.version, instances.status
+-- The instances that an environment offers as services, with the status of their last job, oldest first.
+SELECT instances.id, instances.name, instances.application_id, instances.version, instances.status, fleet.job_status
 FROM instance_offers JOIN instances ON instances.id = instance_offers.instance_id
+LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 WHERE instance_offers.environment_id = %(environment_id)s
 ORDER BY instances.id;
 

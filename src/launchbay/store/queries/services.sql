@@ -116,7 +116,7 @@ WHERE services.organization_id = %(organization_id)s GROUP BY services.id;
 
 -- name: list_users
 -- The first instances by name that use a service, or have made machines with an account: with their components or regions.
-SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application,
+SELECT instances.id, instances.name, instances.status, fleet.job_status, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, string_agg(used.part, ', ' ORDER BY used.part) AS parts
 FROM (
     SELECT DISTINCT instance_id, component AS part FROM instance_links WHERE target_id = %(service_id)s
@@ -124,8 +124,9 @@ FROM (
 ) AS used
 JOIN instances ON instances.id = used.instance_id JOIN applications ON applications.id = instances.application_id
 JOIN environments ON environments.id = instances.environment_id
+LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 WHERE instances.status <> 'Destroyed'
-GROUP BY instances.id, applications.name, environments.name ORDER BY instances.name, instances.id LIMIT %(count)s;
+GROUP BY instances.id, fleet.job_status, applications.name, environments.name ORDER BY instances.name, instances.id LIMIT %(count)s;
 
 -- name: list_shared
 -- The instances of a catalog with the status of their last job, and how many others use each.
