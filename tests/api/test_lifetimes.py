@@ -89,6 +89,15 @@ async def test_an_extension_needs_its_permission_and_keeps_the_rules(api: Api) -
     assert (await lifetime(api, instance))["extensions"] == 2
 
 
+async def test_an_extension_beyond_a_hundred_years_is_refused(api: Api) -> None:
+    instance = await api.launch(await api.application(MANIFEST))
+    before = await lifetime(api, instance)
+    for by_ms in (10**14, 10**15, 2**63 - 1):
+        answer = await api.post(f"instances/{instance}/extend", {"byMs": by_ms})
+        assert "100 years" in refused(answer, 400, "LifetimeRule")
+    assert await lifetime(api, instance) == before
+
+
 @pytest.mark.parametrize(
     "rules", [{"defaultMs": -1, "mayNever": False}, {"greatestMs": 0}, {"defaultMs": 2, "greatestMs": 1}]
 )

@@ -13,6 +13,7 @@ from launchbay.clock import to_ms
 from launchbay.egress.mail import Email, MailServer
 from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
 from launchbay.ids import first_id_of_last, new_id
+from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, duration, merged
 from launchbay.store import instances, schedules
@@ -187,6 +188,8 @@ async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
             raise BadRequest("The instance has no end that could be extended.", code="LifetimeRule")
         if by_ms <= 0:
             raise BadRequest(f"byMs is {by_ms}; give milliseconds above 0.", code="LifetimeRule")
+        if by_ms > to_ms(ctx.app.clock.now()) + INTERVAL_LONGEST_MS - to_ms(min(ends)):
+            raise BadRequest(f"byMs is {by_ms}; the new end must be within 100 years.", code="LifetimeRule")
         if rules.extend_ms is not None and by_ms > rules.extend_ms:
             most = duration(rules.extend_ms)
             raise BadRequest(f"An extension can be {most} at most, not {duration(by_ms)}.", code="LifetimeRule")
