@@ -70,3 +70,12 @@ async def test_a_query_with_a_nul_character_is_refused(api: Api, visitor: httpx.
     shown = await get(visitor, f"/console/organizations/{api.organization}/{page}")
     assert shown.status == 400
     assert "contains a NUL character; remove it." in shown.text
+
+
+@pytest.mark.parametrize(
+    "page", ["instances/a%00b/jobs/b", "instances/a%00b/jobs/b/log", "instances/a/jobs/b%00/export"]
+)
+async def test_an_address_with_a_nul_character_is_that_of_no_page(visitor: httpx.AsyncClient, page: str) -> None:
+    shown = await get(visitor, f"/console/{page}")
+    assert shown.status == 404
+    assert "Page not found." in shown.text

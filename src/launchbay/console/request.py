@@ -21,7 +21,7 @@ from launchbay.console.forms import SEEN, Form, seen_tag
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, csv_line, live_event, redact_value, render
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, guide_to, read_appearance
-from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, PreconditionFailed
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, NotFound, PreconditionFailed
 from launchbay.ids import NamedRow
 from launchbay.usecases.approvals import list_own_approvals
 from launchbay.usecases.change_sets import list_asking
@@ -128,7 +128,14 @@ class PageRequest:
         return relying_party(self.deps.base_url or f"{url.scheme}://{url.netloc}")
 
     def path(self, name: str) -> str:
-        return str(self.http.path_params[name])
+        """Return a part of the address.
+
+        Raises NotFound for one that PostgreSQL couldn't look up.
+        """
+        text = str(self.http.path_params[name])
+        if "\0" in text:
+            raise NotFound("Page not found.", "Go to the start page.")
+        return text
 
     def query(self, name: str) -> str | None:
         """Return a field of the query, or None if it is missing or empty."""
