@@ -125,3 +125,26 @@ async def test_an_account_that_exists_is_not_erased(api: Api) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"There is an account {who.email}.\nRemove it from all organizations first" in result.stderr
     assert [entry["actor"]["email"] for entry in await entries(api, actor=who.id)] in ([], [who.email])
+
+
+@pytest.mark.slow  # launches twice, and waits for a wave
+async def test_the_owner_of_an_unfinished_change_set_or_roll_out_gets_the_pseudonym(api: Api) -> None:
+    kim = await person(api, "Administrator")
+    application = await api.application("launch: {steps: []}\ndestroy: {steps: []}\n")
+    instances = [await api.launch(application) for _ in range(2)]
+    for instance in instances:
+        await api.settled(instance)
+    version = accepted(await api.put_yaml(f"applications/{application}/manifest", "launch: {steps: []}\n"))["version"]
+    within = f"organizations/{api.organization}"
+    wanted = {"applicationId": application, "version": version, "ids": instances, "waves": [1], "pause": None}
+    rollout = accepted(await kim.post(f"{within}/rollouts", wanted))["id"]
+    changes = accepted(await kim.post(f"{within}/change-sets", {"act": "destroy", "ids": instances}))["id"]
+    await remove(api, kim.id)
+
+    assert (await erase(api, kim.email, "--yes")).exit_code == 0
+
+    assert accepted(await api.get(f"change-sets/{changes}"))["ownerEmail"] == f"erased-{kim.id[-8:]}"
+    assert kim.email not in (await api.get(f"rollouts/{rollout}")).text
+    async with api.database.connection() as connection:
+        rows = await connection.execute("SELECT owner_email FROM rollouts WHERE id = %s", (rollout,))
+        assert await rows.fetchall() == [(f"erased-{kim.id[-8:]}",)]

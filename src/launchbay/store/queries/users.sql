@@ -455,13 +455,13 @@ SELECT kind, rows FROM (
     UNION ALL
     SELECT 2, 'answers to change sets', count(*) FROM change_set_answers WHERE email ~* %(address)s
     UNION ALL
-    SELECT 3, 'change sets', count(*) FROM change_sets WHERE owner_email ~* %(address)s AND status NOT IN ('Pending', 'Ready', 'Applying')
+    SELECT 3, 'change sets', count(*) FROM change_sets WHERE owner_email ~* %(address)s
     UNION ALL
-    SELECT 4, 'bulk runs', count(*) FROM bulk_runs WHERE owner_email ~* %(address)s AND finished_at IS NOT NULL
+    SELECT 4, 'bulk runs', count(*) FROM bulk_runs WHERE owner_email ~* %(address)s
     UNION ALL
     SELECT 5, 'instances of bulk runs', count(*) FROM bulk_instances WHERE message ~* %(address)s
     UNION ALL
-    SELECT 6, 'roll-outs', count(*) FROM rollouts WHERE owner_email ~* %(address)s AND finished_at IS NOT NULL
+    SELECT 6, 'roll-outs', count(*) FROM rollouts WHERE owner_email ~* %(address)s
     UNION ALL
     SELECT 7, 'jobs', count(*) FROM jobs WHERE error_message ~* %(address)s AND status <> 'Executing'
     UNION ALL
@@ -499,12 +499,13 @@ UPDATE change_set_answers SET email = %(pseudonym)s
 WHERE (change_set_id, user_id) IN (SELECT change_set_id, user_id FROM change_set_answers WHERE email ~* %(address)s LIMIT %(count)s);
 
 -- name: erase_in_change_sets
+-- Also in those that haven't ended: an expired or stopped one never does. Its owner is its `owner_id`.
 UPDATE change_sets SET owner_email = %(pseudonym)s
-WHERE id IN (SELECT id FROM change_sets WHERE owner_email ~* %(address)s AND status NOT IN ('Pending', 'Ready', 'Applying') LIMIT %(count)s);
+WHERE id IN (SELECT id FROM change_sets WHERE owner_email ~* %(address)s LIMIT %(count)s);
 
 -- name: erase_in_bulk_runs
 UPDATE bulk_runs SET owner_email = %(pseudonym)s, owner_name = %(pseudonym)s
-WHERE id IN (SELECT id FROM bulk_runs WHERE owner_email ~* %(address)s AND finished_at IS NOT NULL LIMIT %(count)s);
+WHERE id IN (SELECT id FROM bulk_runs WHERE owner_email ~* %(address)s LIMIT %(count)s);
 
 -- name: erase_in_bulk_instances
 UPDATE bulk_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
@@ -512,7 +513,7 @@ WHERE (bulk_id, place) IN (SELECT bulk_id, place FROM bulk_instances WHERE messa
 
 -- name: erase_in_rollouts
 UPDATE rollouts SET owner_email = %(pseudonym)s, owner_name = %(pseudonym)s
-WHERE id IN (SELECT id FROM rollouts WHERE owner_email ~* %(address)s AND finished_at IS NOT NULL LIMIT %(count)s);
+WHERE id IN (SELECT id FROM rollouts WHERE owner_email ~* %(address)s LIMIT %(count)s);
 
 -- name: erase_in_jobs
 UPDATE jobs SET error_message = regexp_replace(error_message, %(address)s, %(pseudonym)s, 'gi')
