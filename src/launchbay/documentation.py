@@ -427,20 +427,24 @@ def _names(kind: str, section: Section) -> Iterator[tuple[str, str]]:
 
 def explained(words: str) -> list[Entry]:
     """Return the entries with a name, or the errors of an HTTP status."""
-    wanted = words.strip().lower().removeprefix(_EXIT_CODE.lower())
-    variable = wanted.removeprefix(_VARIABLE.lower())
-    names = {wanted, variable, f"{_COMMAND}{wanted}"}
-    found = [entry for entry in entries() if entry.name.lower() in names]
-    if not found and re.fullmatch(r"[45]\d\d", wanted):
-        found = [entry for entry in entries() if entry.text.startswith(f"Status: {wanted}\n")]
+    found = _named(words)
+    status = words.strip()
+    if not found and re.fullmatch(r"[45]\d\d", status):
+        found = [entry for entry in entries() if entry.text.startswith(f"Status: {status}\n")]
     return found
+
+
+def _named(words: str) -> list[Entry]:
+    wanted = words.strip().lower().removeprefix(_EXIT_CODE.lower())
+    names = {wanted, wanted.removeprefix(_VARIABLE.lower()), f"{_COMMAND}{wanted}"}
+    return [entry for entry in entries() if entry.name.lower() in names]
 
 
 def search(words: str, most: int = 20) -> list[Hit]:
     """Return the sections with all words, or else with most of them, best first.
 
-    Words such as *a* and *not* count only if there is no other. In a sentence, a section that is about most of the
-    words can be before one that only has all of them.
+    Entries with this name come first. Words such as *a* and *not* count only if there is no other. In a sentence, a
+    section that is about most of the words can be before one that only has all of them.
     """
     typed = dict.fromkeys(word.strip(_PUNCTUATION) for word in words.lower().replace("’", "'").split())
     wanted = ([word for word in typed if word not in _LINKING] or list(typed))[:_MOST_WORDS]
@@ -453,7 +457,8 @@ def search(words: str, most: int = 20) -> list[Hit]:
             missing = points.count(0)
             lost = missing * _PER_MISSING if is_sentence else 0
             scored.append((0 if is_sentence else missing, lost - sum(points) - _boost(page), page, number, points))
-    scored.sort()
+    named = {entry.place for entry in _named(words)}
+    scored.sort(key=lambda each: (f"{each[2]}#{pages()[each[2]].sections[each[3]].anchor}" not in named, each))
     return [
         _hit(path, number, [word for word, found in zip(wanted, points, strict=True) if not found], stems)
         for rank, _, path, number, points in scored[:most]

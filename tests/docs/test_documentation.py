@@ -407,6 +407,24 @@ def test_a_search_finds_all_words_and_leaves_out_what_records_the_making() -> No
     assert search("zzxqy") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("InvalidParameters", "reference/errors#invalidparameters"),
+        ("UnknownComponent", "reference/findings#unknowncomponent"),
+        ("port", "reference/settings#port"),
+        ("approval", "reference/actions/waiting#approval"),
+        ("Read", "reference/permissions#read"),
+        ("exit code 3", "reference/exit-codes#exit-code-3-not_found"),
+        ("launchbay launch", "reference/cli/common#launchbay-launch"),
+    ],
+)
+def test_a_search_for_a_name_finds_its_entry_first_and_then_what_else_has_it(name: str, place: str) -> None:
+    first, *others = search(name)
+    assert f"{first.page.path}#{first.section.anchor}" == place
+    assert others
+
+
 def test_the_menu_has_every_page_once() -> None:
     listed = [each.path for part in documentation.menu() for each in part.pages]
     by_an_index = {page for page in pages() if page.startswith(LISTED_BY_AN_INDEX) and not page.endswith("/index")}
