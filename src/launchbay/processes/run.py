@@ -174,8 +174,8 @@ class Programs:
         """
         if name not in self._allowed:
             raise ActionFailed(
-                f"Actions may not start {name} on this server, where it could do what the server's account can.",
-                f"The operator allows it with LAUNCHBAY_SERVER_PROGRAMS={name}.",
+                f"This server isn't allowed to start {name}, which could do what the server's account can.",
+                f"The operator allows it with LAUNCHBAY_SERVER_PROGRAMS={name} and restarts the server.",
                 retryable=False,
             )
         for file in files:
