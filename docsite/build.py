@@ -30,6 +30,8 @@ _REDIRECT = (
 _NAME = 'site_name = "Launchbay"'
 _STYLE = "copy.css"
 _EDIT_HINT = re.compile(r"\s*<p>To change this page, edit <code>[^<]*</code> in the source\.</p>")
+_LINE_LINK = re.compile(r'<a id="__codelineno-[^"]*" name="[^"]*" href="[^"]*"></a>')
+_HIDDEN_INPUT = '<input class="md-option"'
 _DECISION = re.compile(r"# (?:\d+[:.]? )?(.*)")
 
 
@@ -120,6 +122,13 @@ def change_search(index: Path) -> None:
     index.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), "utf-8")
 
 
+def change_tab_stops(site: Path) -> None:
+    """Remove tab stops without a name: a link for each line of code, and hidden inputs of the theme."""
+    for page in site.rglob("*.html"):
+        text = _LINE_LINK.sub("", page.read_text("utf-8"))
+        page.write_text(text.replace(_HIDDEN_INPUT, f'{_HIDDEN_INPUT} tabindex="-1"'), "utf-8")
+
+
 def write_redirects(site: Path) -> None:
     """Write a page at each old address that leads to the present one."""
     for old, new in MOVED.items():
@@ -137,6 +146,7 @@ def main() -> None:
     command = [str(zensical), "build", "--strict", "--clean", "--config-file", str(BUILD / "zensical.toml")]
     subprocess.run(command, check=True, cwd=BUILD)  # noqa: S603 - the generator from the lock file
     change_search(BUILD / "html" / "search.json")
+    change_tab_stops(BUILD / "html")
     write_redirects(BUILD / "html")
 
 

@@ -81,6 +81,8 @@ def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
     assert f"<title>Upgrade - Launchbay {__version__}</title>" in upgrade
     assert "To change this page, edit <code>docs/howto/upgrade.md</code>" in upgrade
     assert 'href="../copy.css"' in upgrade
+    assert re.findall(r"<a [^>]*href=[^>]*></a>", upgrade) == []  # a tab stop without a name
+    assert re.findall(r'<input class="md-option"(?! tabindex="-1")', upgrade) == []
     moved = (BUILD / "html" / "guarantees.html").read_text("utf-8")
     assert 'url=explain/guarantees.html"' in moved
     once = {line.partition("#")[0] for line in ADDRESSES.read_text("utf-8").splitlines()}
