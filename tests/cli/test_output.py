@@ -90,7 +90,10 @@ def test_somebody_without_a_role_gets_5_and_hears_what_explains_it(cli: Shell) -
     cli.good("application", "create", "hidden")
     number = cli.document("application", "list")[0]["id"]
     cli.environ |= {"LAUNCHBAY_EMAIL": "bob@example.org", "LAUNCHBAY_PASSWORD": "a good password"}
-    assert "launchbay permission explain" in cli.bad(5, "application", "show", number)
+    path = f"/applications/{number}"
+    refusal = cli.bad(5, "application", "show", number)
+    assert f"launchbay permission explain --permission Read --path {path}\n" in refusal
+    assert cli.document("permission", "explain", "--permission", "Read", "--path", path)["allowed"] is False
 
 
 def test_a_busy_instance_gets_6(cli: Shell, tmp_path: Path) -> None:

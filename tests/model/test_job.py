@@ -105,6 +105,7 @@ def test_long_paths_stay_keys_of_an_index_and_stay_different() -> None:
         ("Component 'a': workflow 'b': step 'c' failed: The step exceeded its timeout of 3 s.", "StepTimeout"),
         ("Component 'a': workflow 'b' exceeded its timeout of 3 s.", "StepTimeout"),
         ("step 'c' failed: 'ls' ended with exit code 3: it exceeded its timeout of 3 s.", "NonzeroExit"),
+        ("step 'c' failed: The address 127.0.0.1 is refused: it is a loopback address.", "AddressRefused"),
         ("step 'c' failed: No such host.", "ActionFailed"),
         ("The component has no such workflow.", None),
         (f"{CANCELLED}Ann: it exceeded its timeout of 3 s.", None),

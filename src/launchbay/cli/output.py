@@ -201,6 +201,7 @@ _REMEDIES_OF_CODES = {
     "PasswordChangeRequired": "Choose your own password: launchbay account change-password",
     "UnknownPath": "Check the address of the server, which has no path: launchbay profile list. It may also be older"
     " than this command.",
+    "CannotLaunch": "To see the services that an environment offers, run: launchbay environment show-services NAME",
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }
 _PREVIEWS = {
@@ -211,6 +212,7 @@ _REMEDIES = {
     ExitCode.NOT_AUTHENTICATED: "Sign in: launchbay login",
     ExitCode.NOT_ALLOWED: "To see what your roles grant, run: launchbay permission explain --help",
 }
+_LACKED = re.compile(r"You need the permission (\w+) for (/\S+)(?: with (/\S+))?\.")  # a refusal of web/api
 
 
 class CommandFailed(click.ClickException):
@@ -273,6 +275,16 @@ def _remedy_of_parameters(context: click.Context) -> str:
     return " ".join(part for part in parts if part)
 
 
+def _remedy_of_refusal(messages: Sequence[str]) -> str | None:
+    """Return the command that explains a refusal, if it names permission and object."""
+    found = next((found for message in messages if (found := _LACKED.fullmatch(message))), None)
+    if found is None:
+        return None
+    permission, path, touching = found.groups()
+    command = f"launchbay permission explain --permission {permission} --path {path}"
+    return f"To see what decides, run: {command}" + (f" --touching {touching}" if touching else "")
+
+
 def _remedy_of_busy(given: Mapping[str, Any]) -> str:
     """Return how to wait for the job of a command's instance, or end it."""
     instance = shlex.quote(str(given.get("instance") or given.get("instance_id") or "INSTANCE"))
@@ -300,6 +312,8 @@ def lines(error: ClientError, context: click.Context | None = None) -> Iterator[
     used = next((name for name in ("LAUNCHBAY_TOKEN", "LAUNCHBAY_PASSWORD") if os.environ.get(name)), None)
     if used is not None and isinstance(error, NotAuthenticated):
         remedy = f"The credentials are those of {used}. Correct it, or unset it to use the stored login."
+    if error.code == "NotAllowed":
+        remedy = _remedy_of_refusal(error.messages) or remedy
     if error.code == "InstanceBusy":
         remedy = _remedy_of_busy({} if context is None else context.params)
     if context is not None and error.code == "InvalidParameters":

@@ -29,7 +29,11 @@ CANCELLED = "Cancelled by "  # begins the error of a job that somebody cancelled
 
 
 # What a step says of its failure, and the code that explains it.
-_FAILURES = ((" exceeded its timeout of ", "StepTimeout"), (" ended with exit code ", "NonzeroExit"))
+_FAILURES = (
+    (" exceeded its timeout of ", "StepTimeout"),
+    (" ended with exit code ", "NonzeroExit"),
+    (" is refused: it is ", "AddressRefused"),
+)
 
 
 def failure_code(message: str | None) -> str | None:
