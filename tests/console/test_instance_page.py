@@ -1,16 +1,19 @@
 """The page of an instance: required arguments, schedules of the manifest, origins of parameters, its users."""
 
 import gzip
+import html
 import re
 
 import httpx
+import psycopg
 import pytest
 
+from launchbay.console.pages import instance as instance_page
 from tests.support.applications import NEEDY, launched, offered
 from tests.support.manifests import many_components
 from tests.support.pages import Page, browser, get, words_of
 from tests.support.second_factors import post
-from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person, served
 
 MANIFEST = """
 application:
@@ -311,3 +314,30 @@ async def test_who_launched_an_instance_is_named_without_permission_to_read_user
         page = await get(client, f"/console/instances/{instance}")
     assert "deleted user" not in page.text
     assert f"by {launcher}" in page.text
+
+
+@pytest.mark.slow  # serves the application on a socket: a stream needs one
+async def test_a_stream_brings_the_newest_lines_of_the_log_at_once_however_many_there_are(
+    api: Api, visitor: httpx.AsyncClient, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance_page, "_LINES_KEPT", 600)
+    page = await get(visitor, f"/console/instances/{instance}")
+    [address] = re.findall(r'sse-connect="([^"]+)"', page.answer.text)
+    [job, *_] = [each["id"] for each in (await api.document(instance))["workflowHistory"]]
+    with psycopg.connect(api.database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO log_lines (instance_id, job_id, level, text, at)"
+            " SELECT %s, %s, 'info', 'row ' || number, now() FROM generate_series(1, 1000) AS number",
+            [instance, job],
+        )
+    found: list[int] = []
+    async with (
+        served(api) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", cookies=dict(visitor.cookies), timeout=5) as client,
+        client.stream("GET", html.unescape(address)) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            found += map(int, re.findall(r"row (\d+)<", line))
+            if found[-1:] == [1000]:
+                break
+    assert found == list(range(401, 1001))

@@ -76,7 +76,7 @@ ARGUMENT = "argument:"  # prefix of the names of a workflow's fields
 _DAY_MS = 86_400_000
 _LOG_LINES = 40
 _UPDATE_INTERVAL_S = 0.2  # people read no faster
-_LINES_AT_ONCE = 500
+_LINES_KEPT = 2000  # by the page (console.js); of more that come together, only these are sent
 _RETRY_MS = 2_000
 _NEXT_RUNS = 3
 _AWAKE_HOURS = frozenset({"0", "2", "12", "72"})
@@ -713,7 +713,7 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                     for text in live_events(graph, sent_states):
                         yield live_event("graph", text)
                 if "log" in parts:
-                    async for rows in read_log(request.ctx, instance_id, LogFilter(), after=line, limit=_LINES_AT_ONCE):
+                    async for rows in read_log(request.ctx, instance_id, LogFilter(), after=line, tail=_LINES_KEPT):
                         if rows:
                             line = rows[-1].id
                             yield live_event("log", request.render_fragment("log_lines.html", lines=rows))
