@@ -77,9 +77,6 @@ FROM unnest(%(instance_ids)s::text[], %(application_ids)s::text[], %(revision_id
      WITH ORDINALITY AS child (id, application_id, revision_id, version, name, parameters, origins, components, parent_id, place)
 ORDER BY child.place;
 
--- name: get_state
-SELECT state FROM instances WHERE id = %(instance_id)s;
-
 -- name: insert_links
 INSERT INTO instance_links (instance_id, component, target_id, kind, binding)
 SELECT link.*
