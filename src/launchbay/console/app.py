@@ -238,7 +238,6 @@ async def _error_page(request: PageRequest, error: Exception) -> Response:
         error_code=error.code,
         phrase=HTTPStatus(status).phrase,
         request_id=request_id,
-        is_signed_in=request.signed_in is not None,
         near=None if near is None else f"{HOME}/organizations/{near}",
         helpers=await _helpers(request, near) if status == 403 and near is not None else [],
         can_retry=request.http.method == "GET",

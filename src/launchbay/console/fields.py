@@ -24,7 +24,7 @@ from launchbay.usecases.submodule_shapes import ModulePath, SubmoduleChoices, Su
 
 Control = Literal["text", "number", "choice", "block"]
 PARAMETER = "parameter:"  # prefix of the names of the root module's fields
-ARGUMENT = "argument:"  # prefix of the names of the fields of a resumption
+ARGUMENT = "argument:"  # prefix of the names of the fields of a workflow or command
 RENEW_FIELDS = "fields"  # shows the fields of another choice, without errors for missing values
 FIX_FIELDS = "Fix the highlighted fields."
 _REQUIRED = "Missing required parameter."

@@ -61,7 +61,6 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 # As `engine` words the failure of a step.
 _FAILURE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
 _redactor = Redactor()
-_PLACE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: ")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -182,8 +181,8 @@ def marked(text: str, search: str) -> Markup:
 
 def short_error(text: str) -> str:
     """Return an error with its place in few words: `web · smoke-test: got 503`."""
-    found = _PLACE.match(text)
-    return text if found is None else f"{found[1]} · {found[2]}: {text[found.end() :]}"
+    place, reason = failure(text)
+    return f"{place}: {reason}" if place else reason
 
 
 def compact(value: Any) -> str:

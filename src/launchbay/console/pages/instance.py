@@ -16,6 +16,7 @@ from launchbay.clock import to_ms
 from launchbay.console import forms
 from launchbay.console.assets import shown_status
 from launchbay.console.fields import (
+    ARGUMENT,
     FIX_FIELDS,
     Field,
     field_text,
@@ -72,7 +73,6 @@ from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_member_names
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
-ARGUMENT = "argument:"  # prefix of the names of a workflow's fields
 _DAY_MS = 86_400_000
 _LOG_LINES = 40
 _UPDATE_INTERVAL_S = 0.2  # people read no faster

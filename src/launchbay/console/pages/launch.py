@@ -276,7 +276,6 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         lifetime=lifetime,
         minutes=form.text("minutes"),
         lifetimes=forms.CHOICES,
-        other_lifetime=forms.OTHER,
         schedule=first_schedule(draft.manifest, now),
         machines=0
         if draft.preview is None

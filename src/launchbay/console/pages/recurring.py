@@ -171,7 +171,6 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         found=found,
         seen=request.seen(f"/{found.id}", _stored(view)),
         row=row,
-        doing=view.doing,
         narrowing=_narrowing(view.doing),
         firings=[_firing(each, view, zone) for each in view.firings],
         times=times,

@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from launchbay.console.fields import FIX_FIELDS, PARAMETER, Field, field_text, fill_fields, values, with_errors
+from launchbay.console.fields import (
+    ARGUMENT,
+    FIX_FIELDS,
+    PARAMETER,
+    Field,
+    field_text,
+    fill_fields,
+    values,
+    with_errors,
+)
 from launchbay.console.pages.versions import groups_of
 from launchbay.console.rendering import actor_name, change_words
 from launchbay.console.request import HOME, PageRequest, Routes
@@ -25,9 +34,7 @@ from launchbay.usecases.fleet import InstanceFilter, list_instances
 from launchbay.usecases.impact import Impact, impact_of_service
 from launchbay.usecases.organizations import forget_host_key, list_changes, list_host_keys, list_last_changes
 
-_ARGUMENT = "argument:"
 _SECRET_ARGUMENTS = frozenset({"value", "privateKey"})  # of commands that store them
-
 
 routes = Routes()
 _USERS = 50
@@ -223,7 +230,7 @@ async def run(request: PageRequest) -> Response:
     name = request.form.text("command")
     kind = request.app.service_types.find(view.record.type_id)
     command = None if kind is None else kind.commands.get(name)
-    fields = fill_fields(_fields({} if command is None else command.arguments), request.form, f"{_ARGUMENT}{name}:")
+    fields = fill_fields(_fields({} if command is None else command.arguments), request.form, f"{ARGUMENT}{name}:")
     problem: LaunchbayError = BadRequest(FIX_FIELDS)
     try:
         if not any(field.error for field in fields):
