@@ -6,9 +6,11 @@ import re
 import httpx
 import pytest
 
+from launchbay.concurrency import current_tenant
 from launchbay.console.app import ROUTES
 from launchbay.console.request import PageRoute
 from launchbay.quotas import ALONE, TURN_S
+from launchbay.store.connection import BoundedConnection
 from tests.support.pages import ORIGIN, browser
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
@@ -190,6 +192,27 @@ async def test_pages_take_turns_with_requests_of_their_organization(api: Api, vi
     for turn in before:
         (await turn)()
     assert (await page).status_code == 200
+
+
+async def test_a_page_waits_for_connections_in_the_turns_of_its_organization(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/console/organizations/{api.organization}/applications"
+    await visitor.get(path)  # from here on, the process knows the visitor's organization
+    tenants: list[str] = []
+    lend = api.database.pool.lend
+
+    async def noting() -> BoundedConnection:
+        tenants.append(current_tenant.get())
+        return await lend()
+
+    monkeypatch.setattr(api.database.pool, "lend", noting)
+    token = current_tenant.set("")
+    try:
+        assert (await visitor.get(path)).status_code == 200
+    finally:
+        current_tenant.reset(token)
+    assert api.organization in tenants
 
 
 async def test_the_start_of_the_server_leads_to_the_console(visitor: httpx.AsyncClient) -> None:

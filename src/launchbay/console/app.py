@@ -10,6 +10,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.cookies import is_form_token, require_same_origin_form, sent_cookie, session_cookie
+from launchbay.concurrency import current_tenant
 from launchbay.console import assets
 from launchbay.console.forms import Form, check_query, read_form
 from launchbay.console.pages import (
@@ -197,7 +198,9 @@ async def _begin_turn(request: PageRequest) -> Callable[[], None]:
     organization_id = app.lookups.organization_of(actor.user_id)
     if organization_id is not None:
         app.quotas.count_request(organization_id)
-    return await app.quotas.turns.begin(organization_id or actor.user_id)
+    tenant = organization_id or actor.user_id
+    current_tenant.set(tenant)
+    return await app.quotas.turns.begin(tenant)
 
 
 def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:
