@@ -127,7 +127,7 @@ class Quotas:
         self._own: dict[tuple[str, str], int] = {}
         self._read_at_s = -math.inf
         self._samples: OrderedDict[tuple[str, Quota], _Sample] = OrderedDict()
-        self.turns = Turns()
+        self.turns = RequestTurns()
 
     def allowed(self, organization_id: str, quota: Quota) -> int:
         """Return what the organization may use; 0 is any amount."""
@@ -334,7 +334,7 @@ class _Caller:
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
-class Turns:
+class RequestTurns:
     """Lets the requests of organizations begin in turn. The order within an organization stays.
 
     `alone` requests may be under way of an organization that is alone: in `among`, by default in these turns. With
@@ -342,7 +342,7 @@ class Turns:
     servers of this machine.
     """
 
-    def __init__(self, alone: int = ALONE, among: "Turns | None" = None, *, rests_alone: bool = False) -> None:
+    def __init__(self, alone: int = ALONE, among: "RequestTurns | None" = None, *, rests_alone: bool = False) -> None:
         self._alone = alone
         self._rests_alone = rests_alone
         self.elsewhere: Mapping[str, int] = {}  # organizations, and to how many other servers of this machine they send
@@ -469,7 +469,7 @@ class OtherServers:
     It hears the same of them. A server that is idle for some seconds neither tells nor asks.
     """
 
-    def __init__(self, database: Database, turns: Turns, machine: str) -> None:
+    def __init__(self, database: Database, turns: RequestTurns, machine: str) -> None:
         self._database = database
         self.turns = turns
         self._machine = machine

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from launchbay.ids import new_id
-from launchbay.quotas import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, OtherServers, Turns
+from launchbay.quotas import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, OtherServers, RequestTurns
 from launchbay.store.database import Database
 from tests.support.databases import Databases
 
 
-async def crowd(turns: Turns, who: str, count: int, done: Counter[str], work_s: float = 0.002) -> None:
+async def crowd(turns: RequestTurns, who: str, count: int, done: Counter[str], work_s: float = 0.002) -> None:
     """Let so many clients send requests one after the other, until cancelled."""
 
     async def client() -> None:
@@ -26,7 +26,7 @@ async def crowd(turns: Turns, who: str, count: int, done: Counter[str], work_s: 
 
 
 async def test_an_organization_that_is_alone_has_many_requests_under_way() -> None:
-    turns = Turns()
+    turns = RequestTurns()
     ends = [await turns.begin("a") for _ in range(ALONE)]
     waiting = asyncio.create_task(turns.begin("a"))
     await asyncio.sleep(0)
@@ -36,7 +36,7 @@ async def test_an_organization_that_is_alone_has_many_requests_under_way() -> No
 
 
 async def test_a_flood_of_one_does_not_keep_another_from_its_turn() -> None:
-    turns, done = Turns(), Counter[str]()
+    turns, done = RequestTurns(), Counter[str]()
     flood = asyncio.create_task(crowd(turns, "flood", 100, done))
     await asyncio.sleep(0.05)
     work = asyncio.create_task(crowd(turns, "work", 2, done))
@@ -51,7 +51,7 @@ async def test_a_flood_of_one_does_not_keep_another_from_its_turn() -> None:
 
 
 async def test_a_long_request_lets_the_next_one_begin() -> None:
-    turns = Turns()
+    turns = RequestTurns()
     for _ in range(ALONE):
         await turns.begin("a")
     end = await asyncio.wait_for(turns.begin("a"), 4 * TURN_S)
@@ -60,7 +60,7 @@ async def test_a_long_request_lets_the_next_one_begin() -> None:
 
 
 async def test_a_client_that_goes_away_gives_its_turn_to_the_next() -> None:
-    turns = Turns()
+    turns = RequestTurns()
     ends = [await turns.begin("a") for _ in range(ALONE)]
     gone, stays = asyncio.create_task(turns.begin("a")), asyncio.create_task(turns.begin("a"))
     await asyncio.sleep(0)
@@ -79,7 +79,7 @@ async def test_a_client_that_goes_away_gives_its_turn_to_the_next() -> None:
 
 
 async def test_organizations_that_are_idle_do_not_count() -> None:
-    turns = Turns()
+    turns = RequestTurns()
     (await turns.begin("b"))()
     await asyncio.sleep(2 * ACTIVE_S)
     for _ in range(ALONE):
@@ -87,7 +87,7 @@ async def test_organizations_that_are_idle_do_not_count() -> None:
 
 
 async def test_few_chunks_of_lists_are_read_at_once_even_by_who_is_alone() -> None:
-    chunks = Turns(CHUNKS_ALONE, Turns())
+    chunks = RequestTurns(CHUNKS_ALONE, RequestTurns())
     ends = [await chunks.begin("a") for _ in range(CHUNKS_ALONE)]
     waiting = asyncio.create_task(chunks.begin("a"))
     await asyncio.sleep(0)
@@ -101,7 +101,7 @@ async def test_chunks_of_a_flood_rest_even_where_nobody_else_sends_requests() ->
     """Other servers share the database, and perhaps the machine."""
 
     async def done_by(clients: int) -> int:
-        chunks, done = Turns(CHUNKS_ALONE, Turns(), rests_alone=True), Counter[str]()
+        chunks, done = RequestTurns(CHUNKS_ALONE, RequestTurns(), rests_alone=True), Counter[str]()
         readers = asyncio.create_task(crowd(chunks, "readers", clients, done))
         await asyncio.sleep(1.0)
         readers.cancel()
@@ -112,8 +112,8 @@ async def test_chunks_of_a_flood_rest_even_where_nobody_else_sends_requests() ->
 
 
 async def test_who_reads_lists_counts_among_those_that_send_requests() -> None:
-    requests = Turns()
-    end = await Turns(CHUNKS_ALONE, requests).begin("b")
+    requests = RequestTurns()
+    end = await RequestTurns(CHUNKS_ALONE, requests).begin("b")
     under_way = [await requests.begin("a") for _ in range(TOGETHER // 2)]
     waiting = asyncio.create_task(requests.begin("a"))
     await asyncio.sleep(0)
@@ -124,7 +124,7 @@ async def test_who_reads_lists_counts_among_those_that_send_requests() -> None:
 
 
 async def test_after_a_request_that_started_a_job_a_flood_rests_longer() -> None:
-    turns, done = Turns(), Counter[str]()
+    turns, done = RequestTurns(), Counter[str]()
     work = asyncio.create_task(crowd(turns, "work", 1, Counter()))
 
     async def flood(rest: float) -> float:
@@ -145,7 +145,7 @@ async def test_after_a_request_that_started_a_job_a_flood_rests_longer() -> None
 
 
 async def test_a_flood_gives_way_to_an_organization_at_another_server_of_the_machine() -> None:
-    turns, done = Turns(), Counter[str]()
+    turns, done = RequestTurns(), Counter[str]()
     flood = asyncio.create_task(crowd(turns, "flood", 20, done))
     await asyncio.sleep(0.3)
     alone, turns.elsewhere = done.total(), {"work": 1}
@@ -162,7 +162,7 @@ async def test_a_flood_gives_way_to_an_organization_at_another_server_of_the_mac
 
 
 async def test_a_flood_of_several_servers_gets_no_more_than_one_of_a_single_server() -> None:
-    turns, done = Turns(), Counter[str]()
+    turns, done = RequestTurns(), Counter[str]()
     flood = asyncio.create_task(crowd(turns, "flood", 20, done, work_s=0.01))
 
     async def done_beside(elsewhere: Mapping[str, int]) -> int:
@@ -182,14 +182,14 @@ async def test_a_flood_of_several_servers_gets_no_more_than_one_of_a_single_serv
 async def test_servers_of_one_machine_tell_each_other_who_sends_requests(databases: Databases) -> None:
     url = databases.create()
     async with Database(url, connections=1) as database:
-        first, second, away = (OtherServers(database, Turns(), machine) for machine in ("here", "here", "away"))
+        first, second, away = (OtherServers(database, RequestTurns(), machine) for machine in ("here", "here", "away"))
         mine, theirs = new_id(), new_id()
         await first.exchange([mine])
         await second.exchange([theirs])
         await away.exchange([new_id()])
         await first.exchange([mine])
         assert (heard(first), heard(second), heard(away)) == ({theirs: 1}, {mine: 1}, {})
-        third = OtherServers(database, Turns(), "here")
+        third = OtherServers(database, RequestTurns(), "here")
         await third.exchange([theirs, mine])
         await first.exchange([mine])
         assert heard(first) == {theirs: 2, mine: 1}

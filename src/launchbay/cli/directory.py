@@ -31,8 +31,8 @@ from launchbay.directory.plan import (
     CREATE,
     DELETE,
     Change,
+    Comparison,
     Listed,
-    Plan,
     State,
     StoredApplication,
     StoredRevision,
@@ -243,7 +243,7 @@ def _apply(directory: Path, **given: Any) -> None:
     if options["change_set"]:
         _keep(connection, directory, prune=options["prune"], with_diff=options["diff"], **about)
         return
-    plan = Plan(State(_Remote(connection.client, connection.names.organization())), wanted)
+    plan = Comparison(State(_Remote(connection.client, connection.names.organization())), wanted)
     try:
         changes, superfluous = plan.changes(), plan.superfluous()
     except BadRequest as error:

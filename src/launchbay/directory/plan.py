@@ -272,7 +272,7 @@ class Change:
 _KINDS = frozenset({"role", "environment", "application", "revision"})
 
 
-class Plan:
+class Comparison:
     """The changes from an organization to the wanted contents, in the order to apply them. Planning changes nothing."""
 
     def __init__(self, state: State, wanted: Contents) -> None:

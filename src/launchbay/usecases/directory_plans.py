@@ -17,7 +17,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.directory.contents import Contents, FileTree, read_directory, yaml_text
-from launchbay.directory.plan import CHANGE, CREATE, DELETE, Change, Plan, State
+from launchbay.directory.plan import CHANGE, CREATE, DELETE, Change, Comparison, State
 from launchbay.errors import BadRequest, Conflict, InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
@@ -157,7 +157,7 @@ class _Found:
 def _look(organization: StoredOrganization, wanted: Contents, prune: bool) -> _Found:  # noqa: FBT001 - by position in a thread
     """Return what would change. Raises BadRequest."""
     state = State(organization)
-    plan = Plan(state, wanted)
+    plan = Comparison(state, wanted)
     superfluous = plan.superfluous()
     found = _Found([*plan.changes(), *(superfluous if prune else ())], ids=_ids(state))
     for change in found.changes:

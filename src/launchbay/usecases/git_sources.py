@@ -21,7 +21,7 @@ from launchbay.auth.permissions import Actor, Method, Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Backoff
 from launchbay.directory.contents import Application, Contents
-from launchbay.directory.plan import Change, Plan, State
+from launchbay.directory.plan import Change, Comparison, State
 from launchbay.egress.git import Commit, Git, Remote, validate_branch, validate_path
 from launchbay.errors import (
     BadRequest,
@@ -507,7 +507,7 @@ async def _contents(ctx: Context, application_id: str | None, files: Mapping[str
 
 
 def _plan(organization: StoredOrganization, wanted: Contents, prune: bool) -> list[Change]:  # noqa: FBT001 - by position in a thread
-    plan = Plan(State(organization), wanted)
+    plan = Comparison(State(organization), wanted)
     return [*plan.changes(), *(plan.superfluous() if prune else ())]
 
 

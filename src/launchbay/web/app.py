@@ -19,7 +19,7 @@ from launchbay.auth.throttle import RateLimits, address_block
 from launchbay.concurrency import current_tenant
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id
-from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, COMPUTE_TURN_S, REST, REST_AFTER_JOB, Turns
+from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, COMPUTE_TURN_S, REST, REST_AFTER_JOB, RequestTurns
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.web import conditions, responses
@@ -115,7 +115,7 @@ def create_app(
     mount: Mount | None = None,
     hosts: frozenset[str] | None = None,
     proxies: Callable[[ASGIApp], ASGIApp] | None = None,
-    turns: Turns | None = None,
+    turns: RequestTurns | None = None,
     mcp: Mcp | None = None,
 ) -> ASGIApp:
     """Return the endpoints and the mounted application, inside `Entrance`.
@@ -123,7 +123,7 @@ def create_app(
     `hosts` is for `Entrance`, `proxies` what puts ClientAddress around an application. `turns` are shared with the
     mounted application.
     """
-    dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or Turns())
+    dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or RequestTurns())
     called = AccessLog(dispatcher)  # by tools: each of their calls is logged and measured as a request
 
     def route(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -144,7 +144,7 @@ class Dispatcher:
         authenticator: Authenticator,
         services: ApiDeps,
         limits: RateLimits | None,
-        turns: Turns,
+        turns: RequestTurns,
     ) -> None:
         self._limits = limits
         table = tuple(endpoints)
@@ -153,7 +153,7 @@ class Dispatcher:
         self._authenticator = authenticator
         self._services = services
         self._turns = turns
-        self._chunk_turns = Turns(CHUNKS_ALONE, self._turns, rests_alone=True)
+        self._chunk_turns = RequestTurns(CHUNKS_ALONE, self._turns, rests_alone=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request; every exception becomes a response here."""
