@@ -83,7 +83,7 @@ async def until(check: Callable[[], Any], timeout_s: float = 15.0) -> Any:
 def told(receiver: LoopbackServer, instance: str) -> list[Any]:
     """Return what the receiver heard of an instance, each delivery once, in the order of what happened."""
     bodies = {body["id"]: body for body in (json.loads(received.body) for received in receiver.received)}
-    return sorted((body for body in bodies.values() if body["instance"] == instance), key=lambda body: body["at"])
+    return sorted((body for body in bodies.values() if body.get("instance") == instance), key=lambda body: body["at"])
 
 
 def is_signed(received: Received, secret: str = SECRET) -> bool:
@@ -581,6 +581,20 @@ async def test_a_status_event_names_the_job_and_its_error_with_secrets_covered(
     await api.delete(f"webhooks/{webhook}")
 
 
+@pytest.mark.slow  # launches, and waits for the sender
+async def test_a_change_set_is_told_and_holds_up_no_other_event(api: Api, receiver: LoopbackServer, hook: str) -> None:
+    instance = await api.running("launch: {steps: []}")
+    receiver.routes["/changes"] = answer(204)
+    webhook = await create(api, receiver, ["changeSet"], "/changes")
+    body = {"act": "destroy", "ids": [instance]}
+    change_set = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    heard = await until(lambda: [json.loads(each.body) for each in receiver.received if each.target == "/changes"])
+    assert (heard[0]["event"], heard[0]["changeSet"]["id"], heard[0]["link"]) == ("changeSet", change_set, None)
+    await until(lambda: [each for each in told(receiver, instance) if each.get("status") == "Destroyed"])
+    await api.delete(f"webhooks/{webhook}")
+
+
 @pytest.mark.parametrize(
     ("about", "said"),
     [
@@ -594,6 +608,14 @@ async def test_a_status_event_names_the_job_and_its_error_with_secrets_covered(
         (
             {"event": "notification", "notification": {"subject": "Up", "text": "All is well."}},
             "Up (instance 'Elsa')\nAll is well.",
+        ),
+        (
+            {"event": "changeSet", "changeSet": {"act": "destroy", "status": "Ready", "comment": "OPS-17"}},
+            "A change set (destroy) is Ready.\nOPS-17",
+        ),
+        (
+            {"event": "rollout", "rollout": {"version": 3, "status": "Running", "comment": "", "wave": 1, "waves": 2}},
+            "A roll-out of version 3 is Running, in wave 1 of 2.",
         ),
     ],
 )

@@ -24,7 +24,7 @@ def message(form: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _lines(event: Mapping[str, Any]) -> list[str]:
     """Return what happened in one sentence, and what is to be said in addition."""
-    kind, instance = event["event"], f"instance '{event['instanceName']}'"
+    kind, instance = event["event"], f"instance '{event.get('instanceName')}'"
     about = event[kind]
     match kind:
         case "job":
@@ -46,6 +46,12 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
                 sentence = (
                     f"The {instance} ends in {'an hour' if about['hours'] == 1 else str(about['hours']) + ' hours'}."
                 )
+            elif kind == "changeSet":
+                sentence, error = f"A change set ({about['act']}) is {about['status']}.", about["comment"]
+            elif kind == "rollout":
+                wave = f"wave {about['wave']} of {about['waves']}"
+                sentence = f"A roll-out of version {about['version']} is {about['status']}, in {wave}."
+                error = about["comment"]
             return [sentence, *([error] if error else [])]
 
 

@@ -77,14 +77,14 @@ class WebhookSender:
         async with self._database.connection() as connection:
             claimed = await store.claim(connection, each=limits.WEBHOOK_AT_ONCE, busy=busy, count=room, lease_s=LEASE_S)
             bodies = [msgspec.json.decode(row.body) for row in claimed]
-            instance_ids = list({body["instance"] for body in bodies if body["instance"] is not None})
+            instance_ids = list({body["instance"] for body in bodies if body.get("instance") is not None})
             known = (
                 {row.id: row for row in await store.list_secrets_by_organization(connection, instance_ids=instance_ids)}
                 if bodies
                 else {}
             )
         for row, body in zip(claimed, bodies, strict=True):
-            given = known.get(body["instance"])
+            given = known.get(body.get("instance"))
             documents = () if given is None else (given.parameters, given.environment_view)
             redactor = Redactor([msgspec.json.decode(document) for document in documents])
             task = asyncio.create_task(self._deliver(row, self._shown(row, body, redactor)), name="webhook")
@@ -94,7 +94,8 @@ class WebhookSender:
 
     def _shown(self, row: ClaimedRow, body: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
         """Return the event without secrets, with the addresses of its instance and its job in the console."""
-        is_about_one = self._base_url and body["instance"] is not None  # a test is about none
+        # A test, a change set and a roll-out are about no single instance.
+        is_about_one = self._base_url and body.get("instance") is not None
         link = f"{self._base_url}/console/instances/{body['instance']}" if is_about_one else None
         shown = {**redactor.value({"id": row.id, **body}), "link": link}
         if body.get("job") is not None:
