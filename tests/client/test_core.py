@@ -1,9 +1,12 @@
 """Whatever happens on the way, the core keeps its promises about repetition. Outcomes are handed to its steps."""
 
+import socket
+import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -29,6 +32,7 @@ from launchbay.client import (
 )
 from launchbay.client.core import Call, Core, Pause, Send
 from launchbay.client.errors import api_error
+from tests.support.external_services import made_certificate
 from tests.support.scripted_server import BUSY, CUT, TOO_MANY, Answer, Script, scripted
 
 Outcome = httpx.Response | httpx.TransportError
@@ -207,6 +211,16 @@ def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
 def test_a_server_without_tls_is_told_as_such() -> None:
     with scripted(CREATED) as script, pytest.raises(ConnectionFailed, match="The server doesn't use TLS"):
         Client(script.url.replace("http://", "https://"), retries=QUICK).read_organization(ID)
+
+
+def test_a_certificate_of_an_unknown_authority_is_answered_with_the_variable_for_it(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*made_certificate(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        shaken = pool.submit(lambda: context.wrap_socket(listener.accept()[0], server_side=True))
+        with pytest.raises(ConnectionFailed, match="set SSL_CERT_FILE"):
+            Client(f"https://127.0.0.1:{listener.getsockname()[1]}", retries=Retries(attempts=1)).read_organization(ID)
+        assert isinstance(shaken.exception(10), ssl.SSLError)
 
 
 def test_the_reason_of_a_lost_answer_ends_with_one_period() -> None:

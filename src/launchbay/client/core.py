@@ -201,9 +201,15 @@ def reason(error: httpx.TransportError) -> str:
     return str(error).removesuffix(".") or type(error).__name__
 
 
+# Parts of OpenSSL's messages about a certificate whose authority the client doesn't trust.
+_UNKNOWN_AUTHORITY = ("unable to get local issuer certificate", "self-signed certificate", "self signed certificate")
+
+
 def _advice(error: httpx.TransportError) -> str:
     if "WRONG_VERSION_NUMBER" in str(error):
         return "The server doesn't use TLS there. Try the address with http:// instead of https://."
+    if any(words in str(error) for words in _UNKNOWN_AUTHORITY):
+        return "If your own authority issued its certificate, set SSL_CERT_FILE to a PEM file with that authority's."
     return "Is the server up, and the address right?"
 
 
