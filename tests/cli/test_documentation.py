@@ -86,6 +86,13 @@ def test_without_a_server_the_page_itself_is_printed(alone: Shell) -> None:
     assert alone.good("docs", "QueueFull").startswith("## `QueueFull`")
 
 
+def test_a_place_of_the_search_opens_there(alone: Shell) -> None:
+    place = "howto/restore#restore-without-the-key"
+    assert place in alone.good("docs", "restore without key")
+    assert alone.good("docs", place).startswith("## Restore without the key")
+    assert alone.good("docs", "howto/restore#gone").startswith("# ")
+
+
 def test_other_words_search_the_pages(alone: Shell) -> None:
     assert "howto/recurring-schedules" in alone.good("docs", "cron expression")
     assert "No page has any of the words" in alone.bad(3, "docs", "zzxqy")

@@ -111,11 +111,12 @@ def _page(words: str) -> tuple[str, str] | None:
     """Return page and anchor for a path or an entry's name."""
     if not words:
         return _START, ""
-    path = words.strip("/").removeprefix("docs/").removesuffix(".md")
+    path, _, anchor = words.strip("/").removeprefix("docs/").partition("#")
+    path = path.removesuffix(".md")
     path = documentation.MOVED.get(path, path)
     pages = documentation.pages()
     if path in pages:
-        return path, ""
+        return path, anchor if any(each.anchor == anchor for each in pages[path].sections) else ""
     ends = [each for each in pages if each.endswith(f"/{path}")]
     if len(ends) == 1:
         return ends[0], ""
