@@ -166,6 +166,12 @@ def test_a_database_that_does_not_answer_is_a_sentence_without_the_password() ->
     assert "s3cret" not in str(caught.value)
 
 
+def test_a_database_that_is_missing_is_answered_with_the_page_about_making_one(database_url: str) -> None:
+    missing = psycopg.conninfo.make_conninfo(database_url, dbname="nowhere")
+    with pytest.raises(CannotStart, match="create-a-database-of-your-own"):
+        upgrade(missing)
+
+
 def test_the_check_that_nothing_is_to_be_done_waits_for_nobody(database_url: str) -> None:
     with psycopg.connect(database_url) as other:
         other.execute("SELECT pg_advisory_lock(%s)", [schema._LOCK_KEY])

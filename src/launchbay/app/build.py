@@ -306,8 +306,8 @@ async def _secret_key(settings: Settings, database: Database, clock: Clock) -> t
     except UnsealFailed as error:
         raise CannotStart(
             f"This database is encrypted with another secret key than {settings.key_file()}.",
-            "Copy the key file of another server or of the backup there. If the key is lost, see 'Restore without the"
-            " key' in docs/howto/restore.md.",
+            "Copy the key file of another server or of the backup there. If the key is lost, run:"
+            " launchbay docs --print howto/restore#restore-without-the-key",
         ) from error
     newest = NewestKey(database, secret, KeyFile(settings.key_file()))
     await newest.adopt()

@@ -396,7 +396,7 @@ def _check_access(settings: Settings) -> Iterator[Finding]:
             Level.WARNING,
             "root",
             "A server that root starts can do everything on this machine.",
-            "Start it as an account of its own: docs/howto/install-systemd.md.",
+            "Start it as an account of its own: launchbay docs --print howto/install-systemd",
         )
 
 
@@ -561,7 +561,7 @@ def _judge_database(settings: Settings, found: Inspection) -> Iterator[Finding]:
             Level.PROBLEM,
             "",
             f"The database has data, and there is no secret key {settings.key_file()}.",
-            "Copy the key file of another server there, or set LAUNCHBAY_SECRET_KEY_FILE.",
+            "Copy the key file of another server or of the backup there, or set LAUNCHBAY_SECRET_KEY_FILE.",
         )
     elif found.key_mark is not None:
         yield from _judge_key(settings.key_file(), found.key_mark)
@@ -687,6 +687,6 @@ def _findings(config: Path | None, given: Mapping[str, Any]) -> list[Finding]:
     try:
         settings = read_settings(config, dict(given))
     except click.ClickException as error:
-        fix = "Correct it, then run this command again to check the rest: docs/reference/settings.md"
+        fix = "Correct it, then run this command again to check the rest: launchbay docs --print reference/settings"
         return [Finding("settings", Level.PROBLEM, str(config or "LAUNCHBAY_*"), error.message, fix)]
     return [*check_machine(settings), *asyncio.run(check_services(settings))]

@@ -147,7 +147,7 @@ def _unreadable(file: Path, error: Exception) -> CannotStart:
         return CannotStart(
             f"The secret key file {file} is missing. Nothing else can decrypt the secrets in the database.",
             f"Copy the file of another server or of the backup to {file}, or set LAUNCHBAY_SECRET_KEY_FILE to its path."
-            " If the key is lost, see 'Restore without the key' in docs/howto/restore.md.",
+            " If the key is lost, run: launchbay docs --print howto/restore#restore-without-the-key",
         )
     return CannotStart(
         f"The secret key file {file} can't be read or created: {error}",

@@ -670,12 +670,20 @@ def _is_pooler(variable: str) -> CannotStart:
     return CannotStart(
         f"{variable} leads to a connection pooler.",
         f"Set {_DIRECT_VARIABLE} to the address of PostgreSQL itself, for the few connections that need a session of"
-        " their own. See docs/howto/connection-pooler.md.",
+        " their own: launchbay docs --print howto/connection-pooler",
     )
 
 
+_MORE_SESSIONS = (
+    "Raise max_connections of PostgreSQL, lower LAUNCHBAY_DATABASE_CONNECTIONS, or use a pooler:"
+    " launchbay docs --print howto/connection-pooler"
+)
 # What to do about a failed connection, by a part of libpq's message.
 _FIXES = {
+    "password authentication failed": "Correct the user or the password in LAUNCHBAY_DATABASE_URL. Write special"
+    " characters of a password as in URLs, such as %40 for @.",
+    "too many clients": _MORE_SESSIONS,
+    "connection slots are reserved": _MORE_SESSIONS,
     "root certificate file": "Set sslrootcert in the URL to a file of this machine with the authority of PostgreSQL's"
     " certificate. For a public authority, that is /etc/ssl/certs/ca-certificates.crt on Debian and Ubuntu.",
     "certificate verify failed": "The authority in sslrootcert hasn't issued PostgreSQL's certificate, or the"
@@ -685,6 +693,9 @@ _FIXES = {
     "server does not support SSL": "Set ssl = on and a certificate in postgresql.conf, or change sslmode in the URL.",
     "no encryption": "PostgreSQL may accept only TLS: add sslmode=verify-full and sslrootcert to the URL. Otherwise,"
     " add the user and this machine's address to pg_hba.conf.",
+    # After "root certificate file", which doesn't exist either.
+    "does not exist": "Correct LAUNCHBAY_DATABASE_URL, or create the user and the database:"
+    " launchbay docs --print howto/configure#create-a-database-of-your-own",
 }
 
 

@@ -72,8 +72,8 @@ class NewestKey:
         if self._key.sealing_mark is None:
             raise CannotStart(
                 f"This database is encrypted with another secret key than {self._file.path}.",
-                "Copy the key file of another server or of the backup there. If the key is lost, see 'Restore without"
-                " the key' in docs/howto/restore.md.",
+                "Copy the key file of another server or of the backup there. If the key is lost, run:"
+                " launchbay docs --print howto/restore#restore-without-the-key",
             )
 
     async def keep_current(self) -> None:
