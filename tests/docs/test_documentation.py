@@ -358,6 +358,16 @@ def test_a_sentence_finds_its_answer_among_the_first_three(sentence: str, place:
         ("how many instances can it handle", "howto/scale-out"),
         ("delete old logs", "howto/keep-history"),
         ("disk usage grows", "howto/keep-history"),
+        ("rolling restart", "howto/upgrade"),
+        ("database is newer than this version", "howto/upgrade"),
+        ("pgbouncer prepared statement error", "howto/connection-pooler"),
+        ("log rotation", "howto/monitor"),
+        ("how much memory do I need", "howto/install-package"),
+        ("own certificate authority", "howto/harden"),
+        ("self signed certificate cli", "troubleshooting#connection-refused"),
+        ("change smtp server", "troubleshooting#an-email-does-not-arrive"),
+        ("worker crashed", "howto/scale-out"),
+        ("graceful shutdown", "howto/scale-out"),
     ],
 )
 def test_a_search_for_other_words_finds_the_page_among_the_first_three(words: str, place: str) -> None:
