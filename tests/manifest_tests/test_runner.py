@@ -44,6 +44,14 @@ def test_a_manifest_means_the_tests_beside_it_and_each_file_runs_once(folder: Pa
     assert (result.exit_code, "2 tests" in result.output) == (0, True)
 
 
+@pytest.mark.parametrize(("manifest", "suite"), [("app.yaml", "app.test.yml"), ("app.yml", "app.test.yaml")])
+def test_a_test_file_finds_its_manifest_with_the_other_ending(tmp_path: Path, manifest: str, suite: str) -> None:
+    (tmp_path / manifest).write_text(MANIFEST)
+    (tmp_path / suite).write_text(GOOD)
+    assert "2 tests, all succeeded, " in run(tmp_path / suite).output
+    assert "2 tests, all succeeded, " in run(tmp_path / manifest).output
+
+
 def test_a_failure_ends_with_1_and_is_told_with_file_and_line(folder: Path) -> None:
     (folder / "app.test.yml").write_text(BAD)
     result = run(folder / "app.test.yml")

@@ -173,10 +173,13 @@ class _Reader:
         )
 
     def _sibling_manifest(self) -> str:
-        for ending in _ENDINGS:
-            if self._path.name.endswith(ending):
-                return self._path.name.removesuffix(ending) + ending.removeprefix(".test")
-        return self._path.name
+        """Return the manifest next to the file, with the same ending if it exists."""
+        ending = next((each for each in _ENDINGS if self._path.name.endswith(each)), None)
+        if ending is None:
+            return self._path.name
+        stem = self._path.name.removesuffix(ending)
+        names = [stem + each.removeprefix(".test") for each in sorted(_ENDINGS, key=lambda each: each != ending)]
+        return next((name for name in names if self._path.with_name(name).exists()), names[0])
 
     def _case(self, name: str, node: Node) -> Case:
         acts = items_of(node, f"the test '{name}'", self._findings)
