@@ -103,6 +103,15 @@ def test_profiles_are_listed_used_changed_and_removed(shell: Shell, server: Bay)
     assert "Unknown profile 'other'" in shell.bad(2, "organization", "list", "--profile", "other")
 
 
+def test_a_login_says_which_other_server_it_takes_the_profile_from(shell: Shell, server: Bay) -> None:
+    profiles = {"current": "default", "profiles": {"default": {"url": "https://other.example.org"}}}
+    write_private(shell.config / "config.json", profiles)
+    words = ("login", server.url, "--email", EMAIL, "--password-stdin")
+    told = shell.run(*words, stdin=f"{PASSWORD}\n").stderr
+    assert "This replaces the profile 'default' for https://other.example.org." in told
+    assert "replaces" not in shell.run(*words, stdin=f"{PASSWORD}\n").stderr
+
+
 def test_a_failed_login_says_which_profile_the_next_commands_use(shell: Shell, server: Bay) -> None:
     profiles = {"current": "default", "profiles": {"default": {"url": "https://other.example.org"}}}
     write_private(shell.config / "config.json", profiles)

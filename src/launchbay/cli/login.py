@@ -84,6 +84,12 @@ def login(url: str | None, profile: str | None, organization: str | None, **give
     write_configuration(configuration)
     user = email or "the owner of the token"
     click.echo(f"Signed in to {address} as {user}. The token is stored in {secrets_store.name}.", err=True)
+    if known.url and known.url != address:
+        click.echo(
+            f"This replaces the profile '{name}' for {known.url}. "
+            "To use both servers, sign in to one with --profile NAME.",
+            err=True,
+        )
     if former != configuration.current and former in configuration.profiles:
         click.echo(f"Commands now use the profile '{name}'. To go back: launchbay profile use {former}", err=True)
 
