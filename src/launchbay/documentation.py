@@ -152,8 +152,8 @@ _SHORTEST_STEM, _SHORTEST_ENDING = 4, 3
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
 _LONGER_WORD = "[a-z]{0,6}"  # "install" finds "installation", and "launch" doesn't find "LaunchbayQueueLong"
 _LONG_CHARS = 1_000  # in a longer text, a word has to appear more often for the same points
-# The best section for so many words may lack some; each costs points.
-_SENTENCE_WORDS, _PER_MISSING = 6, 12
+# The best section for so many words, or for so many that count, may lack some; each costs points.
+_SENTENCE_WORDS, _COUNTING_WORDS, _PER_MISSING = 6, 5, 12
 _PUNCTUATION = '.,;:?!"()[]“”'
 _AS_KEYWORD = 8  # of a page, for its first section
 _OF_PAGES = {
@@ -449,7 +449,7 @@ def search(words: str, most: int = 20) -> list[Hit]:
     typed = dict.fromkeys(word.strip(_PUNCTUATION) for word in words.lower().replace("’", "'").split())
     wanted = ([word for word in typed if word not in _LINKING] or list(typed))[:_MOST_WORDS]
     stems = [_stem(word) for word in wanted]
-    is_sentence = len(typed) >= _SENTENCE_WORDS
+    is_sentence = len(typed) >= _SENTENCE_WORDS or len(wanted) >= _COUNTING_WORDS
     scored = []
     for page, number, *parts in _searched():
         points = [_points(stem, *parts) for stem in stems]
