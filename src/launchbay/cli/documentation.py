@@ -139,6 +139,7 @@ def _list_hits(words: str, profile: str | None) -> None:
         click.echo("No page has all of these words. These have most of them.\n", err=True)
     for hit in hits:
         place = f"{hit.page.path}#{hit.section.anchor}"
-        click.echo(f"{documentation.plain(hit.section.heading)} · {hit.page.title}")
+        titles = dict.fromkeys((documentation.plain(hit.section.heading), documentation.plain(hit.page.title)))
+        click.echo(" · ".join(titles))
         click.echo(f"  {page_address(place, profile) or place}")
         click.echo(f"  {hit.excerpt}\n")
