@@ -1,6 +1,7 @@
 """The pages and plots of docs/evidence/ are those of the results beside them, and say what is in them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,12 @@ def test_a_campaign_that_broke_a_promise_is_told() -> None:
 )
 def test_figures_have_three_digits_that_count(value: float | None, unit: str, text: str) -> None:
     assert number(value, unit) == text
+
+
+def test_the_speed_on_the_first_page_of_the_documentation_is_a_measured_one() -> None:
+    [launches] = re.findall(
+        r"\[(\d+) launches per second\]\(evidence/dispatch\.md\)", (EVIDENCE.parent / "index.md").read_text()
+    )
+    rows = json.loads((EVIDENCE / "data" / "dispatch.json").read_text())["rows"]
+    [measured] = [row["per_s"] for row in rows if row["name"] == "launch, 32 clients, polling, +0 ms"]
+    assert int(launches) == round(measured)
