@@ -3,6 +3,7 @@
 import httpx
 
 from tests.support.pages import browser, get, words_of
+from tests.support.second_factors import shown
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
 
@@ -19,6 +20,20 @@ async def test_tokens_of_both_kinds_are_in_one_list(api: Api, visitor: httpx.Asy
     answer = await visitor.post(revoke, data=form, headers={"Origin": str(visitor.base_url)})
     assert answer.status_code == 303
     assert name not in (await get(visitor, "/console/account")).text
+
+
+async def test_the_form_of_a_token_keeps_what_was_typed_after_a_mistake(api: Api, visitor: httpx.AsyncClient) -> None:
+    within = f"organizations/{api.organization}"
+    other = accepted(await api.post("organizations", {"name": fresh_name("island")}))["id"]
+    account = accepted(await api.post(f"{within}/serviceAccounts", {"name": fresh_name("robot"), "roles": ["Guest"]}))
+    typed = {"organization": other, "tokenName": "deploys at night", "scope": "Read: [/kept*]", "days": "soon"}
+    for path in ("account/accessTokens", f"{within}/serviceAccounts/{account['id']}/accessTokens"):
+        page = await shown(visitor, f"/console/{path}", **typed)
+        assert "Days must be a whole number" in page.text
+        assert 'value="deploys at night"' in page.answer.text
+        assert ">Read: [/kept*]</textarea>" in page.answer.text
+        assert 'value="soon"' in page.answer.text
+        assert (f'<option value="{other}" selected>' in page.answer.text) == (path == "account/accessTokens")
 
 
 async def test_who_manages_a_user_sees_what_each_token_allows(api: Api, visitor: httpx.AsyncClient) -> None:

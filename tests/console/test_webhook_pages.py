@@ -51,6 +51,24 @@ async def test_an_unknown_format_is_refused_and_the_form_keeps_what_was_typed(
     assert await formats(api) == known
 
 
+async def test_the_settings_of_a_webhook_keep_what_was_typed_after_a_wrong_address(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    pages = f"/console/organizations/{api.organization}/webhooks"
+    known = await formats(api)
+    await post(visitor, pages, url="https://hooks.example/", event="status", format="json")
+    [made] = (await formats(api)).keys() - known.keys()
+    answer = await post(visitor, f"{pages}/{made}", url="ftp://hooks.example/", event="approval", format="teams")
+    assert not isinstance(answer, httpx.Response)
+    text = answer.answer.text
+    assert 'value="ftp://hooks.example/"' in text
+    assert 'value="approval" checked' in text
+    assert 'value="status" checked' not in text
+    assert '<option value="teams" selected>' in text
+    assert 'name="enabled" value="1" checked' not in text
+    assert (await formats(api))[made] == "json"
+
+
 async def test_a_test_is_sent_and_its_delivery_shows_what_was_sent(api: Api, visitor: httpx.AsyncClient) -> None:
     pages = f"/console/organizations/{api.organization}/webhooks"
     known = await formats(api)

@@ -2,6 +2,7 @@
 
 from starlette.responses import Response
 
+from launchbay.console.forms import Form
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.ids import NamedRow
@@ -60,6 +61,7 @@ async def show(
         roles=await roles.list_roles(request.ctx, organization_id),
         tokens=[token for token in tokens if token.user_id == account_id],
         created=created,
+        given=_given(request, problem),
     )
 
 
@@ -123,6 +125,7 @@ async def show_own(
         organizations=await organizations.list_organizations(request.ctx),
         tokens=await own_tokens(request),
         created=created,
+        given=_given(request, problem),
     )
 
 
@@ -162,6 +165,17 @@ async def _created(request: PageRequest, organization_id: str, owner_id: str | N
         days=int(days),
         owner_id=owner_id,
     )
+
+
+def _given(request: PageRequest, problem: LaunchbayError | None) -> dict[str, str]:
+    """Return the fields of a new token: after a mistake as they were sent."""
+    form = request.form if problem else Form()
+    return {
+        "organization": form.text("organization"),
+        "name": form.text("tokenName"),
+        "scope": form.raw("scope"),
+        "days": form.text("days", "90"),
+    }
 
 
 def _stored(row: ServiceAccountRow) -> dict[str, str]:

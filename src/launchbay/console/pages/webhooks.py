@@ -59,6 +59,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     counts = (await webhooks.count_deliveries(request.ctx, organization_id)).get(row.id)
     deliveries = await webhooks.list_deliveries(request.ctx, row.id, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = deliveries[:CONSOLE_PAGE_ROWS]
+    form = request.form
+    # Only the form of the settings has a format.
+    is_sent = problem is not None and form.has("format")
     return await request.page(
         "webhook.html",
         section="webhooks",
@@ -68,6 +71,10 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         seen=request.seen(f"/{row.id}", _stored(row)),
         events=EVENTS,
         formats=FORMATS,
+        url=form.text("url"),
+        enabled=form.has("enabled") if is_sent else row.enabled,
+        selected=form.all("event") if is_sent else row.events,
+        selected_format=form.text("format") if is_sent else row.format,
         deliveries=shown,
         counts=counts,
         delivery=await webhooks.read_delivery(request.ctx, row.id, chosen) if chosen else None,
