@@ -57,6 +57,7 @@ async def test_the_overview_names_what_is_broken_with_its_reason_and_its_run(
     assert "1 degraded" in page.text
     broken = page.answer.text.partition('id="h-broken"')[2].partition("</section>")[0]
     assert f"/console/instances/{fine}" not in broken
+    assert broken.index(f"/console/instances/{failed}") < broken.index(f"/console/instances/{degraded}")
     for instance in (degraded, failed):
         [job] = re.findall(rf'href="/console/instances/{instance}/jobs/(\w+)/log/failure"', broken)
         assert f'action="/console/instances/{instance}/jobs/{job}/resume"' in broken

@@ -169,7 +169,7 @@ async def _launch_times(request: PageRequest, organization_id: str) -> LaunchTim
 
 
 async def _broken(request: PageRequest, organization_id: str, environment_ids: Sequence[str] | None) -> list[FleetRow]:
-    """Return failed and degraded instances, the latest first."""
+    """Return failed instances, then degraded ones, the latest first."""
     found: list[FleetRow] = []
     for wanted in (
         InstanceFilter(statuses=[InstanceStatus.FAILED], environment_ids=environment_ids),
@@ -181,7 +181,7 @@ async def _broken(request: PageRequest, organization_id: str, environment_ids: S
             request.ctx, organization_id, wanted, sort="-lastJob", after=None, count=_SHOWN
         )
         found += page.rows
-    return sorted(found, key=lambda row: row.job_ended_at_ms or 0, reverse=True)[:_SHOWN]
+    return found[:_SHOWN]
 
 
 async def _by_environment(
