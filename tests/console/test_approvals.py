@@ -50,6 +50,32 @@ async def test_each_view_shows_its_approvals(api: Api, visitor: httpx.AsyncClien
     assert first == rows[:1]
 
 
+async def test_who_may_only_approve_sees_what_waits_and_who_asked_by_name(api: Api, visitor: httpx.AsyncClient) -> None:
+    question = fresh_name("Open the lock")
+    asks = f'{{steps: [{{sign: {{action: approval, parameters: {{text: "{question}?"}}}}}}]}}'
+    instance = await api.running(f"launch: {{steps: []}}\nask: {asks}\n")
+    name = fresh_name("approvers")
+    role = {"name": name, "permissions": "- ApproveInstanceWorkflow: [/*]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", role))
+    approver = await person(api, name)
+    accepted(await api.post(f"instances/{instance}/ask", {}))
+    async with asyncio.timeout(20):
+        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
+            await asyncio.sleep(0.05)
+    home = f"/console/organizations/{api.organization}"
+
+    async def who_asked(client: httpx.AsyncClient) -> str:
+        page = (await get(client, f"{home}/approvals")).answer.text.partition(f'id="approval-{asked[0]["id"]}"')[2]
+        return page.partition("<dt>Asked by</dt>")[2].partition("</dd>")[0].partition(",")[0]
+
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": approver.email, "password": PERSON_PASSWORD})
+        assert await who_asked(client) == await who_asked(visitor) != ""
+        overview = (await get(client, home)).answer.text
+        assert question in overview.partition('id="h-wait"')[2]
+    accepted(await api.post(f"approvals/{asked[0]['id']}/reject", {}))
+
+
 async def test_an_instance_that_waits_for_an_approval_says_so_everywhere(api: Api, visitor: httpx.AsyncClient) -> None:
     asks = "{steps: [{sign: {action: approval, parameters: {text: 'Weigh anchor?'}}}]}"
     application = await api.application(f"launch: {{steps: []}}\nask: {asks}\n")

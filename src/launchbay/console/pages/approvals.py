@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from launchbay.console.request import PageRequest, Routes, safe_path, user_names
+from launchbay.console.request import PageRequest, Routes, safe_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.job import approver_message
@@ -12,6 +12,7 @@ from launchbay.store.approvals import ApprovalAnswer, ApprovalRow, read_answers
 from launchbay.usecases import approvals
 from launchbay.usecases.approvals import AnswerRequest
 from launchbay.usecases.change_sets import list_asking
+from launchbay.usecases.users import list_member_names
 
 
 class ApprovalItem(NamedTuple):
@@ -59,7 +60,9 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         numbers={"mine": len(mine), "asked": len(asked), "open": len(pending)},
         asking=len(await list_asking(request.ctx, organization_id)),
         rows=[approval_item(row) for row in shown],
-        people=await user_names(request, organization_id),
+        people=await list_member_names(
+            request.ctx, organization_id, also={each for row in shown for each in row.requesters}
+        ),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
 
