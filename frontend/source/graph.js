@@ -62,6 +62,15 @@ function graph(host) {
     show();
   };
 
+  const showCard = (id) => {
+    const card = document.getElementById("component");
+    if (!card || !host.dataset.card) return;
+    card.hidden = false;
+    const query = new URLSearchParams(location.search);
+    query.set("focus", id);
+    window.htmx.ajax("GET", `${host.dataset.card}?${query}`, { target: card, swap: "innerHTML" });
+  };
+
   const select = (node) => {
     const id = node?.dataset.id;
     for (const each of svg.querySelectorAll(".hot, .near, .sel")) each.classList.remove("hot", "near", "sel");
@@ -75,12 +84,7 @@ function graph(host) {
       byId.get(line.dataset.a)?.classList.add("near");
       byId.get(line.dataset.b)?.classList.add("near");
     }
-    const card = document.getElementById("component");
-    if (!card || !host.dataset.card || node.classList.contains("folded")) return;
-    card.hidden = false;
-    const query = new URLSearchParams(location.search);
-    query.set("focus", id);
-    window.htmx.ajax("GET", `${host.dataset.card}?${query}`, { target: card, swap: "innerHTML" });
+    if (!node.classList.contains("folded")) showCard(id);
   };
 
   // The nearest node in a direction: forward counts once, sideways two and a half times.
@@ -183,6 +187,8 @@ function graph(host) {
     for (const [id, [kind, shape, words, note, parts]] of Object.entries(event.detail)) {
       const node = byId.get(id);
       if (!node) continue;
+      const isInCard = document.querySelector("#component [data-component]")?.dataset.component === id;
+      if (isInCard && !node.classList.contains(kind)) showCard(id);
       for (const each of [node, marks.get(node)]) {
         each?.classList.remove(...KINDS);
         each?.classList.add(kind);

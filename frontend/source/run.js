@@ -80,7 +80,8 @@ function unread(number) {
 function join(arrived) {
   const wasAtEnd = isAtEnd();
   let number = 0;
-  for (const section of arrived.querySelectorAll("details")) {
+  for (const section of arrived.querySelectorAll("details:not([data-joined])")) {
+    section.dataset.joined = ""; // it stays where it arrived unless its step is known
     const own = [...section.querySelectorAll("li")];
     for (const line of own) {
       if ([...log.querySelectorAll(`#${line.id}`)].length > 1) line.remove();
@@ -92,11 +93,15 @@ function join(arrived) {
       known.querySelector("ol").append(...section.querySelectorAll("li"));
       known.querySelector("summary").replaceWith(section.querySelector("summary"));
       section.remove();
+      if (known.querySelector("[data-l=error]")) known.open = true;
     }
     const count = (known ?? section).querySelectorAll("li").length;
     if (!count) section.remove();
     else (known ?? section).querySelector("[data-count]").textContent = `${count} ${count === 1 ? "line" : "lines"}`;
   }
+  if (lines().length) log.querySelector("[data-empty]")?.remove();
+  const total = Math.max(0, ...lines().map((line) => Number(line.id.slice(1))));
+  if (number) document.querySelector("[data-total]").textContent = `${total.toLocaleString("en")} ${total === 1 ? "line" : "lines"}`;
   for (const line of lines().slice(0, -MOST_LINES)) line.remove();
   for (const section of log.querySelectorAll("details")) if (!section.querySelector("li")) section.remove();
   showTimes();

@@ -8,6 +8,8 @@ from tests.support.browser import Site, fresh_name
 
 COMPONENTS = 30
 WITHIN_MS = 90_000
+# The numbers of the lines in each section of the log.
+_NUMBERS = "lists => lists.map(list => [...list.children].map(line => Number(line.id.slice(1))))"
 FALLING = """\
 application:
   interfaces: { actions: { convert: bind(web#actions.convert) } }
@@ -77,6 +79,13 @@ def test_a_launch_of_thirty_components_is_followed_to_its_end(page: Page, site: 
     expect(page.locator("[data-log] li")).to_have_count(len(written))
     ids = page.locator("[data-log] li").evaluate_all("lines => lines.map(line => line.id)")
     assert len(ids) == len(set(ids))
+    expect(page.locator("[data-total]")).to_have_text(f"{len(written)} lines")
+    sections = page.locator("[data-log] ol").evaluate_all(_NUMBERS)
+    assert all(numbers == sorted(numbers) for numbers in sections), sections
+    expect(page.locator("[data-log] summary svg.g.ok")).to_have_count(page.locator("[data-log] summary").count())
+    unread = re.match(r"\d+", page.locator("[data-log-end]").text_content() or "0")
+    assert unread is not None
+    assert int(unread.group()) <= len(written), "each line is new once"
     assert page.evaluate("window.stillTheSamePage") is True
 
 

@@ -69,6 +69,7 @@ def watch_the_launch(page: Page) -> None:
     """Nothing is loaded again from here on: what comes, comes by itself."""
     page.evaluate("window.stillTheSamePage = true")
     expect(page.locator("#state")).to_contain_text("Running", timeout=40_000)
+    expect(page.locator("#component")).to_contain_text("Running")
     steps = page.locator("#live-job .steps li")
     expect(steps).to_have_count(2)
     expect(steps.last).to_contain_text("Succeeded")
