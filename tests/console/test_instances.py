@@ -177,6 +177,7 @@ async def test_owners_and_labels_are_facets(api: Api, visitor: httpx.AsyncClient
     assert "team=quay" in facets
     assert "label%3Atier%3D" in facets
     assert "owner%3Ame" in facets
+    assert 'title="team, tier">+1</span>' in page.answer.text, "a row shows one label, and how many more there are"
     assert f"{name}-1" not in (await get(visitor, f"{home}?q={name}+label:team%3Dquay")).text
     mine = await get(visitor, f"{home}?q={name}+owner:me")
     assert f"{name}-0" in mine.text
