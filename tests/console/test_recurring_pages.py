@@ -61,6 +61,9 @@ async def test_a_workflow_is_repeated_with_its_next_times_shown_while_typing(
     assert f"{fields['name']} in " in await _planned(visitor, instance)
     assert (await _sent(visitor, f"{path}/pause", page)).status_code == 303
     assert f"{fields['name']} Paused" in await _planned(visitor, instance)
+    listed = await get(visitor, home)
+    assert "back-up on " in listed.text
+    assert 'class="st plain stop"' in listed.answer.text, "nothing happens, and nobody has to act"
 
 
 async def _planned(visitor: httpx.AsyncClient, instance: str) -> str:

@@ -159,11 +159,15 @@ async def test_the_page_of_a_pool_hides_holders_that_the_viewer_may_not_read(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
     where = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("dock")}))
-    pool = await service(api, "builtin:static_resource_pool", {"configuration.resources": ["a"]}, where=where["id"])
+    pool = await service(
+        api, "builtin:static_resource_pool", {"configuration.resources": ["a", "b"]}, where=where["id"]
+    )
     application = await api.application(POOLED)
     held = await api.launch(application, environmentId=where["id"], instanceName="Holder of a crane")
     await _run(api, pool, "acquire", holder=f"{held}:main")
-    assert "held by Holder of a crane" in (await get(visitor, f"/console/services/{pool}")).answer.text
+    page = await get(visitor, f"/console/services/{pool}")
+    assert "held by Holder of a crane" in page.answer.text
+    assert "Free: b" in page.text
     name, text = fresh_name("pools"), f"- Read: [/services/{pool}]\n"
     accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": text}))
     viewer = await person(api, name)
