@@ -43,6 +43,7 @@ from launchbay.model.instance import scales_in
 
 _NOTE_PX, _CHAR_PX = 40, 6.1  # what a node has around its note, and the width of a character
 _MOST_SUBMODULES = 12  # looked into at once
+_LOW = 300  # the height of a drawing that the small graph shows in full size
 GROUPING_NAMES: Mapping[Grouping, str] = {
     "composite": "Composite",
     "type": "Type",
@@ -235,7 +236,9 @@ class ShownGraph:
 
     @property
     def css(self) -> str:
-        names = ["h-s" if self.is_small else "h-l"]
+        # Few components of an application leave its instances in view. Those of an instance fill their page.
+        is_low = not self.card and self.drawing.size.height < _LOW
+        names = ["h-s" if self.is_small or is_low else "h-l"]
         names += ["focus"] if self.query.focus else ["finding"] if self.query.search else []
         return " ".join(names)
 
