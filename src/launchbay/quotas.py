@@ -163,6 +163,8 @@ class Quotas:
         now_s = self._clock.monotonic_s()
         old = [quota for quota in bounded if now_s - self._sample(organization_id, quota).at_s >= SAMPLE_S]
         if old:
+            for quota in old:  # whoever comes meanwhile doesn't count again
+                self._sample(organization_id, quota).at_s = now_s
             await self._count(connection, organization_id, old)
         for quota in bounded:
             await self._admit_one(connection, organization_id, quota, adding[quota])

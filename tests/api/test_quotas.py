@@ -11,8 +11,12 @@ from click.testing import CliRunner
 
 from launchbay.cli.main import main
 from launchbay.engine.journal import LogQuota
-from launchbay.quotas import CHUNKS_ALONE, StoredBytes
+from launchbay.quotas import CHUNKS_ALONE, Quota, Quotas, StoredBytes, default_quotas
+from launchbay.settings import Settings
+from launchbay.store import quotas as store
+from launchbay.store.database import Connection
 from launchbay.web.api import jobs
+from tests.support.clock import HandClock
 from tests.support.databases import Databases
 from tests.support.manifests import PAUSING, WORKFLOWS
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
@@ -33,6 +37,24 @@ async def usage(api: Api) -> dict[str, tuple[int, int | None]]:
     """Return used and allowed by quota."""
     rows = accepted(await api.get(f"organizations/{api.organization}/usage"))
     return {row["id"]: (row["used"], row["allowed"]) for row in rows}
+
+
+async def test_requests_that_come_together_count_what_is_used_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HandClock()
+    quotas = Quotas(default_quotas(Settings()), clock)
+    count, counted = store.count, []
+
+    async def counting(connection: Connection, **asked: Any) -> list[int]:
+        counted.append(asked["quotas"])
+        return await count(connection, **asked)
+
+    monkeypatch.setattr(store, "count", counting)
+    async with api.database.connection() as one, api.database.connection() as other:
+        await quotas.admit(one, api.organization, {Quota.INSTANCES: 1})
+        clock.advance(2)
+        calls = [quotas.admit(each, api.organization, {Quota.INSTANCES: 1}) for each in (one, other)]
+        await asyncio.gather(*calls)
+    assert counted == [[Quota.INSTANCES], [Quota.INSTANCES]]
 
 
 async def test_an_ordinary_organization_is_far_from_every_quota(api: Api) -> None:
