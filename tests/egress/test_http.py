@@ -57,6 +57,15 @@ async def test_credentials_in_the_url_become_basic_authentication_and_are_shown_
         assert "p%40ss" not in result.url
 
 
+async def test_a_refused_connection_is_called_so() -> None:
+    async with loopback_server() as server:
+        url = server.url("/path")
+
+    with pytest.raises(EgressFailed, match=rf"Can't reach {url}: Connection refused\.$") as failed:
+        await EgressClient(LOOPBACK).request("GET", url)
+    assert failed.value.retryable
+
+
 async def test_a_failure_names_the_place_without_query_and_credentials() -> None:
     async with loopback_server() as server:
         server.routes["/path"] = answer(body=b"x" * 11)

@@ -8,6 +8,7 @@ request is checked.
 import asyncio
 import contextlib
 import functools
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
@@ -92,9 +93,25 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         for address in checked[: limits.EGRESS_ADDRESSES]:
             try:
                 return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+            except httpcore.ConnectError as error:
+                failure = httpcore.ConnectError(_reason(error))
+                failure.__cause__ = error
+            except httpcore.ConnectTimeout as error:
                 failure = error
         raise failure
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection failed, such as "Connection refused".
+
+    anyio reports "All connection attempts failed"; the error of the operating system is the cause of that.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return str(error)
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
