@@ -241,6 +241,11 @@ def test_a_malformed_pin_is_an_error(pin: str) -> None:
     assert message(one_pin(pin)).startswith("a › i.p: ")
 
 
+def test_a_list_without_a_type_of_its_values_gets_an_example() -> None:
+    assert "Type list lacks the type of its values" in message(one_pin("receive-command(list hosts)"))
+    assert "Example: map<string>." in message(one_pin("configuration(map)"))
+
+
 def test_an_unknown_key_of_a_pin_is_a_warning() -> None:
     assert warnings(one_pin("{type: configuration(int), defualt: 5}")) == [("UnknownKey", 5)]
 
