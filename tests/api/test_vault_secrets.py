@@ -222,6 +222,7 @@ async def test_secrets_are_set_listed_replaced_and_deleted(api: Api) -> None:
     assert await told(api, vault, "delete-secret", name="key") == {"removed": True}
     told_no = await api.post(f"services/{vault}/get-secret", {"arguments": {"name": "key"}})
     assert (told_no.status_code, "no secret 'key'" in told_no.text) == (409, True)
+    assert "Store it with the command set-secret" in told_no.text
 
 
 @pytest.mark.parametrize("value", ["", "short", "x" * 70_000])

@@ -23,7 +23,10 @@ from launchbay.store.services import SealedEntry
 
 KEY_PAIR = "key-pair"
 SECRET = "secret"  # noqa: S105 - a kind of entry, not one
-_CALLED = {KEY_PAIR: ("key pair", "list-keypairs", "NoKeyPair"), SECRET: ("secret", "list-secrets", "NoSecret")}
+_CALLED = {  # noun, command that stores one, command that lists them, code
+    KEY_PAIR: ("key pair", "generate-keypair", "list-keypairs", "NoKeyPair"),
+    SECRET: ("secret", "set-secret", "list-secrets", "NoSecret"),
+}
 
 
 def validate_entry_name(name: str) -> str:
@@ -37,8 +40,9 @@ async def get_entry(connection: Connection, call: ServiceCall, kind: str, name: 
     """Return the vault's entry with this name or ID. Raises Conflict if it doesn't exist."""
     entry = await store.get_entry(connection, service_id=call.service_id, kind=kind, name=name)
     if entry is None:
-        noun, listing, code = _CALLED[kind]
-        raise Conflict(f"The vault has no {noun} {name[:80]!r}.", f"List them with the command {listing}.", code=code)
+        noun, storing, listing, code = _CALLED[kind]
+        fix = f"Store it with the command {storing}, or list those there are with {listing}."
+        raise Conflict(f"The vault has no {noun} {name[:80]!r}.", fix, code=code)
     return entry
 
 
