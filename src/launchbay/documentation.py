@@ -21,6 +21,7 @@ _FENCE = re.compile(r"^(?:```|~~~)")
 _HEADING = re.compile(r"^(#{1,6}) (.*)$")
 _NAMES_ALONE = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
 _LINK = re.compile(r"!?\[((?:[^\]\[]|\[[^\]]*\])*)\]\([^)\s]+\)")
+_ANCHOR = re.compile(r'<a id="[^"]*"></a>')  # an address that a heading had before
 _CELL = re.compile(r"(?<!\\)\|")
 _COMMAND = "launchbay "
 _EXIT_CODE = "Exit code "
@@ -301,8 +302,8 @@ def slug(heading: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return Markdown on one line without links, backquotes and asterisks."""
-    words = without_links(text).replace("`", "").replace("**", "").replace("\\|", "|")
+    """Return Markdown on one line without links, anchors, backquotes and asterisks."""
+    words = _ANCHOR.sub("", without_links(text)).replace("`", "").replace("**", "").replace("\\|", "|")
     return " ".join(words.split())
 
 

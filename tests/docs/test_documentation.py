@@ -125,6 +125,10 @@ def test_rows_of_other_tables_and_code_stay_as_they_are() -> None:
     )
 
 
+def test_what_a_search_shows_of_a_section_has_no_anchors() -> None:
+    assert not [hit for hit in search("conditions and loops") if "<a id" in hit.excerpt]
+
+
 @pytest.mark.parametrize("words", ["stuck", "timeout", "409", "cron"])
 def test_a_search_for_a_symptom_begins_with_a_section_that_is_about_it(words: str) -> None:
     first = search(words)[0]
