@@ -595,6 +595,30 @@ async def test_a_change_set_is_told_and_holds_up_no_other_event(api: Api, receiv
     await api.delete(f"webhooks/{webhook}")
 
 
+@pytest.mark.slow  # a service of its own, and a launch
+async def test_change_sets_and_rollouts_lead_to_their_page_of_the_console(
+    databases: Databases, receiver: LoopbackServer
+) -> None:
+    url = databases.create()
+    async with running_api(url, outgoing_allow="127.0.0.1", base_url="http://bay.example.org/") as api:
+        await create(api, receiver, ["changeSet", "rollout"])
+        application = await api.application("launch: {steps: []}")
+        instance = await api.launch(application)
+        await api.settled(instance)
+        accepted(await api.put_yaml(f"applications/{application}/manifest", "launch: {steps: []} # 3"))
+        root = f"organizations/{api.organization}"
+        change = accepted(await api.post(f"{root}/change-sets", {"act": "destroy", "ids": [instance]}))["id"]
+        rollout = accepted(await api.post(f"{root}/rollouts", {"applicationId": application, "version": 3}))["id"]
+        await until(lambda: len({each.headers["launchbay-event"] for each in receiver.received}) == 2)
+        links = {body["event"]: body["link"] for body in (json.loads(each.body) for each in receiver.received)}
+    databases.drop(url)
+    console = "http://bay.example.org/console"
+    assert links == {
+        "changeSet": f"{console}/{root}/changes/{change}",
+        "rollout": f"{console}/applications/{application}/rollouts/{rollout}",
+    }
+
+
 @pytest.mark.parametrize(
     ("about", "said"),
     [

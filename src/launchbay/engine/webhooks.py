@@ -93,10 +93,9 @@ class WebhookSender:
         return len(claimed) > 0
 
     def _shown(self, row: ClaimedRow, body: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-        """Return the event without secrets, with the addresses of its instance and its job in the console."""
-        # A test, a change set and a roll-out are about no single instance.
-        is_about_one = self._base_url and body.get("instance") is not None
-        link = f"{self._base_url}/console/instances/{body['instance']}" if is_about_one else None
+        """Return the event without secrets, with the addresses in the console of its subject and its job."""
+        path = _console_path(body)
+        link = f"{self._base_url}/console/{path}" if self._base_url and path else None
         shown = {**redactor.value({"id": row.id, **body}), "link": link}
         if body.get("job") is not None:
             job_link = None if link is None else f"{link}/jobs/{body['job']['id']}"
@@ -178,3 +177,13 @@ class WebhookSender:
                 await self._audit.webhook_disabled(connection, disabled, reason)
                 await store.delete_pending(connection, webhook_id=webhook_id, reason=reason)
                 log.warning("webhook.disabled", webhook=webhook_id)
+
+
+def _console_path(body: Mapping[str, Any]) -> str | None:
+    """Return the path of an event's subject below `/console/`; a test has none."""
+    match body["event"]:
+        case "changeSet":
+            return f"organizations/{body['organization']}/changes/{body['changeSet']['id']}"
+        case "rollout":
+            return f"applications/{body['application']}/rollouts/{body['rollout']['id']}"
+    return None if body.get("instance") is None else f"instances/{body['instance']}"
