@@ -76,19 +76,27 @@ function unread(number) {
   pill.textContent = `${waiting} new ${waiting === 1 ? "line" : "lines"}`;
 }
 
-// Lines that arrive join those of their step. After a reconnect the stream begins anew: repeated ones leave.
+// Lines that arrive join those of their step. After a reconnect the stream starts where the page did: repeated lines
+// leave, also those that the page no longer has.
+const numberOf = (line) => Number(line.id.slice(1));
+let newest = log ? Math.max(0, ...lines().map(numberOf)) : 0;
 function join(arrived) {
   const wasAtEnd = isAtEnd();
+  const before = newest; // sections of steps that run at a time have numbers in between
   let number = 0;
   for (const section of arrived.querySelectorAll("details:not([data-joined])")) {
     section.dataset.joined = ""; // it stays where it arrived unless its step is known
     const own = [...section.querySelectorAll("li")];
     for (const line of own) {
-      if ([...log.querySelectorAll(`#${line.id}`)].length > 1) line.remove();
+      // A search that ended has brought lines of its own.
+      if (numberOf(line) <= before || log.querySelectorAll(`#${line.id}`).length > 1) line.remove();
       else number += 1;
+      newest = Math.max(newest, numberOf(line));
     }
     const isRun = section.dataset.step.startsWith("run-");
-    const known = isRun ? null : [...log.querySelectorAll("details")].find((each) => each !== section && each.dataset.step === section.dataset.step);
+    // Not one that arrived later: its lines come after these.
+    const isBefore = (each) => each !== section && (!arrived.contains(each) || "joined" in each.dataset);
+    const known = isRun ? null : [...log.querySelectorAll("details")].find((each) => isBefore(each) && each.dataset.step === section.dataset.step);
     if (known) {
       known.querySelector("ol").append(...section.querySelectorAll("li"));
       known.querySelector("summary").replaceWith(section.querySelector("summary"));
@@ -100,8 +108,7 @@ function join(arrived) {
     else (known ?? section).querySelector("[data-count]").textContent = `${count} ${count === 1 ? "line" : "lines"}`;
   }
   if (lines().length) log.querySelector("[data-empty]")?.remove();
-  const total = Math.max(0, ...lines().map((line) => Number(line.id.slice(1))));
-  if (number) document.querySelector("[data-total]").textContent = `${total.toLocaleString("en")} ${total === 1 ? "line" : "lines"}`;
+  if (number) document.querySelector("[data-total]").textContent = `${newest.toLocaleString("en")} ${newest === 1 ? "line" : "lines"}`;
   for (const line of lines().slice(0, -MOST_LINES)) line.remove();
   for (const section of log.querySelectorAll("details")) if (!section.querySelector("li")) section.remove();
   showTimes();

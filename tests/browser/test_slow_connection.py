@@ -90,6 +90,38 @@ def test_a_log_that_is_followed_has_each_line_once_after_the_connection_was_cut(
     assert page.evaluate("window.stillTheSamePage") is True
 
 
+def _log_event(first: int, last: int) -> str:
+    """Return lines of a step as the stream of a run brings them."""
+    lines = "".join(
+        f'<li id="L{number}" data-l="info" data-id="{number}"><a href="#L{number}">{number}</a><time>10:00:00</time>'
+        f"<span>line {number}</span></li>"
+        for number in range(first, last + 1)
+    )
+    summary = "<summary>web · write<span data-count></span></summary>"
+    return f'event: log\ndata: <details data-step="write">{summary}<ol>{lines}</ol></details>\n\n'
+
+
+def test_a_long_log_keeps_its_order_after_the_connection_was_lost(page: Page, site: Site) -> None:
+    instance = site.launch(site.application(LINGERS))
+    [job] = site.ask("GET", f"organizations/{site.organization}/jobs?instance={instance}")
+    page.goto(f"/console/instances/{instance}")
+    _asked(page, site, instance)
+    # More lines than the page keeps. Each connection begins where the page did, as those of the server do.
+    sent = "".join(_log_event(first, first + 199) for first in range(101, 1901, 200))
+    bodies = [f"retry: 100\n\n{sent}", f"retry: 60000\n\n{sent}{_log_event(1901, 1905)}"]
+    page.route(
+        "**/events**",
+        lambda route: route.fulfill(content_type="text/event-stream", body=bodies.pop(0)) if bodies else route.abort(),
+    )
+    page.goto(f"/console/instances/{instance}/jobs/{job['id']}")
+    expect(page.locator("[data-total]")).to_have_text("1,905 lines")
+    numbers = page.locator("[data-log] details[data-step=write] li").evaluate_all(
+        "lines => lines.map(line => Number(line.id.slice(1)))"
+    )
+    assert numbers == list(range(1905 - len(numbers) + 1, 1906))
+    assert page.locator("[data-log] li").count() == 1500
+
+
 def test_a_form_whose_answer_is_lost_is_not_sent_again_and_its_page_shows_what_was_saved(
     page: Page, site: Site
 ) -> None:
