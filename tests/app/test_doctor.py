@@ -122,6 +122,24 @@ def test_invalid_settings_are_a_finding(directory: Path) -> None:
     assert "problem  settings: LAUNCHBAY_*: LAUNCHBAY_PROCESSES is 'many'" in printed
 
 
+@pytest.mark.parametrize(
+    ("text", "mode", "is_warning"),
+    [
+        ('admin_password = "a good password"', 0o644, True),
+        ('admin_password = "a good password"', 0o640, False),
+        ("retention_days = 7", 0o644, False),
+    ],
+)
+def test_a_file_with_passwords_that_everybody_can_read_is_a_warning(
+    text: str, mode: int, is_warning: bool, directory: Path, tmp_path: Path
+) -> None:
+    file = made(tmp_path, {"bay.toml": text}) / "bay.toml"
+    file.chmod(mode)
+    _, printed = run("--data-dir", str(directory), "--port", "0", "--config", str(file))
+    assert (f"warning  settings: {file}: Its mode is 644: everybody" in printed) is is_warning
+    assert (f"→ Run: chmod 600 {file}" in printed) is is_warning
+
+
 def test_a_port_where_launchbay_listens_is_fine(directory: Path) -> None:
     answer = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{"status":"live"}'
     with listening(answer) as port:

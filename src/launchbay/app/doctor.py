@@ -15,9 +15,10 @@ import ssl
 import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.util import find_spec
@@ -689,4 +690,19 @@ def _findings(config: Path | None, given: Mapping[str, Any]) -> list[Finding]:
     except click.ClickException as error:
         fix = "Correct it, then run this command again to check the rest: launchbay docs --print reference/settings"
         return [Finding("settings", Level.PROBLEM, str(config or "LAUNCHBAY_*"), error.message, fix)]
-    return [*check_machine(settings), *asyncio.run(check_services(settings))]
+    return [*_check_settings_file(config), *check_machine(settings), *asyncio.run(check_services(settings))]
+
+
+def _check_settings_file(config: Path | None) -> Iterator[Finding]:
+    mode = config.stat().st_mode if config else 0
+    if config is None or not mode & stat.S_IRWXO:
+        return
+    secrets = {each.name for each in fields(Settings) if not each.repr}
+    if found := sorted(secrets & tomllib.loads(config.read_text("utf-8")).keys()):
+        yield Finding(
+            "settings",
+            Level.WARNING,
+            str(config),
+            f"Its mode is {stat.S_IMODE(mode):o}: everybody on this machine may use {', '.join(found)}.",
+            f"Run: chmod 600 {config}",
+        )
