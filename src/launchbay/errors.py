@@ -49,13 +49,17 @@ from typing import Any
 
 
 class LaunchbayError(Exception):
-    """An error with messages for people and a code for programs (conformance.md, "Wire" 5)."""
+    """An error with messages for people and a code for programs (conformance.md, "Wire" 5).
+
+    `field` is the field of the request that it is about, by its name in the API, if the message doesn't begin with it.
+    """
 
     code = "InternalError"
 
-    def __init__(self, *messages: str, code: str | None = None) -> None:
+    def __init__(self, *messages: str, code: str | None = None, field: str = "") -> None:
         super().__init__(" ".join(messages))
         self.messages: tuple[str, ...] = messages
+        self.field = field
         if code is not None:
             self.code = code
 

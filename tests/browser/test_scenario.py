@@ -51,7 +51,7 @@ def launch_with_field_errors(page: Page) -> None:
     page.get_by_role("button", name="Launch").click()
     expect(page.get_by_label("input.times")).to_have_attribute("aria-invalid", "true")
     expect(page.locator(".field-error")).to_contain_text("Missing required parameter")
-    expect(page.get_by_role("alert")).to_contain_text("Fix the highlighted fields.")
+    expect(page.get_by_role("alert")).to_contain_text("Fix the highlighted field: ")
     # The preview follows what is typed.
     page.get_by_label("input.times").fill("many")
     expect(page.locator("#preview")).to_contain_text("Expected")

@@ -134,7 +134,7 @@ async def test_failed_runs_are_resumed_with_fields_which_say_what_workflow_takes
     fields = {"act": "resume", "id": [converts, breaks], "argument:format": "JSON"}
     wrong = Page(await _sent(visitor, f"{home}/bulk", form, **{**fields, "argument:delay": "soon"}, do="begin"))
     assert (wrong.status, wrong.fields["argument:format"], wrong.fields["argument:delay"]) == (400, "JSON", "soon")
-    assert "Fix the highlighted fields." in wrong.text
+    assert "Fix the highlighted field: " in wrong.text
     unknown = Page(await _sent(visitor, f"{home}/bulk", form, **{**fields, "argument:size": "3"}, do="begin"))
     assert unknown.status == 400
     assert "None of these runs takes a parameter 'size'" in unknown.text
@@ -151,9 +151,9 @@ async def test_failed_runs_are_resumed_with_fields_which_say_what_workflow_takes
     ("fields", "message"),
     [
         ({"act": "run", "workflow": ""}, "needs a workflow"),
-        ({"act": "label", "labels": " "}, "enter one per line"),
-        ({"act": "extend", "lifetime": "other", "minutes": "soon"}, "Minutes must be a number"),
-        ({"act": "reconfigure", "version": "newest"}, "expected a whole number"),
+        ({"act": "label", "labels": " "}, "Enter one per line"),
+        ({"act": "extend", "lifetime": "other", "minutes": "soon"}, "Enter a number of minutes"),
+        ({"act": "reconfigure", "version": "newest"}, "Expected a whole number"),
         ({"act": "sink"}, "Choose what to do"),
     ],
 )

@@ -42,7 +42,7 @@ async def test_a_revision_is_made_from_the_fields_of_a_version_and_secrets_stay_
     assert {"parameter:input.size", "parameter:input.password"} <= set(form.fields)
     wrong = await shown(visitor, base, name="big", version=str(VERSION), **{"parameter:input.size": "huge"})
     assert wrong.status == 400
-    assert "Fix the highlighted fields." in wrong.text
+    assert "Fix the highlighted field: " in wrong.text
     given = {"parameter:input.size": "4", "parameter:input.password": "salty-tide"}
     saved = await post(visitor, base, name="big", version=str(VERSION), **given)
     assert isinstance(saved, httpx.Response), saved.text

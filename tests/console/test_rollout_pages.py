@@ -146,7 +146,7 @@ async def test_a_page_is_read_again_while_its_roll_out_waits(api: Api, visitor: 
     ("fields", "message"),
     [
         ({"waves": "some"}, "isn't a size"),
-        ({"failures": "none"}, "expected a whole number"),
+        ({"failures": "none"}, "Expected a whole number"),
         ({"q": "odd:thing"}, "odd:thing"),
         ({"pause": "long"}, "Choose the pause"),
         ({"health": "sink"}, "has no command"),

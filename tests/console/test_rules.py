@@ -46,7 +46,7 @@ async def test_lifetimes_are_set_in_words_and_shown_as_they_are(
         ("greatest", "90", "Longest lifetime: Add a unit"),
         ("default", "soon", "is not a duration"),
         ("grace", "0 s", "give milliseconds above 0"),
-        ("extensions", "some", "Extensions: give a whole number"),
+        ("extensions", "some", "Extensions: Give a whole number"),
     ],
 )
 async def test_a_lifetime_that_makes_no_sense_is_refused_and_stays_in_the_form(

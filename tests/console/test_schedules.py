@@ -145,7 +145,7 @@ async def test_the_calendar_and_the_list_show_runs_and_expiries_and_cancel_and_r
     wrong = await visitor.post(path, data={**form, "do": "move", "minutes": "soon", "organization": api.organization},
                                headers={"Origin": ORIGIN})  # fmt: skip
     assert wrong.status_code == 400
-    assert "Minutes must be a number" in wrong.text
+    assert "Enter a number of minutes" in wrong.text
 
 
 async def test_the_list_has_pages_on_which_each_schedule_is_once(

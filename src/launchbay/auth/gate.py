@@ -339,7 +339,9 @@ def read_role_text(text: str) -> tuple[Entry, ...]:
     except UnicodeEncodeError as error:
         _refuse_at_index(text, error.start, "half of a surrogate pair is not a character")
     if size > ROLE_TEXT_BYTES:
-        raise BadRequest(f"The permissions of a role have at most {ROLE_TEXT_BYTES} bytes, these have {size}.")
+        raise BadRequest(
+            f"The permissions of a role have at most {ROLE_TEXT_BYTES} bytes, these have {size}.", field="permissions"
+        )
     reader = _Reader(text)
     try:
         entries = reader.document()
@@ -351,7 +353,7 @@ def read_role_text(text: str) -> tuple[Entry, ...]:
     if reader.findings:
         more = len(reader.findings) - _FINDINGS_SHOWN
         rest = [f"There are {more} more errors like these."] if more > 0 else []
-        raise BadRequest(*reader.findings[:_FINDINGS_SHOWN], *rest, code="InvalidRole")
+        raise BadRequest(*reader.findings[:_FINDINGS_SHOWN], *rest, code="InvalidRole", field="permissions")
     return entries
 
 
@@ -455,7 +457,7 @@ def _message_at(mark: _Mark | None, problem: str) -> str:
 
 
 def _refuse(mark: _Mark | None, problem: str) -> NoReturn:
-    raise BadRequest(_message_at(mark, problem), code="InvalidRole")
+    raise BadRequest(_message_at(mark, problem), code="InvalidRole", field="permissions")
 
 
 def _refuse_syntax(text: str, error: yaml.MarkedYAMLError) -> NoReturn:
@@ -470,4 +472,4 @@ def _refuse_syntax(text: str, error: yaml.MarkedYAMLError) -> NoReturn:
 def _refuse_at_index(text: str, index: int, problem: str) -> NoReturn:
     line = text.count("\n", 0, index) + 1
     column = index - text.rfind("\n", 0, index)
-    raise BadRequest(f"Line {line}, column {column}: {problem}.", code="InvalidRole")
+    raise BadRequest(f"Line {line}, column {column}: {problem}.", code="InvalidRole", field="permissions")

@@ -90,7 +90,7 @@ def _words_of(email: str) -> list[str]:
 
 
 def _weak(problem: str, *remedies: str) -> BadRequest:
-    return BadRequest(problem, *remedies, code="WeakPassword")
+    return BadRequest(problem, *remedies, code="WeakPassword", field="password")
 
 
 _T = TypeVar("_T")
@@ -119,7 +119,9 @@ class Passwords:
         """Return the text to store. Raises BadRequest for an empty or oversize password, Unavailable under overload."""
         encoded = _encoded(password)
         if not 0 < len(encoded) <= PASSWORD_BYTES:
-            raise BadRequest(f"A password has 1 to {PASSWORD_BYTES} bytes in UTF-8; this one has {len(encoded)}.")
+            raise BadRequest(
+                f"A password has 1 to {PASSWORD_BYTES} bytes in UTF-8; this one has {len(encoded)}.", field="password"
+            )
         return await self._run(lambda: self._hasher.hash(encoded))
 
     async def verify(self, stored: str | None, password: str, *, yields: bool = False) -> bool:

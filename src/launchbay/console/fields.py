@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from launchbay.console.forms import Form, parse_number
+from launchbay.console.forms import FIX_FIELDS, Form, parse_number
 from launchbay.console.rendering import compact, pretty
 from launchbay.console.request import PageRequest
 from launchbay.errors import BadRequest, LaunchbayError
@@ -26,7 +26,6 @@ Control = Literal["text", "number", "choice", "block"]
 PARAMETER = "parameter:"  # prefix of the names of the root module's fields
 ARGUMENT = "argument:"  # prefix of the names of the fields of a workflow or command
 RENEW_FIELDS = "fields"  # shows the fields of another choice, without errors for missing values
-FIX_FIELDS = "Fix the highlighted fields."
 _REQUIRED = "Missing required parameter."
 
 
@@ -403,7 +402,7 @@ class Draft:
     def problem(self, error: LaunchbayError | None) -> LaunchbayError | None:
         """Return what the page shows above the form; `error` is why the request failed, if it did."""
         if self.problems:
-            return BadRequest(*self.problems)
+            return BadRequest(*self.problems, field="" if error is None else error.field)
         return BadRequest(FIX_FIELDS) if error is not None or self.has_field_errors else None
 
 

@@ -1,14 +1,20 @@
-"""What forms send: fields, numbers, intervals, JSON objects, and masked secrets that come back unchanged."""
+"""What forms send: fields, numbers, intervals, JSON objects, and masked secrets that come back unchanged.
 
-from collections.abc import Collection, Mapping
+A form that is refused comes back with a mark at the field that is wrong.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
+from html import unescape
+from typing import Any, NamedTuple
 
 import msgspec
+from markupsafe import escape
 from starlette.requests import Request
 
 from launchbay.console.rendering import redact
-from launchbay.errors import BadRequest, MalformedBody, TooLarge
+from launchbay.errors import BadRequest, LaunchbayError, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
 from launchbay.model.lifetimes import NEVER
 from launchbay.model.values import parse_json
@@ -61,6 +67,170 @@ async def read_form(request: Request) -> Form:
         raise MalformedBody("Invalid form.", str(error)) from error
 
 
+FIX_FIELDS = "Fix the highlighted fields."
+_FORM = re.compile(r'<form\b[^>]*\saction="([^"?]*)[^"]*"[^>]*>.*?</form>', re.DOTALL)
+_CONTROL = re.compile(r"<(?:input|select|textarea)\b[^>]*>")
+_HOLDER = re.compile(r"<(/?)(details|dialog)\b[^>]*>")
+_ATTRIBUTE = re.compile(r'\s([\w-]+)="([^"]*)"')
+_NOT_SHOWN = re.compile(r'<span class="(?:req|sr)">.*?</span>|<[^>]+>', re.DOTALL)
+_UNSENT = {"formToken", "seen"}  # each page has its own
+# Fields of the API that a form has under another name.
+_NAMES = {
+    "name": ("tokenName",),
+    "password": ("newPassword",),
+    "permissions": ("scope",),
+    "destroyInterval": ("lifetime",),
+    "interval": ("minutes",),
+    "events": ("event",),
+    "roles": ("role",),
+    "startsAt": ("starts",),
+    "endsAt": ("ends",),
+    "previews.environmentId": ("preview_environment",),
+}
+
+
+class _Control(NamedTuple):
+    """A control of a form, with its place in the page."""
+
+    start: int
+    end: int
+    attributes: dict[str, str]
+    label: str
+
+    @property
+    def id(self) -> str:
+        return self.attributes.get("id") or f"wrong-{self.attributes['name']}"
+
+    @property
+    def is_choice(self) -> bool:
+        return self.attributes.get("type") in {"checkbox", "radio"}
+
+
+def mark_problem(page: str, path: str, sent: Form, problem: LaunchbayError) -> str:
+    """Return the page of a refused form with its wrong control marked.
+
+    The summary at the top links to it. Templates write their controls as HTML, so the finished page is where one place
+    can mark all of them. A page whose form doesn't have the field stays as it is.
+    """
+    first = problem.messages[0] if problem.messages else ""
+    summary = f"<p>{escape(first)}</p>"
+    if first == FIX_FIELDS:
+        wrong = [each for each in _controls(page, 0, len(page)) if each.attributes.get("aria-invalid") == "true"]
+        links = ", ".join(_link(each) for each in wrong)
+        count = "highlighted field" if len(wrong) == 1 else f"{len(wrong)} highlighted fields"
+        return page.replace(summary, f"<p>Fix the {count}: {links}.</p>", 1) if links else page
+    before, colon, after = first.partition(": ")
+    named = before if colon else ""
+    found = _wrong_control(page, path, sent, problem.field, named)
+    if found is None:
+        return page
+    is_named = bool(named) and (named in _names(problem.field or named) or _is_label(named, found.label))
+    text = after[:1].upper() + after[1:] if is_named else first
+    page = _marked(page, found, " ".join((text, *problem.messages[1:])), sent)
+    return page.replace(summary, f"<p>{_link(found)}: {escape(text)}</p>", 1)
+
+
+def _wrong_control(page: str, path: str, sent: Form, field: str, named: str) -> _Control | None:
+    """Return the control of the sent form for a field, or that a message names.
+
+    None without exactly one.
+    """
+    for form in _FORM.finditer(page):
+        if unescape(form[1]) != path:
+            continue
+        controls = list(_controls(page, form.start(), form.end()))
+        hidden = [each.attributes for each in controls if each.attributes.get("type") == "hidden"]
+        sent_too = [each for each in hidden if each["name"] not in _UNSENT and sent.has(each["name"])]
+        if not all(unescape(each.get("value", "")) in sent.all(each["name"]) for each in sent_too):
+            continue  # the same form of another row
+        shown = [each for each in controls if each.attributes.get("type") != "hidden" and "name" in each.attributes]
+        for name in (*_names(field), *_names(named)):
+            same = [each for each in shown if each.attributes["name"] == name]
+            if len(same) == 1 or (same and same[0].is_choice):
+                return same[0]
+        labelled = [each for each in shown if named and _is_label(named, each.label)]
+        if len(labelled) == 1:
+            return labelled[0]
+    return None
+
+
+def _names(field: str) -> tuple[str, ...]:
+    """Return the names that a control for a field of the API may have."""
+    if not field:
+        return ()
+    words = re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", field)
+    return field, words, field.removesuffix("Id"), *_NAMES.get(field, ())
+
+
+def _is_label(named: str, label: str) -> bool:
+    return named.casefold() == label.casefold()
+
+
+def _controls(page: str, start: int, end: int) -> Iterator[_Control]:
+    for tag in _CONTROL.finditer(page, start, end):
+        attributes = dict(_ATTRIBUTE.findall(tag[0]))
+        yield _Control(tag.start(), tag.end(), attributes, _label(page[start:end], tag.start() - start, attributes))
+
+
+def _label(form: str, at: int, attributes: Mapping[str, str]) -> str:
+    """Return what a person reads as the name of the control at this place of the form."""
+    legend = form.rfind("<legend", 0, at) if attributes.get("type") in {"checkbox", "radio"} else -1
+    if legend >= 0:
+        text = form[legend : form.find("</legend>", legend)]
+    elif (own := form.find(f'<label for="{attributes.get("id")}"')) >= 0:
+        text = form[own : form.find("</label>", own)]
+    else:
+        text = form[form.rfind("<label", 0, at) : at] if "<label" in form[:at] else attributes.get("name", "")
+    return unescape(_NOT_SHOWN.sub("", text)).strip()
+
+
+def _link(control: _Control) -> str:
+    return f'<a href="#{control.id}">{escape(control.label or control.attributes.get("name", ""))}</a>'
+
+
+def _marked(page: str, control: _Control, text: str, sent: Form) -> str:
+    """Return the page with the message at the control, which keeps its text.
+
+    What it is folded into is open.
+    """
+    attributes = control.attributes
+    error = f"{control.id}-error"
+    described = f"{attributes.get('aria-describedby', '')} {error}".strip()
+    tag = re.sub(r'\s(?:id|aria-describedby)="[^"]*"|/?>$', "", page[control.start : control.end])
+    if attributes.get("type") in {"text", "number"}:
+        tag = re.sub(r'\svalue="[^"]*"', "", tag) + f' value="{escape(sent.raw(attributes["name"]))}"'
+    tag += f' id="{control.id}" aria-describedby="{described}" aria-invalid="true">'
+    message = f'<p class="field-error" id="{error}">{escape(text)}</p>'
+    after = _end_of_field(page, control)
+    page = page[: control.start] + tag + page[control.end : after] + message + page[after:]
+    open_tags: list[re.Match[str]] = []
+    for holder in _HOLDER.finditer(page, 0, control.start):
+        if holder[1]:
+            open_tags.pop()
+        else:
+            open_tags.append(holder)
+    for holder in reversed(open_tags):
+        if " open" not in holder[0]:
+            extra = " open data-modal" if holder[2] == "dialog" else " open"
+            page = page[: holder.end() - 1] + extra + page[holder.end() - 1 :]
+    return page
+
+
+def _end_of_field(page: str, control: _Control) -> int:
+    """Return the place behind a control and its label, or behind a group's legend."""
+    at = control.end
+    kind = page[control.start + 1 :].split(None, 1)[0]
+    if kind in {"select", "textarea"}:
+        at = page.index(f"</{kind}>", at) + len(f"</{kind}>")
+    legend, fieldset = page.rfind("</legend>", 0, at), page.rfind("</fieldset>", 0, at)
+    if control.is_choice and legend > fieldset:
+        return legend + len("</legend>")
+    if page.rfind("<label", 0, control.start) > page.rfind("</label>", 0, control.start):
+        return page.index("</label>", at) + len("</label>")
+    is_editor = page.rfind("<div", 0, control.start) == page.rfind('<div class="editor"', 0, control.start)
+    return page.index("</div>", at) + len("</div>") if kind == "textarea" and is_editor else at
+
+
 def check_query(request: Request) -> None:
     """Raise BadRequest for a query that `read_form` would refuse."""
     try:
@@ -111,19 +281,19 @@ def interval_ms(chosen: str, minutes: str) -> int:
     if chosen == OTHER:
         return minutes_ms(minutes)
     if chosen not in {value for value, _ in CHOICES}:
-        raise BadRequest("Choose when the instance expires.", code="InvalidDestroyInterval")
+        raise BadRequest("Choose when the instance expires.", code="InvalidDestroyInterval", field="lifetime")
     return int(chosen)
 
 
-def minutes_ms(text: str) -> int:
-    """Return a number of minutes in ms. Raises BadRequest."""
+def minutes_ms(text: str, field: str = "minutes") -> int:
+    """Return a number of minutes in ms. Raises BadRequest about the field."""
     text = text.strip()
     try:
         minutes = float(text) if len(text) <= 12 and text.isascii() else 0.0
     except ValueError:
         minutes = 0.0
     if not 0 < minutes < 1e9:
-        raise BadRequest("Minutes must be a number above 0, such as 90 or 0.5.", code="InvalidInterval")
+        raise BadRequest("Enter a number of minutes above 0, such as 90 or 0.5.", code="InvalidInterval", field=field)
     return round(minutes * _MINUTE_MS)
 
 

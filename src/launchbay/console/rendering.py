@@ -474,9 +474,16 @@ def _environment() -> jinja2.Environment:
         role_words,
         sign_in_words,
         plain,
+        without_field,
     )
     environment.filters.update({each.__name__: each for each in template_filters})
     return environment
+
+
+def without_field(message: str) -> str:
+    """Return a message without the API's name of a field at its beginning."""
+    name, colon, rest = message.partition(": ")
+    return rest[:1].upper() + rest[1:] if colon and name.isidentifier() and name[0].islower() else message
 
 
 def live_event(name: str, text: str) -> str:

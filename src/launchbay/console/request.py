@@ -17,7 +17,7 @@ from launchbay.auth.cookies import form_token, sent_cookie, set_cookie
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.auth.second_factors import RelyingParty, relying_party
 from launchbay.auth.throttle import RateLimits
-from launchbay.console.forms import SEEN, Form, seen_tag
+from launchbay.console.forms import SEEN, Form, mark_problem, seen_tag
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, csv_line, live_event, redact_value, render
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, guide_to, read_appearance
@@ -218,6 +218,8 @@ class PageRequest:
                 **values,
             },
         )
+        if problem is not None and self.http.method == "POST":
+            text = mark_problem(text, self.http.url.path, self.form, problem)
         response = HTMLResponse(text, status, HEADERS)
         if current is not None and sent_cookie(cookies, ORGANIZATION_COOKIE, secure=secure) != current.id:
             cookie = set_cookie(ORGANIZATION_COOKIE, current.id, _ORGANIZATION_S, path=HOME, secure=secure)

@@ -24,5 +24,6 @@ def canonical_email(text: str) -> str:
             f"Invalid email address {email[:100]!a}.",
             f"Use one @, only printable ASCII characters, no spaces or colons, and at most {EMAIL_CHARS} characters.",
             code="InvalidEmail",
+            field="email",
         )
     return email.lower()

@@ -21,11 +21,13 @@ _GRAMMAR = "Write terms such as team=web, tier!=db, region in (eu,us), stage not
 def read_labels(given: Mapping[str, Any]) -> dict[str, str]:
     """Return checked labels, sorted by name. Raises BadRequest."""
     if len(given) > LABELS:
-        raise BadRequest(f"There are {len(given)} labels; at most {LABELS} are allowed.", code="InvalidLabel")
+        raise BadRequest(
+            f"There are {len(given)} labels; at most {LABELS} are allowed.", code="InvalidLabel", field="labels"
+        )
     for name, value in given.items():
         _check_name(name)
         if not isinstance(value, str):
-            raise BadRequest(f"The value of the label {name} must be a string.", code="InvalidLabel")
+            raise BadRequest(f"The value of the label {name} must be a string.", code="InvalidLabel", field="labels")
         _check_value(name, value)
     return dict(sorted(given.items()))
 
@@ -96,6 +98,7 @@ def _check_name(name: str) -> None:
             f"{name[:80]!r} can't be the name of a label. Use 1 to {LABEL_NAME_CHARS} characters of A-Z, a-z, 0-9 and "
             "'._/-', with one of A-Z, a-z, 0-9 at both ends.",
             code="InvalidLabel",
+            field="labels",
         )
 
 
@@ -105,4 +108,5 @@ def _check_value(name: str, value: str) -> None:
             f"The label {name} can't have the value {value[:80]!r}. Use at most {LABEL_VALUE_CHARS} characters of A-Z, "
             "a-z, 0-9 and '._/:@+-', with one of A-Z, a-z, 0-9 at both ends.",
             code="InvalidLabel",
+            field="labels",
         )

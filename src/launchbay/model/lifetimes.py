@@ -85,13 +85,18 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def _require_never(self) -> None:
         if not self.allows_never:
-            raise BadRequest("The instance must have an end: the rules for lifetimes demand it.", code="LifetimeRule")
+            raise BadRequest(
+                "The instance must have an end: the rules for lifetimes demand it.",
+                code="LifetimeRule",
+                field="destroyInterval",
+            )
 
     def _too_long(self, wanted_ms: int) -> BadRequest:
         return BadRequest(
             f"The instance may live for {duration(self.greatest_ms or 0)} at most, and not {duration(wanted_ms)}: "
             "the rules for lifetimes of its application or environment say so.",
             code="LifetimeRule",
+            field="destroyInterval",
         )
 
 

@@ -50,12 +50,12 @@ def on_transaction_end(connection: "Connection", callback: Callable[[bool], obje
 
 
 @contextmanager
-def unique_violation_as(message: str, code: str) -> Iterator[None]:
+def unique_violation_as(message: str, code: str, field: str = "") -> Iterator[None]:
     """Raise BadRequest if the block violates a unique constraint, which also ends the transaction."""
     try:
         yield
     except psycopg.errors.UniqueViolation as error:
-        raise BadRequest(message, code=code) from error
+        raise BadRequest(message, code=code, field=field) from error
 
 
 @contextmanager

@@ -83,7 +83,9 @@ async def generate_token(ctx: Context, label: str) -> GeneratedToken:
         label = label.strip()
         if len(label) > REFRESH_TOKEN_LABEL_CHARS or not label.isprintable():
             raise BadRequest(
-                f"A token's label has at most {REFRESH_TOKEN_LABEL_CHARS} printable characters.", code="InvalidName"
+                f"A token's label has at most {REFRESH_TOKEN_LABEL_CHARS} printable characters.",
+                code="InvalidName",
+                field="label",
             )
         generated = await ctx.app.refresh_tokens.generate(work.connection, caller.id, label)
         if isinstance(generated, GeneratedToken):

@@ -250,14 +250,16 @@ def validate_name(name: str) -> str:
     name = name.strip()
     if not name or len(name) > limits.NAME_CHARS:
         raise BadRequest(
-            f"A name must have 1 to {limits.NAME_CHARS} characters. This one has {len(name)}.", code="InvalidName"
+            f"A name must have 1 to {limits.NAME_CHARS} characters. This one has {len(name)}.",
+            code="InvalidName",
+            field="name",
         )
     return name
 
 
-def name_taken(what: str, name: str) -> tuple[str, str]:
-    """Return message and code for a name that another object has; `what` has its article."""
-    return f"There is {what} named {name!r} already. Choose another name.", "NameTaken"
+def name_taken(what: str, name: str) -> tuple[str, str, str]:
+    """Return message, code and field for a name that another object has; `what` has its article."""
+    return f"There is {what} named {name!r} already. Choose another name.", "NameTaken", "name"
 
 
 @contextmanager

@@ -115,8 +115,8 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
                 after = {"name": candidate, "source": source.id}
                 await work.audit("clone_environment", source, after=after, at=permissions.environment(clone_id))
                 return Clone(clone_id, candidate)
-    sentence, code = name_taken("an environment", candidates[0])
-    raise BadRequest(sentence, code=code)
+    sentence, code, field = name_taken("an environment", candidates[0])
+    raise BadRequest(sentence, code=code, field=field)
 
 
 def _copy_names(name: str, clone_id: str) -> list[str]:
@@ -185,7 +185,7 @@ def validate_policies(document: str) -> dict[str, PolicyValue]:
     policies = read_policies(document)
     problem = policy_problem(str(policies.get(ALLOW_POLICY, "")))
     if problem is not None:
-        raise BadRequest(f"The policy {ALLOW_POLICY!r}: {problem}", code="InvalidPolicies")
+        raise BadRequest(f"The policy {ALLOW_POLICY!r}: {problem}", code="InvalidPolicies", field="policies")
     return policies
 
 

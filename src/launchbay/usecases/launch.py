@@ -251,6 +251,7 @@ async def validate_version(work: Work, application: Application, version: int | 
         raise BadRequest(
             f"The application has no manifest version {version}; the newest is {application.latest_version}.",
             code="InvalidManifestVersion",
+            field="version",
         )
     return version
 

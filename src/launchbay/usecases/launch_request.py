@@ -73,7 +73,11 @@ def _text(given: Mapping[str, Any], name: str) -> str | None:
 def _name(given: Mapping[str, Any]) -> str | None:
     name = (_text(given, "instanceName") or "").strip()
     if len(name) > limits.NAME_CHARS:
-        raise BadRequest(f"instanceName has {len(name)} characters; at most {limits.NAME_CHARS}.", code="InvalidName")
+        raise BadRequest(
+            f"instanceName has {len(name)} characters; at most {limits.NAME_CHARS}.",
+            code="InvalidName",
+            field="instanceName",
+        )
     return name or None
 
 
@@ -103,7 +107,9 @@ def _destroy_interval(given: Mapping[str, Any]) -> int | None:
         return None
     if value != -1 and not 0 < value <= limits.INTERVAL_LONGEST_MS:
         raise BadRequest(
-            f"destroyInterval is {value}; give milliseconds above 0, or -1 for never.", code="InvalidDestroyInterval"
+            f"destroyInterval is {value}; give milliseconds above 0, or -1 for never.",
+            code="InvalidDestroyInterval",
+            field="destroyInterval",
         )
     return value
 

@@ -49,6 +49,7 @@ async def replace_manifest(
         raise BadRequest(
             f"The message has more than {limits.MANIFEST_MESSAGE_CHARS} characters.",
             "Say in one sentence what the version changes.",
+            field="message",
             code="InvalidField",
         )
     async with ctx.begin() as work:
@@ -85,6 +86,7 @@ async def read_manifest(ctx: Context, application_id: str, version: int | None) 
         raise BadRequest(
             f"The application has no manifest version {wanted}; the newest is {application.latest_version}.",
             code="InvalidManifestVersion",
+            field="version",
         )
     return content
 

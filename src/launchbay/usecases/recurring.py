@@ -86,14 +86,17 @@ class Timing:
         """Raise BadRequest for an expression, zone or bound that can't be."""
         times = list(islice(self.times(now), 3))
         if self.ends_at is not None and self.starts_at is not None and self.ends_at <= self.starts_at:
-            raise BadRequest("endsAt must be after startsAt.", code="InvalidSchedule")
+            raise BadRequest("endsAt must be after startsAt.", code="InvalidSchedule", field="endsAt")
         if not times:
-            raise BadRequest("The schedule has no time in the future. Check cron and endsAt.", code="InvalidSchedule")
+            raise BadRequest(
+                "The schedule has no time in the future. Check cron and endsAt.", code="InvalidSchedule", field="cron"
+            )
         if any((later - earlier).total_seconds() < limits.RECURRING_SHORTEST_S for earlier, later in pairwise(times)):
             raise BadRequest(
                 f"The schedule fires more often than every {limits.RECURRING_SHORTEST_S} seconds.",
                 "Give the seconds field a single value, such as 0.",
                 code="InvalidSchedule",
+                field="cron",
             )
 
     def times(self, now: datetime) -> Iterator[datetime]:

@@ -331,6 +331,7 @@ async def roles_named(work: Work, organization_id: str, names: Iterable[str]) ->
             f"The organization has no role named {shown}{more}.",
             "List the roles of the organization.",
             code="UnknownRole",
+            field="roles",
         )
     return [known[name] for name in sorted(wanted)]
 

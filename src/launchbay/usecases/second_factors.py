@@ -369,7 +369,9 @@ async def require_password(ctx: Context, password: str) -> None:
     try:
         await ctx.app.sign_in.verify_password(BasicCredentials(caller.email, password), ctx.actor.address)
     except NotAuthenticated as error:
-        raise BadRequest("This is not the password of the account.", code="WrongPassword") from error
+        raise BadRequest(
+            "This is not the password of the account.", code="WrongPassword", field="currentPassword"
+        ) from error
 
 
 def _named(name: str, default: str) -> str:

@@ -122,5 +122,7 @@ async def _found(work: Work, organization_id: str, account_id: str, permission: 
 
 def _validate_description(text: str) -> str:
     if len(text) > DESCRIPTION_CHARS:
-        raise BadRequest(f"A description has at most {DESCRIPTION_CHARS} characters. This one has {len(text)}.")
+        raise BadRequest(
+            f"A description has at most {DESCRIPTION_CHARS} characters. This one has {len(text)}.", field="description"
+        )
     return text

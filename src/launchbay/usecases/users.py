@@ -431,12 +431,13 @@ async def _for_new_user(work: Work, organization_id: str, user_id: str) -> None:
 async def _require_addable(work: Work, organization_id: str, user_id: str, email: str, *, has_password: bool) -> None:
     member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
     if member is not None:
-        raise BadRequest(f"{email} is a user of this organization already.", code="AlreadyMember")
+        raise BadRequest(f"{email} is a user of this organization already.", code="AlreadyMember", field="email")
     if has_password:
         raise BadRequest(
             f"There is an account {email} already, and its password stays as it is.",
             "Leave the password out to invite the account to this organization.",
             code="AccountExists",
+            field="password",
         )
 
 

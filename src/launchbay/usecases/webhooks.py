@@ -244,11 +244,13 @@ def _validate_url(app: AppContext, organization_id: str, text: str) -> str:
         raise BadRequest(
             f"The URL must be http:// or https:// with a host, in at most {limits.WEBHOOK_URL_CHARS} characters.",
             code="InvalidUrl",
+            field="url",
         )
     if url.userinfo or url.fragment:
         raise BadRequest(
             "The URL must have no credentials and no fragment. Requests are signed instead.",
             code="InvalidUrl",
+            field="url",
         )
     try:
         app.egress.for_environment(organization_id).validate_stored_url(text)
@@ -273,6 +275,7 @@ def _sealed(app: AppContext, webhook_id: str, secret: str) -> bytes:
             f"secret must have {limits.WEBHOOK_SECRET_MIN_BYTES} to {limits.WEBHOOK_SECRET_BYTES} bytes; left out, "
             "one is made and returned.",
             code="InvalidSecret",
+            field="secret",
         )
     return app.secret_key.seal(data, secret_purpose(webhook_id))
 

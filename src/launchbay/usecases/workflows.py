@@ -293,7 +293,9 @@ def validate_interval(interval: Any) -> int:
         interval = int(interval)
     if isinstance(interval, bool) or not isinstance(interval, int) or not 0 <= interval <= limits.INTERVAL_LONGEST_MS:
         raise BadRequest(
-            "interval must be milliseconds, as a whole number or a string of digits, 0 or more.", code="InvalidInterval"
+            "interval must be milliseconds, as a whole number or a string of digits, 0 or more.",
+            code="InvalidInterval",
+            field="interval",
         )
     return interval
 

@@ -31,7 +31,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 async def change_password(request: PageRequest) -> Response:
     form = request.form
     if form.raw("newPassword") != form.raw("repeatedPassword"):
-        return await show(request, BadRequest("The new passwords don't match.", code="WrongPassword"))
+        return await show(
+            request, BadRequest("The new passwords don't match.", code="WrongPassword", field="repeatedPassword")
+        )
     try:
         await account.change_password(request.ctx, form.raw("currentPassword"), form.raw("newPassword"))
     except (BadRequest, TooManyRequests) as error:

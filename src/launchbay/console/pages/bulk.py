@@ -12,7 +12,7 @@ from starlette.responses import Response
 from launchbay import limits
 from launchbay.console import forms
 from launchbay.console.assets import Glyph
-from launchbay.console.fields import ARGUMENT, FIX_FIELDS, Field, field_text, fill_fields, shared_resume_fields, values
+from launchbay.console.fields import ARGUMENT, Field, field_text, fill_fields, shared_resume_fields, values
 from launchbay.console.list_query import read_instance_query
 from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.rendering import failure
@@ -150,7 +150,7 @@ async def create(request: PageRequest) -> Response:
         chosen = await bulk.preview_bulk(request.ctx, organization_id, wanted)
         fields = [each.field for each in await _resume_fields(request, request.form, chosen)]
         if any(each.error for each in fields):
-            return await form_page(request, BadRequest(FIX_FIELDS), chosen)
+            return await form_page(request, BadRequest(forms.FIX_FIELDS), chosen)
         sent = {name for name, text in request.form.with_prefix(ARGUMENT).items() if text.strip()}
         if unknown := sorted(sent - {each.name for each in fields}):
             raise BadRequest(f"None of these runs takes a parameter {unknown[0][:40]!r}. Open the form again.")
@@ -279,7 +279,7 @@ async def _request(request: PageRequest, organization_id: str, form: forms.Form)
     if act in {"run", "reconfigure"}:
         given["parameters"] = forms.parse_object("Parameters", form.raw("parameters"))
     if act == "reconfigure" and form.text("version"):
-        given["version"] = _number("Version", form.text("version"))
+        given["version"] = _number("Version of the manifest", form.text("version"))
     if act == "extend":
         given["expires_in_ms"] = forms.interval_ms(form.text("lifetime"), form.text("minutes"))
     if act == "label":
@@ -338,7 +338,7 @@ def _change_act(act: Act) -> ChangeAct:
     if act.act == "destroy":
         return ChangeAct(act="destroy")
     if act.act != "reconfigure" or act.version is None:
-        raise BadRequest("A change set needs the version that the instances get.", code="InvalidAct")
+        raise BadRequest("A change set needs the version that the instances get.", code="InvalidAct", field="version")
     return ChangeAct(act="version", version=act.version, parameters=act.parameters)
 
 

@@ -132,7 +132,9 @@ async def set_policy(request: PageRequest) -> Response:
     if role and not is_id(role):  # the field has the ID of a role that its user can't see
         ids = {name: role_id for role_id, name in (await _roles(request, form.text("organization"))).items()}
         if role not in ids:
-            raise BadRequest(f"You can see no role {role!r}.", "Use the name of a role.", code="InvalidField")
+            raise BadRequest(
+                f"You can see no role {role!r}.", "Use the name of a role.", code="InvalidField", field="role"
+            )
         role = ids[role]
     policy = ChangePolicy(approvals=approvals, role_id=role or None)
     async with request.unless_changed("environments", request.path("id"), partial(_read_policy, request)):

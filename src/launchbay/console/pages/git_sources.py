@@ -287,7 +287,9 @@ async def _application(request: PageRequest) -> str | None:
     for row in await list_applications(request.ctx, request.path("id")):
         if text in (row.id, row.name):
             return row.id
-    raise BadRequest(f"No application {text!r}.", "Enter its name, or nothing for a whole directory.")
+    raise BadRequest(
+        f"No application {text!r}.", "Enter its name, or nothing for a whole directory.", field="application"
+    )
 
 
 def _previews(request: PageRequest) -> PreviewSettings | None:

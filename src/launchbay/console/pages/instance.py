@@ -17,7 +17,6 @@ from launchbay.console import forms
 from launchbay.console.assets import shown_status
 from launchbay.console.fields import (
     ARGUMENT,
-    FIX_FIELDS,
     Field,
     field_text,
     fill_fields,
@@ -25,7 +24,7 @@ from launchbay.console.fields import (
     with_errors,
     workflow_fields,
 )
-from launchbay.console.forms import parse_object, restore_hidden
+from launchbay.console.forms import FIX_FIELDS, parse_object, restore_hidden
 from launchbay.console.instance_view import InstanceView, JobLine, rollback_target, view_instance
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.audit import told
@@ -553,7 +552,7 @@ async def put_notes(request: PageRequest) -> Response:
 
     A masked secret that comes back keeps its value.
     """
-    sent = parse_object("Notes", request.form.raw("userData"))
+    sent = parse_object("Notes as a JSON object", request.form.raw("userData"))
     async with request.unless_changed("instances", request.path("id"), partial(_read_setting, request, "userData")):
         record, _ = await read_instance_record(request.ctx, request.path("id"))
         data = restore_hidden(sent, msgspec.json.decode(record.user_data))

@@ -205,7 +205,7 @@ async def change_views(request: PageRequest) -> Response:
     name = form.text("name")
     saves = form.text("do") == "save"
     if saves and not 0 < len(name) <= VIEW_NAME_CHARS:
-        raise BadRequest(f"The name of a view has 1 to {VIEW_NAME_CHARS} characters.")
+        raise BadRequest(f"The name of a view has 1 to {VIEW_NAME_CHARS} characters.", field="name")
     views = [
         view
         for view in await fleet.read_views(request.ctx, organization_id)

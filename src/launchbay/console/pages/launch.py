@@ -13,7 +13,6 @@ from launchbay.clock import to_ms
 from launchbay.console import forms
 from launchbay.console.assets import Glyph
 from launchbay.console.fields import (
-    FIX_FIELDS,
     PARAMETER,
     RENEW_FIELDS,
     Draft,
@@ -114,7 +113,7 @@ async def launch(request: PageRequest) -> Response:
                 return await save(request, draft.application.organization_id, act)
             started = await usecases_launch.launch(request.ctx, draft.application.id, body)
             return request.redirect(f"{HOME}/instances/{started.instance_id}", "Launch started.")
-        problem = BadRequest(FIX_FIELDS)
+        problem = BadRequest(forms.FIX_FIELDS)
     except BadRequest as error:
         draft.place_errors(error.messages)
         problem = error

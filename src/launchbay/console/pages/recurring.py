@@ -275,11 +275,11 @@ def _timing(form: forms.Form) -> Timing:
     return Timing(
         cron=form.text("cron")[: limits.NAME_CHARS * 2],
         zone=zone,
-        starts_at=_at("Starts", form.text("starts"), zone),
+        starts_at=_at("Not before", form.text("starts"), zone),
         ends_at=_at("Ends", form.text("ends"), zone),
         is_paused=form.has("paused"),
         when_busy=when_busy,
-        jitter_ms=min(forms.minutes_ms(jitter), limits.RECURRING_JITTER_MS) if jitter else 0,
+        jitter_ms=min(forms.minutes_ms(jitter, "jitter"), limits.RECURRING_JITTER_MS) if jitter else 0,
     )
 
 

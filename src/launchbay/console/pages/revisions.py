@@ -190,7 +190,7 @@ async def _draft(request: PageRequest, application_id: str, revision: Revision |
     asked = form.text("version") or request.query("version") or ""
     wanted = parse_number(asked)
     if asked and wanted is None:
-        raise BadRequest(f"Invalid manifest version: {asked[:80]}.", code="InvalidManifestVersion")
+        raise BadRequest(f"Invalid manifest version: {asked[:80]}.", code="InvalidManifestVersion", field="version")
     if wanted is None and revision is not None:
         wanted = revision.version
     application, version, manifest = await read_compiled(request.ctx, application_id, wanted)

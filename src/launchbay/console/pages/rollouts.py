@@ -251,7 +251,7 @@ async def _request(request: PageRequest, form: forms.Form, version: int) -> Roll
         pause_ms=None if pause == "wait" else int(pause),
         health_workflow=form.text("health") or None,
         max_parallel=min(_number("At the same time", form.text("maxParallel", str(_PARALLEL))), limits.BULK_PARALLEL),
-        stop_after_failures=_number("Failures", form.text("failures", "1")),
+        stop_after_failures=_number("Stop after this many failures", form.text("failures", "1")),
         on_failure=on_failure,
         comment=form.text("comment"),
     )

@@ -10,8 +10,8 @@ from starlette.responses import Response, StreamingResponse
 
 from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph, run_status
-from launchbay.console.fields import ARGUMENT, FIX_FIELDS, Field, fill_fields, resume_fields, values, with_errors
-from launchbay.console.forms import parse_number
+from launchbay.console.fields import ARGUMENT, Field, fill_fields, resume_fields, values, with_errors
+from launchbay.console.forms import FIX_FIELDS, parse_number
 from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.rendering import HEADERS, live_event

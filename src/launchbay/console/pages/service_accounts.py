@@ -155,7 +155,7 @@ async def _created(request: PageRequest, organization_id: str, owner_id: str | N
     form = request.form
     days = form.text("days")
     if not days.isdecimal() or len(days) > 4:
-        raise BadRequest("Days must be a whole number, such as 90.")
+        raise BadRequest("Days must be a whole number, such as 90.", field="days")
     entries = [line.strip().removeprefix("- ") for line in form.raw("scope").splitlines() if line.strip()]
     return await access_tokens.create_access_token(
         request.ctx,

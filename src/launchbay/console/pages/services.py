@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from launchbay.console.fields import (
     ARGUMENT,
-    FIX_FIELDS,
     PARAMETER,
     Field,
     field_text,
@@ -17,6 +16,7 @@ from launchbay.console.fields import (
     values,
     with_errors,
 )
+from launchbay.console.forms import FIX_FIELDS
 from launchbay.console.pages.versions import groups_of
 from launchbay.console.rendering import actor_name, change_words
 from launchbay.console.request import HOME, PageRequest, Routes
@@ -123,7 +123,7 @@ async def create(request: PageRequest) -> Response:
             )
     except BadRequest as error:
         fields, rest = with_errors(fields, error.messages)
-        problem = BadRequest(*rest) if rest else problem
+        problem = BadRequest(*rest, field=error.field) if rest else problem
     return await list_all(request, problem, fields=fields)
 
 
@@ -208,7 +208,7 @@ async def update(request: PageRequest) -> Response:
             return request.redirect(f"{HOME}/services/{view.record.id}", "Service saved.")
     except (FieldErrors, BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.messages)
-        problem = BadRequest(*rest) if rest else problem
+        problem = BadRequest(*rest, field=error.field) if rest else problem
     return await show(request, problem, fields=fields)
 
 
@@ -240,7 +240,7 @@ async def run(request: PageRequest) -> Response:
             return await show(request, ran=name, results=results[-1])
     except (FieldErrors, BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.messages)
-        problem = BadRequest(*rest) if rest else problem
+        problem = BadRequest(*rest, field=error.field) if rest else problem
     return await show(request, problem, ran=name, arguments=fields)
 
 

@@ -165,7 +165,7 @@ async def choose_password(request: PageRequest) -> Response:
     form = request.form
     try:
         if form.raw("newPassword") != form.raw("repeatedPassword"):
-            raise BadRequest("The new passwords don't match.", code="WrongPassword")
+            raise BadRequest("The new passwords don't match.", code="WrongPassword", field="repeatedPassword")
         credentials = BasicCredentials(form.text("email"), form.raw("currentPassword"))
         await account.replace_password(request.app, credentials, form.raw("newPassword"), request.address)
     except LaunchbayError as error:

@@ -146,7 +146,7 @@ def _format(request: PageRequest) -> str | None:
     """Return the format of a form; None if it has none. Raises BadRequest for an unknown one."""
     chosen = request.form.text("format")
     if chosen and chosen not in FORMATS:
-        raise BadRequest(f"Unknown format '{chosen}'. Use {', '.join(FORMATS)}.", code="WrongField")
+        raise BadRequest(f"Unknown format '{chosen}'. Use {', '.join(FORMATS)}.", code="WrongField", field="format")
     return chosen or None
 
 
