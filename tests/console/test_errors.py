@@ -5,7 +5,17 @@ import pytest
 
 from tests.support.databases import Databases
 from tests.support.pages import browser, get
-from tests.support.service import EMAIL, PASSWORD, PERSON_PASSWORD, Api, person, running_api
+from tests.support.service import (
+    EMAIL,
+    PASSWORD,
+    PERSON_PASSWORD,
+    Api,
+    accepted,
+    fresh_name,
+    join,
+    person,
+    running_api,
+)
 
 
 async def test_a_page_that_is_not_allowed_names_who_may_help(api: Api) -> None:
@@ -34,6 +44,20 @@ async def test_a_page_that_is_missing_shows_what_is_near(api: Api, visitor: http
         outside = await get(client, "/console/nothing")
         assert outside.status == 404
         assert home not in outside.answer.text
+
+
+async def test_a_missing_page_leads_a_member_of_two_organizations_to_the_one_seen_last(api: Api) -> None:
+    someone = await person(api, "Guest")
+    elsewhere = accepted(await api.post("organizations", {"name": fresh_name("elsewhere")}))["id"]
+    await join(api, elsewhere, someone)
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        home = f"/console/organizations/{api.organization}"
+        assert (await get(client, home)).status == 200
+        page = await get(client, "/console/instances/000000000000000000000000")
+    assert page.status == 404
+    assert {home, f"{home}/instances"} <= set(page.links)
+    assert elsewhere not in page.answer.text
 
 
 async def test_the_address_of_a_form_is_a_page_that_leads_on(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -66,6 +66,12 @@ async def test_an_application_without_a_manifest_has_all_its_tabs(
     assert f"/console/applications/{application}/versions" in page.links
 
 
+async def test_the_first_version_is_compared_with_nothing(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    page = await get(visitor, f"/console/applications/{application}/versions/1")
+    assert '<select id="against" name="against"><option value="" selected>Nothing</option>' in page.answer.text
+
+
 def test_a_difference_has_lines_around_it_and_gaps_between() -> None:
     old = "\n".join(str(each) for each in range(40))
     new = old.replace("\n5\n", "\nfive\n").replace("\n30\n", "\n")

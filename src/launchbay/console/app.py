@@ -50,7 +50,7 @@ from launchbay.console.pages import (
     webhooks,
 )
 from launchbay.console.rendering import HEADERS
-from launchbay.console.request import HOME, ConsoleDeps, PageRequest, PageRoute
+from launchbay.console.request import HOME, ORGANIZATION_COOKIE, ConsoleDeps, PageRequest, PageRoute
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
@@ -232,7 +232,7 @@ async def _error_page(request: PageRequest, error: Exception) -> Response:
         error = LaunchbayError(_INTERNAL)
     # Rendered as signed out, without the user's organizations: reading them could fail for the same reason.
     signed_out = PageRequest(http=request.http, deps=deps, session=request.session)
-    near = await _organization_near(request) if status in {403, 404} else None
+    near = await _organization_near(request, or_last=status == 404) if status in {403, 404} else None
     return await signed_out.page(
         "error.html",
         problem=error,
@@ -248,16 +248,21 @@ async def _error_page(request: PageRequest, error: Exception) -> Response:
     )
 
 
-async def _organization_near(request: PageRequest) -> str | None:
-    """Return the organization of the page, or the only one of the user; None if neither is known."""
+async def _organization_near(request: PageRequest, *, or_last: bool) -> str | None:
+    """Return the organization of the page, or the only one of the user; None if neither is known.
+
+    With `or_last`, it may be the one whose pages the user saw last.
+    """
     if request.signed_in is None:
         return None
     try:
         ids = [row.id for row in await list_organizations(request.ctx)]
     except LaunchbayError:
         return None
-    named = [each for each in ids if each in request.http.url.path.split("/")]
-    return (named or ids)[0] if named or len(ids) == 1 else None
+    last = sent_cookie(request.http.headers.get("cookie", ""), ORGANIZATION_COOKIE, secure=request.is_secure)
+    near = [each for each in ids if each in request.http.url.path.split("/")]
+    near = near or [each for each in ids if or_last and each == last]
+    return (near or ids)[0] if near or len(ids) == 1 else None
 
 
 async def _helpers(request: PageRequest, organization_id: str) -> list[tuple[str, str]]:

@@ -131,7 +131,7 @@ def mark_problem(page: str, path: str, sent: Form, problem: LaunchbayError) -> s
 
 
 def _wrong_control(page: str, path: str, sent: Form, field: str, named: str) -> _Control | None:
-    """Return the control of the sent form for a field, or that a message names.
+    """Return the sent form's control for a field or the name in a message.
 
     None without exactly one.
     """
@@ -173,7 +173,7 @@ def _controls(page: str, start: int, end: int) -> Iterator[_Control]:
 
 
 def _label(form: str, at: int, attributes: Mapping[str, str]) -> str:
-    """Return what a person reads as the name of the control at this place of the form."""
+    """Return what a person reads as the name of a control."""
     legend = form.rfind("<legend", 0, at) if attributes.get("type") in {"checkbox", "radio"} else -1
     if legend >= 0:
         text = form[legend : form.find("</legend>", legend)]

@@ -85,7 +85,9 @@ async def sign_in_with_code(app: AppContext, token: str, code: str, address: str
     async with app.database.transaction() as connection:
         used = await _use_code(app, connection, user, code)
         if not used:
-            raise NotAuthenticated("The code is wrong, or was used already.", "Enter the next one.", code="WrongCode")
+            raise NotAuthenticated(
+                "The code is wrong, or was used already.", "Enter the next one.", code="WrongCode", field="code"
+            )
         actor = await _end_step(connection, token, user, address)
         if used == _RECOVERY:
             left = await store.count_recovery_codes(connection, user_id=user.id)
@@ -163,7 +165,10 @@ async def set_up_totp(
     step = second_factors.totp_step(secret, code, app.clock.now().timestamp())
     if step is None:
         raise NotAuthenticated(
-            "The code is wrong.", "Check the clock of the device, and enter the code that it shows.", code="WrongCode"
+            "The code is wrong.",
+            "Check the clock of the device, and enter the code that it shows.",
+            code="WrongCode",
+            field="code",
         )
     factor_id = new_id()
     columns = {
