@@ -79,7 +79,7 @@ def test_the_page_of_an_application_shows_its_components_as_graph_and_in_words(p
     expect(page.locator("[data-graph]")).to_have_attribute("data-ready", "yes")
     expect(page.locator("[data-graph] a.node")).to_have_attribute("aria-label", "greeter, Workflow")
     page.locator("summary", has_text="List (").click()
-    words = page.get_by_role("region", name="Components", exact=True)
+    words = page.get_by_role("region", name="List of components")
     expect(words).to_contain_text("workflow.Instance")
     expect(words).to_contain_text("settings: configuration(object)")
 
