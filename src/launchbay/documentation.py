@@ -458,7 +458,7 @@ def search(words: str, most: int = 20) -> list[Hit]:
             missing = points.count(0)
             lost = missing * _PER_MISSING if is_sentence else 0
             scored.append((0 if is_sentence else missing, lost - sum(points) - _boost(page), page, number, points))
-    named = {entry.place for entry in _named(words)}
+    named = {entry.place for entry in _named(" ".join(dict.fromkeys(words.split())))}
     scored.sort(key=lambda each: (f"{each[2]}#{pages()[each[2]].sections[each[3]].anchor}" not in named, each))
     return [
         _hit(path, number, [word for word, found in zip(wanted, points, strict=True) if not found], stems)

@@ -199,7 +199,7 @@ def test_the_last_failure_is_shown_with_its_job_and_time(cli: Shell, tmp_path: P
         "workflow": "launch",
         "time": job["finishedAt"],
         "message": document["errorMessage"],
-        "code": "ActionFailed",
+        "code": "AddressRefused",
     }
     origin = re.escape(f"(job {job['id']}, launch, {job['finishedAt']})")
     assert re.search(rf"^ *error .*{origin}$", cli.good("status", "broken"), flags=re.MULTILINE)

@@ -88,10 +88,15 @@ def test_a_refresh_token_of_the_page_will_do_unless_a_variable_is_empty(shell: S
     assert shell.document("organization", "list")
 
 
-def test_profiles_are_listed_used_changed_and_removed(shell: Shell, server: Bay) -> None:
-    signed_in(shell, server)
-    words = ("--email", EMAIL, "--password-stdin", "--profile", "other", "--organization", "Default")
-    switched = shell.run("login", server.url, *words, stdin=f"{PASSWORD}\n").stderr
+def test_profiles_are_replaced_with_a_word_listed_used_changed_and_removed(shell: Shell, server: Bay) -> None:
+    profiles = {"current": "default", "profiles": {"default": {"url": "https://other.example.org"}}}
+    write_private(shell.config / "config.json", profiles)
+    words = ("login", server.url, "--email", EMAIL, "--password-stdin")
+    replaced = shell.run(*words, stdin=f"{PASSWORD}\n").stderr
+    assert "This replaces the profile 'default' for https://other.example.org." in replaced
+    words = (*words, "--profile", "other", "--organization", "Default")
+    switched = shell.run(*words, stdin=f"{PASSWORD}\n").stderr
+    assert "This replaces" not in switched
     assert "Commands now use the profile 'other'. To go back: launchbay profile use default" in switched
     listed = {each["name"]: each for each in json.loads(shell.good("profile", "list", "-o", "json"))}
     assert (listed["other"]["current"], listed["other"]["organization"]) == (True, "Default")
@@ -101,15 +106,6 @@ def test_profiles_are_listed_used_changed_and_removed(shell: Shell, server: Bay)
     assert "Did you mean 'other'" in shell.bad(3, "profile", "use", "othr")
     shell.good("profile", "remove", "other")
     assert "Unknown profile 'other'" in shell.bad(2, "organization", "list", "--profile", "other")
-
-
-def test_a_login_says_which_other_server_it_takes_the_profile_from(shell: Shell, server: Bay) -> None:
-    profiles = {"current": "default", "profiles": {"default": {"url": "https://other.example.org"}}}
-    write_private(shell.config / "config.json", profiles)
-    words = ("login", server.url, "--email", EMAIL, "--password-stdin")
-    told = shell.run(*words, stdin=f"{PASSWORD}\n").stderr
-    assert "This replaces the profile 'default' for https://other.example.org." in told
-    assert "replaces" not in shell.run(*words, stdin=f"{PASSWORD}\n").stderr
 
 
 def test_a_failed_login_says_which_profile_the_next_commands_use(shell: Shell, server: Bay) -> None:

@@ -290,7 +290,7 @@ async def test_the_policy_of_an_environment_is_set_where_change_sets_are_listed(
     target = f"/console/environments/{environment}/changePolicy"
     wrong = Page(await sent(visitor, target, page, **fields, approvals="many"))
     assert wrong.status == 400
-    assert "expected a number from 0 to 20" in wrong.text
+    assert "Expected a number from 0 to 20" in wrong.text
     assert (await sent(visitor, target, page, **fields, approvals="2")).headers["location"] == path
     assert accepted(await api.get(f"environments/{environment}/changePolicy")) == {"approvals": 2, "roleId": None}
     assert "2 people, never the author" in " ".join((await get(visitor, path)).text.split())

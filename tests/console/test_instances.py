@@ -191,7 +191,8 @@ async def test_the_menu_of_a_row_offers_what_the_person_may_do(api: Api, visitor
     await api.settled(instance)
     here = f"/console/instances/{instance}"
     home = f"/console/organizations/{api.organization}/instances"
-    assert f'href="{here}" data-row-menu' in (await get(visitor, f"{home}?q={instance}")).answer.text
+    [opener] = re.findall(r"<a [^>]*data-row-menu[^>]*>", (await get(visitor, f"{home}?q={instance}")).answer.text)
+    assert f'href="{here}"' in opener
     menu = await get(visitor, f"{here}/menu?back={home}")
     assert 'form="row-extend" name="lifetime"' in menu.answer.text
     assert {f"{here}/run", f"{here}/configuration", f"{here}/end", f"{here}/settings#labels"} <= set(menu.links)

@@ -110,7 +110,7 @@ class TypeScanner:
         if name not in ("list", "map"):
             self.fail(f"Unknown type {_shown(name)}", start, f" Types: {_KNOWN}.")
         if not self.sees("<"):
-            self.fail(f"Type {name} lacks the type of its values", start, f" Example: {name}<string>.")
+            self.fail(f"Type {name} lacks the type of its values", fix=f" Example: {name}<string>.")
         self.expect("<")
         if name == "list":
             item = self.type(depth + 1)
