@@ -90,12 +90,13 @@ _NAMES = {
 
 
 class _Control(NamedTuple):
-    """A control of a form, with its place in the page."""
+    """A control, with its place in the page and that of its form."""
 
+    page: str
+    form: tuple[int, int]
     start: int
     end: int
     attributes: dict[str, str]
-    label: str
 
     @property
     def id(self) -> str:
@@ -104,6 +105,21 @@ class _Control(NamedTuple):
     @property
     def is_choice(self) -> bool:
         return self.attributes.get("type") in {"checkbox", "radio"}
+
+    @property
+    def label(self) -> str:
+        """What a person reads as the name of the control. It is looked for when asked: a form may have a thousand."""
+        page, (first, end) = self.page, self.form
+        legend = page.rfind("<legend", first, self.start) if self.is_choice else -1
+        if legend >= 0:
+            text = page[legend : page.find("</legend>", legend)]
+        elif (own := page.find(f'<label for="{self.attributes.get("id")}"', first, end)) >= 0:
+            text = page[own : page.find("</label>", own)]
+        elif (around := page.rfind("<label", first, self.start)) >= 0:
+            text = page[around : self.start]
+        else:
+            text = self.attributes.get("name", "")
+        return unescape(_NOT_SHOWN.sub("", text)).strip()
 
 
 def mark_problem(page: str, path: str, sent: Form, problem: LaunchbayError) -> str:
@@ -148,7 +164,8 @@ def _wrong_control(page: str, path: str, sent: Form, field: str, named: str) -> 
             same = [each for each in shown if each.attributes["name"] == name]
             if len(same) == 1 or (same and same[0].is_choice):
                 return same[0]
-        labelled = [each for each in shown if named and _is_label(named, each.label)]
+        first_of_names = {each.attributes["name"]: each for each in reversed(shown)}.values()
+        labelled = [each for each in first_of_names if named and _is_label(named, each.label)]
         if len(labelled) == 1:
             return labelled[0]
     return None
@@ -168,20 +185,7 @@ def _is_label(named: str, label: str) -> bool:
 
 def _controls(page: str, start: int, end: int) -> Iterator[_Control]:
     for tag in _CONTROL.finditer(page, start, end):
-        attributes = dict(_ATTRIBUTE.findall(tag[0]))
-        yield _Control(tag.start(), tag.end(), attributes, _label(page[start:end], tag.start() - start, attributes))
-
-
-def _label(form: str, at: int, attributes: Mapping[str, str]) -> str:
-    """Return what a person reads as the name of a control."""
-    legend = form.rfind("<legend", 0, at) if attributes.get("type") in {"checkbox", "radio"} else -1
-    if legend >= 0:
-        text = form[legend : form.find("</legend>", legend)]
-    elif (own := form.find(f'<label for="{attributes.get("id")}"')) >= 0:
-        text = form[own : form.find("</label>", own)]
-    else:
-        text = form[form.rfind("<label", 0, at) : at] if "<label" in form[:at] else attributes.get("name", "")
-    return unescape(_NOT_SHOWN.sub("", text)).strip()
+        yield _Control(page, (start, end), tag.start(), tag.end(), dict(_ATTRIBUTE.findall(tag[0])))
 
 
 def _link(control: _Control) -> str:
