@@ -11,7 +11,7 @@ from tests.support.firefox import FIREFOX, Firefox, running_firefox
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(180),
-    pytest.mark.skipif(FIREFOX is None, reason="Firefox isn't installed; install Debian's package firefox-esr."),
+    pytest.mark.skipif(FIREFOX is None, reason="Firefox isn't installed, and this system has no package firefox-esr."),
 ]
 CONTROL = "\ue009"
 
