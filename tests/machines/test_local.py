@@ -1,6 +1,7 @@
 """Machines that are directories of this server."""
 
 import asyncio
+import io
 import os
 import signal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
-from launchbay.machines.local import LocalMachines
+from launchbay.machines.local import LocalMachines, receive
 from launchbay.machines.registry import Providers
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
@@ -168,3 +169,21 @@ def _runs(pid: str) -> bool:
         return "Z (zombie)" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
+
+
+async def test_the_pipe_of_a_command_is_still_open_when_its_file_is_closed() -> None:
+    """Otherwise another thread may have opened a file with its number, which then gets closed."""
+    reading, writing = os.pipe()
+    was_open = []
+
+    class Pipe(io.FileIO):
+        def close(self) -> None:
+            if not self.closed:
+                was_open.append(Path(f"/proc/self/fd/{reading}").exists())
+            super().close()
+
+    got = bytearray()
+    os.write(writing, b"ahoy")
+    os.close(writing)
+    await receive(Pipe(reading, "rb"), got.extend)
+    assert (bytes(got), was_open) == (b"ahoy", [True])

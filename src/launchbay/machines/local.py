@@ -44,8 +44,8 @@ class LocalShell:
         try:
             await asyncio.gather(
                 asyncio.to_thread(_send, process.stdin, text.encode("utf-8", "replace")),
-                _receive(process.stdout, stdout),
-                _receive(process.stderr, stderr),
+                receive(process.stdout, stdout),
+                receive(process.stderr, stderr),
             )
             await _ended(process)
             return process.returncode
@@ -105,15 +105,25 @@ def _send(stdin: IO[bytes], data: bytes) -> None:
         stdin.write(data)
 
 
-async def _receive(pipe: IO[bytes], on_data: OnData) -> None:
-    stream = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
-    try:
-        while data := await stream.read(_READ_BYTES):
-            on_data(data)
-    finally:
-        transport.close()
+async def receive(pipe: IO[bytes], on_data: OnData) -> None:
+    """Read a pipe to its end, and close it."""
+    # A transport of uvloop closes the descriptor, and then the file. In between, another thread may open a file with
+    # this number, and loses it. If it belongs to an event loop, the process is aborted.
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    with pipe:
+        descriptor = pipe.fileno()
+        os.set_blocking(descriptor, False)
+        loop.add_reader(descriptor, readable.set)
+        try:
+            while True:
+                await readable.wait()
+                readable.clear()
+                with suppress(BlockingIOError):
+                    if not (data := os.read(descriptor, _READ_BYTES)):
+                        return
+                    on_data(data)
+        finally:
+            loop.remove_reader(descriptor)
 
 
 async def _ended(process: "subprocess.Popen[bytes]") -> None:
