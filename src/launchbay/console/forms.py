@@ -108,7 +108,10 @@ class _Control(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What a person reads as the name of the control. It is looked for when asked: a form may have a thousand."""
+        """The name of the control as a person reads it.
+
+        It is looked for only when it is needed: a form may have a thousand controls.
+        """
         page, (first, end) = self.page, self.form
         legend = page.rfind("<legend", first, self.start) if self.is_choice else -1
         if legend >= 0:
