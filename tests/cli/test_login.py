@@ -94,8 +94,8 @@ def test_profiles_are_replaced_with_a_word_listed_used_changed_and_removed(shell
     words = ("login", server.url, "--email", EMAIL, "--password-stdin")
     replaced = shell.run(*words, stdin=f"{PASSWORD}\n").stderr
     assert "This replaces the profile 'default' for https://other.example.org." in replaced
-    words = (*words, "--profile", "other", "--organization", "Default")
-    switched = shell.run(*words, stdin=f"{PASSWORD}\n").stderr
+    other = ("--profile", "other", "--organization", "Default")
+    switched = shell.run(*words, *other, stdin=f"{PASSWORD}\n").stderr
     assert "This replaces" not in switched
     assert "Commands now use the profile 'other'. To go back: launchbay profile use default" in switched
     listed = {each["name"]: each for each in json.loads(shell.good("profile", "list", "-o", "json"))}
