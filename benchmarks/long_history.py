@@ -1,14 +1,17 @@
 """Lists, reads and retention with millions of jobs in the database, beside the same with ten thousand.
 
-python -m benchmarks.long_history [--jobs 1000000] [--days 90] [--json FILE]
+python -m benchmarks.long_history [--jobs 1000000] [--days 90] [--keep DIRECTORY] [--json FILE]
 
 The rows are made by SQL from a job that really ran: jobs, steps, log lines, audit entries, and events of the last days.
 They lie in the partitions that servers would have made. Half of the jobs are on few busy instances. Then retention
 drops a partition of each table and deletes a day of jobs, while somebody reads and somebody launches.
+
+Ten million jobs take 30 GB and more than an hour. With `--keep`, the next run finds them.
 """
 
 import argparse
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +41,7 @@ EVENT_DAYS = 8  # older events are gone
 SMALL = 10_000  # jobs, to which the large history is compared
 BATCH, ROUNDS = 10, 10  # of reads of a page
 DAY_S = 86_400
-SPANS = (8, 1)  # blocks in a partition of log lines and of events, with the default settings
+SPANS = (8, 1, 8)  # blocks in a partition of log lines, of events and of what instances were, with the default settings
 BLOCK_S = 7 / 8 * DAY_S
 
 _LIVING = """
@@ -75,9 +78,12 @@ _REFERENCES = (
 # What a day makes older.
 _AGE = "UPDATE number_blocks SET began_at = began_at - interval '1 day'"
 _BEGIN = (
-    "SELECT launchbay_begin_block('instance_changes', %s, '{log_lines,instance_events}', %s),"
+    "SELECT launchbay_begin_block('instance_changes', %s, '{log_lines,instance_events,instance_history}', %s),"
     " launchbay_begin_block('audit_numbers', %s, '{audit_entries}', '{1}')"
 )
+
+# The lock of the servers' own retention, which would make partitions of other widths meanwhile.
+_KEEP_RETENTION_OUT, _LET_RETENTION_IN = (f"SELECT pg_advisory_{word}(5064719320041)" for word in ("lock", "unlock"))
 
 _FULLEST = """
 SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id WHERE instances.name LIKE %s
@@ -105,6 +111,7 @@ def fill_days(connection: psycopg.Connection[Any], instance: str, jobs: int, day
         connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {rule}".encode())
     for name, count in (("busy-", BUSY_INSTANCES), ("calm-", calm)):
         connection.execute(_LIVING, about | {"name": name, "count": count})
+    connection.execute(_KEEP_RETENTION_OUT)
     for ago in range(days, 0, -1):
         with connection.transaction():
             statements = [
@@ -120,7 +127,9 @@ def fill_days(connection: psycopg.Connection[Any], instance: str, jobs: int, day
                 connection.execute(statement, about | {"ago": ago})
             connection.execute(_AGE)
             connection.execute(_BEGIN, [BLOCK_S, list(SPANS), 7 * DAY_S])
+        logging.getLogger(__name__).info("filled day %s of %s", days - ago + 1, days)
         connection.execute("SELECT launchbay_drop_partitions('instance_events', 7)")
+    connection.execute(_LET_RETENTION_IN)
     for table, rule, refers in _REFERENCES:
         connection.execute(f"ALTER TABLE {table} ADD CONSTRAINT {rule} {refers} ON DELETE CASCADE NOT VALID".encode())
     connection.execute("VACUUM (ANALYZE)")
@@ -210,7 +219,7 @@ class History:
     url: str
     application: str
     instance: str
-    filled_in_s: float
+    filled_in_s: int
 
     def reader(self, kind: str) -> Reader:
         """Return a reader of the instance of a kind that has the most jobs."""
@@ -220,18 +229,28 @@ class History:
 
 
 @contextmanager
-def history(jobs: int, days: int) -> Iterator[History]:
-    """Run a server on a fresh database with so many jobs."""
+def history(jobs: int, days: int, directory: Path | None) -> Iterator[History]:
+    """Run a server on a database with so many jobs, which is made unless the directory has it from the last run."""
+    filled = None if directory is None else directory / "filled.json"
     with (
-        running(None, **KEPT_FOR_EVER) as server,
+        running(None if directory is None else directory / "data", **KEPT_FOR_EVER) as server,
         EmbeddedPostgres.start(server.data_dir, serving=False) as joined,
         psycopg.connect(conninfo(joined.url), autocommit=True) as connection,
     ):
         connection.execute("SET statement_timeout = 0")
-        app, instance = asyncio.run(_instance(server))
-        began = time.monotonic()
-        fill_days(connection, instance, jobs, days)
-        yield History(server, connection, joined.url, app, instance, time.monotonic() - began)
+        connection.execute("SET synchronous_commit = off")
+        if filled is not None and filled.exists():
+            made = json.loads(filled.read_text())
+            assert (made["jobs"], made["days"]) == (jobs, days), (str(directory), made)
+        else:
+            app, instance = asyncio.run(_instance(server))
+            began = time.monotonic()
+            fill_days(connection, instance, jobs, days)
+            made = {"jobs": jobs, "days": days, "application": app, "instance": instance}
+            made["filled_in_s"] = round(time.monotonic() - began)
+            if filled is not None:
+                filled.write_text(json.dumps(made))
+        yield History(server, connection, joined.url, made["application"], made["instance"], made["filled_in_s"])
 
 
 async def retain(of: History, work: Callable[[], Any]) -> dict[str, Any]:
@@ -270,12 +289,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--keep", type=Path, help="a directory for the databases, which the next run uses again")
     parser.add_argument("--json", type=Path, help="write the result here")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     result: dict[str, Any] = {"machine": machine.facts(), "jobs": options.jobs, "days": options.days}
-    with history(SMALL, options.days) as small, history(options.jobs, options.days) as large:
-        result["filled_in_s"] = round(large.filled_in_s)
+    places = [None if options.keep is None else options.keep / size for size in ("small", "large")]
+    with history(SMALL, options.days, places[0]) as small, history(options.jobs, options.days, places[1]) as large:
+        result["filled_in_s"] = large.filled_in_s
         result["sizes"] = {
             table: {"rows": rows, "mb": round(size / 2**20), "partitions": count}
             for table, rows, size, count in large.connection.execute(_SIZES).fetchall()

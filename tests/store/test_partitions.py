@@ -3,6 +3,9 @@
 import psycopg
 import pytest
 
+from launchbay.store import audit
+from launchbay.store.audit import AuditRow
+from launchbay.store.statements import Rows
 from tests.support.databases import Databases, migrate_to, upgrade
 
 BEFORE = "0025"
@@ -81,6 +84,22 @@ def test_a_page_reads_no_partition_before_its_place(databases: Databases, table:
         named = [line for line in plan if " on " in line]
         assert len(named) <= 12, "those after the place aren't even planned"
     databases.drop(url)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        audit.list_by_object,
+        audit.list_by_organization,
+        audit.list_newest_by_object,
+        audit.list_newest_by_organization,
+    ],
+    ids=lambda statement: statement.name,
+)
+def test_a_list_calls_no_function_that_the_planner_would_call_for_each_partition(
+    statement: Rows[AuditRow],
+) -> None:
+    assert b"launchbay_" not in statement.text
 
 
 def test_partitions_have_the_indexes_and_rules_of_their_parent(databases: Databases) -> None:

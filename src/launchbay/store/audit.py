@@ -45,6 +45,7 @@ class LastChange(NamedTuple):
 insert = _sql.change("insert")
 insert_for_actor = _sql.change("insert_for_actor")
 insert_for_home = _sql.change("insert_for_home")
+get_place = _sql.value("get_place", int)
 list_by_organization = _sql.rows("list_by_organization", AuditRow)
 list_by_object = _sql.rows("list_by_object", AuditRow)
 list_newest_by_organization = _sql.rows("list_newest_by_organization", AuditRow)

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -33,6 +33,7 @@ from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
 _LAST_ENTRY = 2**63 - 1
+_OUT_OF_ORDER = timedelta(minutes=1)  # between the order of IDs and that of times, where transactions overlap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +66,14 @@ async def read_audit_entries(
         by_id = about is not None and is_id(about)
         if about is not None and not by_id and not about.startswith("/"):
             raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
+        first, end = await _span(work.connection, organization_id, wanted)
+    span: dict[str, int]
     if newest_first:
         statement = store.list_newest_by_object if by_id else store.list_newest_by_organization
+        start, span = end if after is None else min(after, end), {"first": first}
     else:
         statement = store.list_by_object if by_id else store.list_by_organization
+        start, span = first - 1 if after is None else max(after, first - 1), {"end": end}
     lend = ctx.app.database.connection
     of = {
         "organization_id": organization_id,
@@ -78,12 +83,23 @@ async def read_audit_entries(
         "since": wanted.since,
         "until": wanted.until,
     }
-    start = after if after is not None else _LAST_ENTRY if newest_first else 0
-    async with aclosing(statement.chunks(lend, **of, after=start, limit=limit)) as chunks:
+    async with aclosing(statement.chunks(lend, **of, **span, after=start, limit=limit)) as chunks:
         async for chunk in chunks:
             async with lend() as connection:
                 names = await names_of(connection, organization_id, chunk)
             yield chunk, names
+
+
+async def _span(connection: Connection, organization_id: str, wanted: AuditFilter) -> tuple[int, int]:
+    """Return the IDs that entries of the wanted times can have: the first, and the one after the last."""
+    first, end = 1, _LAST_ENTRY
+    if wanted.since is not None:
+        at = wanted.since - _OUT_OF_ORDER
+        first = await store.get_place(connection, organization_id=organization_id, at=at) or first
+    if wanted.until is not None:
+        at = wanted.until + _OUT_OF_ORDER
+        end = await store.get_place(connection, organization_id=organization_id, at=at) or end
+    return first, end
 
 
 _QUOTED_ID = re.compile('"([0-9a-f]{24})"')

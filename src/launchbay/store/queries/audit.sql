@@ -24,18 +24,20 @@ SELECT home_organization_id, %(actor_id)s, %(actor_email)s, %(method)s, %(addres
        %(before)s, %(after)s, %(token_id)s, %(token_name)s
 FROM users WHERE id = %(actor_id)s AND home_organization_id IS NOT NULL;
 
+-- name: get_place
+-- The ID of the first entry of an organization from a time on. Lists take it as a number: PostgreSQL would call the function
+-- again for each partition while it makes their plan.
+SELECT launchbay_audit_place(%(organization_id)s, %(at)s);
+
 -- name: list_by_organization
 -- The entries of an organization, oldest first: by an actor (id or e-mail address), about a path and what is below it.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id > %(after)s
+WHERE organization_id = %(organization_id)s AND id > %(after)s AND id < %(end)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
-  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
-  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
-           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id LIMIT %(limit)s;
 
@@ -43,13 +45,10 @@ ORDER BY id LIMIT %(limit)s;
 -- The same for one object by its id. A statement of its own, so that it has its own index.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id > %(after)s AND object_id = %(object)s
+WHERE organization_id = %(organization_id)s AND id > %(after)s AND id < %(end)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
-  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
-  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
-           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id LIMIT %(limit)s;
 
@@ -57,14 +56,11 @@ ORDER BY id LIMIT %(limit)s;
 -- The entries of an organization, newest first: by an actor (id or e-mail address), about a path and what is below it.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id < %(after)s
+WHERE organization_id = %(organization_id)s AND id < %(after)s AND id >= %(first)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
-  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
-  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
-           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id DESC LIMIT %(limit)s;
 
@@ -72,13 +68,10 @@ ORDER BY id DESC LIMIT %(limit)s;
 -- The same for one object by its id. A statement of its own, so that it has its own index.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id < %(after)s AND object_id = %(object)s
+WHERE organization_id = %(organization_id)s AND id < %(after)s AND id >= %(first)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
-  AND id >= coalesce(launchbay_audit_place(%(organization_id)s, %(since)s::timestamptz - interval '1 minute'), 0)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
-  AND id < CASE WHEN %(until)s::timestamptz IS NULL THEN 9223372036854775807
-           ELSE launchbay_audit_place(%(organization_id)s, %(until)s::timestamptz + interval '1 minute') END
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id DESC LIMIT %(limit)s;
 
