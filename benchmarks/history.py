@@ -28,10 +28,12 @@ FROM instances, generate_series(1, %(count)s::integer) AS number WHERE id = %(id
 _JOBS = """
 CREATE TEMP TABLE filled ON COMMIT DROP AS
 SELECT launchbay_new_id() AS id, of.id AS instance_id,
-       now() - %(days)s * interval '1 day' + (%(done)s + row_number() OVER ()) * interval '1 millisecond' AS at
+       now() - %(days)s * interval '1 day' + (%(done)s + row_number() OVER ()) * interval '1 millisecond' AS at,
+       NULL::bigint AS lines_after
 FROM (SELECT id FROM instances WHERE name LIKE %(name)s || '%%' ORDER BY id OFFSET %(skip)s LIMIT %(take)s) AS of,
      generate_series(1, %(each)s::integer)
 """
+ANALYZE = "ANALYZE filled"  # or else joins are planned for a few rows
 # With their numbers: the trigger that numbers jobs changes the instance for each of them, which is quadratic.
 COPY_JOBS = """
 WITH numbered AS (
@@ -43,9 +45,10 @@ WITH numbered AS (
     FROM (SELECT instance_id, count(*) AS jobs FROM filled GROUP BY instance_id) AS added
     WHERE instances.id = added.instance_id
 )
-INSERT INTO jobs (id, instance_id, number, name, owner_id, status, plan, steps, fence, created_at, started_at,
-                  finished_at)
-SELECT numbered.id, numbered.instance_id, place, name, owner_id, 'Succeeded', plan, steps, fence, at, at, at
+INSERT INTO jobs (id, instance_id, number, name, owner_id, status, plan, steps, fence, lines_after, created_at,
+                  started_at, finished_at)
+SELECT numbered.id, numbered.instance_id, place, name, owner_id, 'Succeeded', plan, steps, fence, numbered.lines_after,
+       at, at, at
 FROM numbered, jobs WHERE jobs.id = %(job)s
 """
 COPY_STEPS = """
@@ -53,18 +56,17 @@ INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outp
 SELECT filled.id, path, name, status, percent, is_record, attempt, outputs, at, at
 FROM filled, steps WHERE steps.job_id = %(job)s
 """
+# Written before the jobs, as if each job had been accepted just before its first line.
 LINES_OF_JOBS = """
-INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
-SELECT instance_id, id, 'worker/launch/first', 'info', 'Waits for 0 s, as the manifest says, number ' || number, at
-FROM filled, generate_series(1, %(lines)s::integer) AS number
-ORDER BY at, id, number
-"""
-# As if each job had been accepted just before its first line.
-FIRST_LINES = """
-UPDATE jobs SET lines_after = begun.first - 1
-FROM (SELECT job_id, min(log_lines.id) AS first FROM log_lines, filled
-      WHERE log_lines.instance_id = filled.instance_id AND job_id = filled.id GROUP BY job_id) AS begun
-WHERE jobs.id = begun.job_id
+WITH written AS (
+    INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
+    SELECT instance_id, id, 'worker/launch/first', 'info', 'Waits for 0 s, as the manifest says, number ' || number, at
+    FROM filled, generate_series(1, %(lines)s::integer) AS number
+    ORDER BY at, id, number
+    RETURNING job_id, id
+)
+UPDATE filled SET lines_after = first - 1
+FROM (SELECT job_id, min(id) AS first FROM written GROUP BY job_id) AS begun WHERE filled.id = job_id
 """
 EVENTS_OF_JOBS = """
 INSERT INTO instance_events (instance_id, kind, subject, at)
@@ -114,5 +116,5 @@ def _fill_kind(
     take = max(1, PIECE // each)
     for skip in range(0, count, take):
         with connection.transaction():
-            for statement in (_JOBS, COPY_JOBS, COPY_STEPS, LINES_OF_JOBS, FIRST_LINES, EVENTS_OF_JOBS):
+            for statement in (_JOBS, ANALYZE, LINES_OF_JOBS, COPY_JOBS, COPY_STEPS, EVENTS_OF_JOBS):
                 connection.execute(statement, about | {"skip": skip, "take": take, "done": skip * each})

@@ -13,9 +13,11 @@ import argparse
 import asyncio
 import json
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ import psycopg
 import structlog
 
 from benchmarks import machine
-from benchmarks.history import COPY_JOBS, COPY_STEPS, EVENTS_OF_JOBS, FIRST_LINES, LINES, LINES_OF_JOBS
+from benchmarks.history import ANALYZE, COPY_JOBS, COPY_STEPS, EVENTS_OF_JOBS, LINES, LINES_OF_JOBS
 from benchmarks.launches import application, wait_running
 from benchmarks.retention import KEPT_FOR_EVER, Use, purge, times_of
 from benchmarks.server import EMAIL, PASSWORD, Server, running
@@ -39,6 +41,7 @@ BUSY_SHARE = 0.5  # of the jobs, on few instances that run every minute
 BUSY_INSTANCES = 200
 EVENT_DAYS = 8  # older events are gone
 SMALL = 10_000  # jobs, to which the large history is compared
+SESSIONS = 2  # that write; divides the numbers of both kinds of instances
 BATCH, ROUNDS = 10, 10  # of reads of a page
 DAY_S = 86_400
 SPANS = (8, 1, 8)  # blocks in a partition of log lines, of events and of what instances were, with the default settings
@@ -61,8 +64,9 @@ SELECT lpad(to_hex((extract(epoch FROM now()) - %(ago)s * 86400.0 + number * 864
        || substr(md5(CASE WHEN number %% 100 < %(busy_percent)s THEN 'busy-' || number %% %(busy)s + 1
                           ELSE 'calm-' || (number + %(ago)s::bigint * %(count)s) %% %(calm)s + 1 END), 1, 16)
        AS instance_id,
-       now() - %(ago)s * interval '1 day' + number * 86400.0 / %(count)s * interval '1 second' AS at
-FROM generate_series(1, %(count)s::integer) AS number
+       now() - %(ago)s * interval '1 day' + number * 86400.0 / %(count)s * interval '1 second' AS at,
+       NULL::bigint AS lines_after
+FROM generate_series(%(session)s + 1, %(count)s::integer, %(sessions)s) AS number
 """
 _ENTRIES = """
 INSERT INTO audit_entries (organization_id, at, actor_id, actor_email, method, address, operation, object, object_id)
@@ -104,35 +108,45 @@ def fill_days(connection: psycopg.Connection[Any], instance: str, jobs: int, day
     [(job,)] = connection.execute(
         "SELECT id FROM jobs WHERE instance_id = %s ORDER BY created_at DESC LIMIT 1", [instance]
     ).fetchall()
-    calm = max(1, int(jobs * (1 - BUSY_SHARE)) // INSTANCES_PER_JOBS)
+    calm = SESSIONS * max(1, int(jobs * (1 - BUSY_SHARE)) // INSTANCES_PER_JOBS // SESSIONS)
     about = {"id": instance, "job": job, "days": days, "lines": LINES, "calm": calm, "busy": BUSY_INSTANCES}
     about |= {"origin": int(time.time()) - days * DAY_S, "count": jobs // days, "busy_percent": int(BUSY_SHARE * 100)}
+    about["sessions"] = SESSIONS
     for table, rule, _ in _REFERENCES:
         connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {rule}".encode())
     for name, count in (("busy-", BUSY_INSTANCES), ("calm-", calm)):
         connection.execute(_LIVING, about | {"name": name, "count": count})
     connection.execute(_KEEP_RETENTION_OUT)
-    for ago in range(days, 0, -1):
-        with connection.transaction():
-            statements = [
-                _DAY,
-                COPY_JOBS,
-                COPY_STEPS,
-                LINES_OF_JOBS,
-                FIRST_LINES,
-                _ENTRIES,
-                *([EVENTS_OF_JOBS] if ago <= EVENT_DAYS else []),
-            ]
-            for statement in statements:
-                connection.execute(statement, about | {"ago": ago})
-            connection.execute(_AGE)
-            connection.execute(_BEGIN, [BLOCK_S, list(SPANS), 7 * DAY_S])
-        logging.getLogger(__name__).info("filled day %s of %s", days - ago + 1, days)
-        connection.execute("SELECT launchbay_drop_partitions('instance_events', 7)")
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(_session(connection.info.dsn)) for _ in range(SESSIONS)]
+        pool = stack.enter_context(ThreadPoolExecutor(SESSIONS))
+        for ago in range(days, 0, -1):
+            abouts = [about | {"ago": ago, "session": number} for number in range(SESSIONS)]
+            list(pool.map(_fill_day, sessions, abouts))
+            with connection.transaction():
+                connection.execute(_AGE)
+                connection.execute(_BEGIN, [BLOCK_S, list(SPANS), 7 * DAY_S])
+            connection.execute("SELECT launchbay_drop_partitions('instance_events', 7)")
+            print(f"filled day {days - ago + 1} of {days}", end="\r", file=sys.stderr, flush=True)
     connection.execute(_LET_RETENTION_IN)
     for table, rule, refers in _REFERENCES:
         connection.execute(f"ALTER TABLE {table} ADD CONSTRAINT {rule} {refers} ON DELETE CASCADE NOT VALID".encode())
     connection.execute("VACUUM (ANALYZE)")
+
+
+def _fill_day(connection: psycopg.Connection[Any], about: dict[str, Any]) -> None:
+    """Write the share that a session has of a day: no other one writes jobs of the same instances."""
+    events = [EVENTS_OF_JOBS] if about["ago"] <= EVENT_DAYS else []
+    with connection.transaction():
+        for statement in (_DAY, ANALYZE, LINES_OF_JOBS, COPY_JOBS, COPY_STEPS, _ENTRIES, *events):
+            connection.execute(statement, about)
+
+
+def _session(dsn: str) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(dsn, autocommit=True)
+    connection.execute("SET statement_timeout = 0")
+    connection.execute("SET synchronous_commit = off")
+    return connection
 
 
 class Reader:
@@ -235,10 +249,8 @@ def history(jobs: int, days: int, directory: Path | None) -> Iterator[History]:
     with (
         running(None if directory is None else directory / "data", **KEPT_FOR_EVER) as server,
         EmbeddedPostgres.start(server.data_dir, serving=False) as joined,
-        psycopg.connect(conninfo(joined.url), autocommit=True) as connection,
+        _session(conninfo(joined.url)) as connection,
     ):
-        connection.execute("SET statement_timeout = 0")
-        connection.execute("SET synchronous_commit = off")
         if filled is not None and filled.exists():
             made = json.loads(filled.read_text())
             assert (made["jobs"], made["days"]) == (jobs, days), (str(directory), made)
