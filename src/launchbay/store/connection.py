@@ -15,7 +15,7 @@ import select
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import psycopg
 import structlog
@@ -74,6 +74,16 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         self._sent_at_s: float | None = None  # when the statement under way was, by the event loop's clock
         self._poller: select.poll | None = None
         self._look: asyncio.TimerHandle | None = None  # runs on for up to LOOK_S after a statement
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **given: Any) -> Self:
+        """Connect to a database. Raises psycopg's errors; a connection that didn't come about is closed by then."""
+        try:
+            return await super().connect(conninfo, **given)
+        except psycopg.Error as error:
+            # The error holds psycopg's frames, and one of them holds the error and the socket. Until the garbage
+            # collector comes, a database that hung would have a session for each attempt.
+            raise error.with_traceback(None)  # noqa: B904 - it is the same error
 
     # Transactions
 
