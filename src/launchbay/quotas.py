@@ -256,6 +256,10 @@ class Quotas:
 SAVE_S = 2.0
 MEASURE_S = 30.0  # between two looks for an organization whose rows should be measured
 MEASURED_AGAIN_S = 600.0
+# Instances in one statement. It may not take longer than any other, whatever the history of an organization.
+MEASURED_AT_FIRST = 8
+MEASURED_AT_ONCE = 1024
+MEASURED_PIECE_S = 0.5
 
 
 class StoredBytes:
@@ -303,14 +307,33 @@ class StoredBytes:
     async def measure(self) -> bool:
         """Measure one organization if that is due; return whether one was. Raises Unavailable."""
         async with self._database.connection() as connection:
-            organization_id = await store.get_due_measurement(connection, interval_s=MEASURED_AGAIN_S)
-            if organization_id is None:
-                return False
-            started_s = time.monotonic()
-            measured = await store.measure(connection, organization_id=organization_id)
-            assert measured is not None, "sums give a row"
-            took_s = time.monotonic() - started_s
-            await store.set_measured(connection, organization_id=organization_id, took_s=took_s, **measured._asdict())
+            organization_id = await store.claim_measurement(connection, interval_s=MEASURED_AGAIN_S)
+        if organization_id is None:
+            return False
+        started_s = time.monotonic()
+        log_bytes = journal_bytes = 0
+        last_id: str | None = ""
+        instances = MEASURED_AT_FIRST
+        while last_id is not None:
+            began_s = time.monotonic()
+            async with self._database.connection() as connection:
+                piece = await store.measure(
+                    connection, organization_id=organization_id, after=last_id, instances=instances
+                )
+            assert piece is not None, "sums give a row"
+            last_id = piece.last_id
+            log_bytes += piece.log_bytes
+            journal_bytes += piece.journal_bytes
+            is_quick = time.monotonic() - began_s < MEASURED_PIECE_S
+            instances = min(2 * instances, MEASURED_AT_ONCE) if is_quick else max(instances // 4, 1)
+        async with self._database.connection() as connection:
+            await store.set_measured(
+                connection,
+                organization_id=organization_id,
+                log_bytes=log_bytes,
+                journal_bytes=journal_bytes,
+                took_s=time.monotonic() - started_s,
+            )
         return True
 
 

@@ -264,10 +264,40 @@ async def test_logs_and_journals_are_measured_and_deletions_make_room(databases:
                 await asyncio.sleep(0.1)
         async with api.database.transaction() as connection:
             await connection.execute("DELETE FROM instances")
-            stored = StoredBytes(api.database, api.parts.quotas)
+        stored = StoredBytes(api.database, api.parts.quotas)
         assert await stored.measure()
         assert not await stored.measure()  # not due for ten minutes
         assert (await usage(api))["journalBytes"] == (0, 102_400 * 2**20)
+
+
+async def test_a_measurement_sums_over_all_instances_a_few_at_a_time(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.quotas.MEASURED_AT_FIRST", 2)
+    monkeypatch.setattr("launchbay.quotas.MEASURED_AT_ONCE", 2)
+    async with bounded(databases) as api:
+        application = await api.application(WORKFLOWS)
+        instances = [await api.launch(application, parameters={"label": "x"}) for _ in range(5)]
+        async with api.database.transaction() as connection:
+            for instance in instances:
+                await connection.execute(
+                    "INSERT INTO log_lines (instance_id, job_id, level, text, at)"
+                    " VALUES (%s, '', 'info', '1234567', now())",
+                    [instance],
+                )
+            await connection.execute(
+                "INSERT INTO organization_bytes (organization_id, log_bytes) VALUES (%s, 1)"
+                " ON CONFLICT (organization_id) DO UPDATE SET measured_at = '-infinity'",
+                [api.organization],
+            )
+        stored = StoredBytes(api.database, api.parts.quotas)
+        assert await stored.measure()
+        async with api.database.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT log_bytes, (SELECT sum(octet_length(text)) FROM log_lines) FROM organization_bytes"
+            )
+            [(measured, there)] = await cursor.fetchall()
+        assert measured == there >= 5 * 7
 
 
 async def test_an_organization_whose_logs_are_full_writes_only_why_and_errors(databases: Databases) -> None:

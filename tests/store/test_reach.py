@@ -60,7 +60,7 @@ CELL_WIDE: dict[str, set[str]] = {
     },
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),
-        *("jobs.claim_retention_turn", "jobs.begin_block", "jobs.drop_partitions", "quotas.get_due_measurement"),
+        *("jobs.claim_retention_turn", "jobs.begin_block", "jobs.drop_partitions", "quotas.claim_measurement"),
         *("jobs.delete_log_lines_of_destroyed", "jobs.delete_jobs_of_destroyed", "jobs.delete_destroyed"),
         *("jobs.list_ended_jobs", "jobs.delete_jobs", "machines.claim_sweep", "machines.list_places"),
         *(

@@ -23,8 +23,9 @@ class BytesRow(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """What the rows of an organization contain now."""
+    """What the rows of some instances contain now. The last of these instances is None if there were none."""
 
+    last_id: str | None
     log_bytes: int
     journal_bytes: int
 
@@ -35,7 +36,7 @@ reset_allowed = _sql.change("reset_allowed")
 count = _sql.column("count", int)
 lock = _sql.value("lock", bool)
 add_bytes = _sql.rows("add_bytes", BytesRow)
-get_due_measurement = _sql.value("get_due_measurement", str)
+claim_measurement = _sql.value("claim_measurement", str)
 measure = _sql.row("measure", MeasuredRow)
 set_measured = _sql.change("set_measured")
 exchange_activity = _sql.column("exchange_activity", str)

@@ -28,20 +28,28 @@ ON CONFLICT (organization_id) DO UPDATE
 SET log_bytes = known.log_bytes + excluded.log_bytes, journal_bytes = known.journal_bytes + excluded.journal_bytes
 RETURNING organization_id, log_bytes;
 
--- name: get_due_measurement
--- The organization whose rows were looked at longest ago, if that is long ago, and a hundred times as long as the look took.
-SELECT organization_id FROM organization_bytes
-WHERE measured_at < now() - interval '1 second' * greatest(100 * took_s, %(interval_s)s)
-ORDER BY measured_at LIMIT 1;
+-- name: claim_measurement
+-- The organization whose rows were looked at longest ago, if that is long ago, and a hundred times as long as the look took. For
+-- as long, no other server looks at them.
+UPDATE organization_bytes SET measured_at = now()
+WHERE organization_id = (
+    SELECT organization_id FROM organization_bytes
+    WHERE measured_at < now() - interval '1 second' * greatest(100 * took_s, %(interval_s)s)
+    ORDER BY measured_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING organization_id;
 
 -- name: measure
-SELECT (
+-- What the rows of the next instances of an organization contain, and the last of these instances: null if there are no more.
+WITH measured AS MATERIALIZED (
+    SELECT id FROM instances WHERE organization_id = %(organization_id)s AND id > %(after)s ORDER BY id LIMIT %(instances)s
+)
+SELECT (SELECT max(id) FROM measured) AS last_id, (
     SELECT coalesce(sum(octet_length(log_lines.text)), 0)::bigint
-    FROM instances JOIN log_lines ON log_lines.instance_id = instances.id WHERE instances.organization_id = %(organization_id)s
+    FROM measured JOIN log_lines ON log_lines.instance_id = measured.id
 ) AS log_bytes, (
     SELECT coalesce(sum(octet_length(steps.path) + coalesce(octet_length(steps.outputs), 0) + coalesce(octet_length(steps.error_message), 0)), 0)::bigint
-    FROM instances JOIN jobs ON jobs.instance_id = instances.id JOIN steps ON steps.job_id = jobs.id
-    WHERE instances.organization_id = %(organization_id)s
+    FROM measured JOIN jobs ON jobs.instance_id = measured.id JOIN steps ON steps.job_id = jobs.id
 ) AS journal_bytes;
 
 -- name: set_measured
