@@ -501,18 +501,12 @@ SELECT launchbay_begin_block(%(sequence)s, %(block_s)s::float8, %(parents)s::tex
 SELECT launchbay_drop_partitions(%(parent)s, %(days)s::float8);
 
 -- name: list_ended_jobs
--- The next ended jobs after a place in their order, and whether each may go: every instance keeps its last ones, and a job keeps
--- those that it ran in its own course.
-SELECT id, finished_at, (
-           SELECT count(*) FROM (
-               SELECT FROM jobs newer
-               WHERE newer.instance_id = jobs.instance_id AND newer.created_at > jobs.created_at LIMIT %(kept)s
-           ) AS newest
-       ) >= %(kept)s AS may_go
-FROM jobs
-WHERE finished_at IS NOT NULL AND (finished_at, id) > (%(after_at)s, %(after_id)s)
-  AND finished_at < now() - %(days)s * interval '1 day'
-ORDER BY finished_at, id LIMIT %(count)s;
+-- The next ended jobs after a place in their order, and whether each may go: every instance keeps its last ones.
+SELECT jobs.id, jobs.finished_at, jobs.number <= instances.jobs_begun - %(kept)s AS may_go
+FROM jobs JOIN instances ON instances.id = jobs.instance_id
+WHERE jobs.finished_at IS NOT NULL AND (jobs.finished_at, jobs.id) > (%(after_at)s, %(after_id)s)
+  AND jobs.finished_at < now() - %(days)s * interval '1 day'
+ORDER BY jobs.finished_at, jobs.id LIMIT %(count)s;
 
 -- name: delete_jobs
 DELETE FROM jobs WHERE id = ANY (%(ids)s) AND finished_at IS NOT NULL;
