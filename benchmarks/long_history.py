@@ -160,7 +160,8 @@ class Reader:
         detail = self.read(of)
         lines = self.read(f"{of}/log?limit=10000")
         job = self.read(f"{of}/jobs?limit=1")[0]["id"]
-        audit = f"/organizations/{organization}/audit?limit=100"
+        all_of_it = f"/organizations/{organization}"
+        audit = f"{all_of_it}/audit?limit=100"
         self.pages = {
             "an instance": of,
             "its jobs, first page": f"{of}/jobs?limit=20",
@@ -171,6 +172,13 @@ class Reader:
             "instances of an application": f"/applications/{detail['applicationId']}/instances?limit=100",
             "audit log of an instance": f"{audit}&object={instance}",
             "audit log, first page": audit,
+            "audit log, newest": f"{audit}&sort=-at",
+            "all instances": f"{all_of_it}/instances?limit=100",
+            "instances by last job": f"{all_of_it}/instances?limit=100&sort=-lastJob",
+            "instances by words": f"{all_of_it}/instances?limit=100&q=busy-12",
+            "all jobs": f"{all_of_it}/jobs?limit=100",
+            "failed jobs": f"{all_of_it}/jobs?limit=100&status=Failed",
+            "summary": f"{all_of_it}/summary",
         }
 
     def read(self, path: str) -> Any:
@@ -306,6 +314,7 @@ def main() -> None:
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     result: dict[str, Any] = {"machine": machine.facts(), "jobs": options.jobs, "days": options.days}
+    result["small"] = SMALL
     places = [None if options.keep is None else options.keep / size for size in ("small", "large")]
     with history(SMALL, options.days, places[0]) as small, history(options.jobs, options.days, places[1]) as large:
         result["filled_in_s"] = large.filled_in_s

@@ -10,6 +10,7 @@ from benchmarks.evidence.dispatch import dispatch
 from benchmarks.evidence.faults import faults
 from benchmarks.evidence.floods import floods
 from benchmarks.evidence.growth import growth
+from benchmarks.evidence.long_history import long_history
 from benchmarks.evidence.long_jobs import long_jobs
 from benchmarks.evidence.power import power
 from benchmarks.evidence.soak import retention, soak
@@ -29,6 +30,7 @@ COMMANDS = {
     "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",
     "soak": "make soak ARGS='--json docs/evidence/data/soak.json'",
     "retention": "python -m benchmarks.retention --json docs/evidence/data/retention.json",
+    "long-history": "python -m benchmarks.long_history --jobs 10000000 --json docs/evidence/data/long-history.json",
     "console": "python -m benchmarks.console_pages --json docs/evidence/data/console.json",
     "console-tasks": "LAUNCHBAY_EVIDENCE=docs/evidence/data pytest tests/browser/test_twelve_tasks.py",
     "fairness": "python -m benchmarks.fairness --json docs/evidence/data/fairness.json",
@@ -41,6 +43,7 @@ TITLES = {
     "growth.md": "growth with instances, schedules and workers",
     "soak.md": "half an hour of load and kills: does anything grow?",
     "retention.md": "throwing away the history of many jobs",
+    "long-history.md": "lists, reads and retention with ten million jobs",
     "long-jobs.md": "what a step costs in long and wide jobs",
     "console.md": "the pages of the console with 10,000 instances",
     "console-tasks.md": "twelve tasks in the console, in clicks and seconds",
@@ -82,6 +85,8 @@ def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
         yield "soak.md", soak(data, directory)
     if "retention" in data:
         yield "retention.md", retention(data)
+    if "long-history" in data:
+        yield "long-history.md", long_history(data["long-history"])
     if "long-jobs" in data:
         yield "long-jobs.md", long_jobs(data["long-jobs"])
     if "console" in data:
