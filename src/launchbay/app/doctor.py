@@ -657,8 +657,9 @@ def _print_text(findings: list[Finding]) -> None:
         click.echo(f"{level} {each.check}: {each.where}: {each.found}")
         if each.fix:
             click.echo(f"         → {each.fix}")
-    counts = {level: sum(each.level is level for each in findings) for level in Level}
-    click.echo(f"\nLaunchbay {__version__}: {counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings.")
+    counts = [(sum(each.level is level for each in findings), level) for level in (Level.PROBLEM, Level.WARNING)]
+    told = ", ".join(f"{count} {level.lower()}{'' if count == 1 else 's'}" for count, level in counts)
+    click.echo(f"\nLaunchbay {__version__}: {told}.")
 
 
 @click.command()
