@@ -234,7 +234,7 @@ def drop(connection: psycopg.Connection[Any]) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class History:
-    """A running server with a history."""
+    """A running server with a history. `kept_days` are what earlier runs have left of its jobs."""
 
     server: Server
     connection: psycopg.Connection[Any]
@@ -242,6 +242,7 @@ class History:
     application: str
     instance: str
     filled_in_s: int
+    kept_days: int
 
     def reader(self, kind: str) -> Reader:
         """Return a reader of the instance of a kind that has the most jobs."""
@@ -268,9 +269,11 @@ def history(jobs: int, days: int, directory: Path | None) -> Iterator[History]:
             fill_days(connection, instance, jobs, days)
             made = {"jobs": jobs, "days": days, "application": app, "instance": instance}
             made["filled_in_s"] = round(time.monotonic() - began)
-            if filled is not None:
-                filled.write_text(json.dumps(made))
-        yield History(server, connection, joined.url, made["application"], made["instance"], made["filled_in_s"])
+            made["kept_days"] = days
+        if filled is not None:
+            filled.write_text(json.dumps(made | {"kept_days": made["kept_days"] - 1}))
+        about = (made["application"], made["instance"], made["filled_in_s"], made["kept_days"])
+        yield History(server, connection, joined.url, *about)
 
 
 async def retain(of: History, work: Callable[[], Any]) -> dict[str, Any]:
@@ -284,10 +287,10 @@ async def retain(of: History, work: Callable[[], Any]) -> dict[str, Any]:
     return {"took_s": round(took_s, 2), "result": result, "use": await use.end()}
 
 
-def retention(of: History, days: int) -> dict[str, Any]:
+def retention(of: History) -> dict[str, Any]:
     """Drop a partition of each table, then delete a day of jobs."""
     found: dict[str, Any] = {"drop": asyncio.run(retain(of, lambda: drop(of.connection)))}
-    policy = RetentionPolicy(destroyed_days=0, history_days=days - 1, log_days=0, audit_days=0)
+    policy = RetentionPolicy(destroyed_days=0, history_days=of.kept_days - 1, log_days=0, audit_days=0)
     count = "SELECT count(*) FROM jobs WHERE finished_at < now() - interval '1 hour'"
     [(before,)] = of.connection.execute(count.encode()).fetchall()
     deletion = asyncio.run(retain(of, lambda: asyncio.run(purge(of.url, policy))))
@@ -325,7 +328,7 @@ def main() -> None:
         result["reads"] = {
             f"of a {kind} instance": compare(small.reader(kind), large.reader(kind)) for kind in ("busy", "calm")
         }
-        result["retention"] = retention(large, options.days)
+        result["retention"] = retention(large)
     if options.json is not None:
         machine.write(options.json, result)
     show(result)
