@@ -256,10 +256,8 @@ class Quotas:
 SAVE_S = 2.0
 MEASURE_S = 30.0  # between two looks for an organization whose rows should be measured
 MEASURED_AGAIN_S = 600.0
-# Instances in one statement. It may not take longer than any other, whatever the history of an organization.
-MEASURED_AT_FIRST = 8
-MEASURED_AT_ONCE = 1024
-MEASURED_PIECE_S = 0.5
+MEASURED_AT_ONCE = 16  # instances in one statement: with long histories, more would take longer than a statement may
+MEASURED_PIECE_S = 0.5  # after a statement that took longer, fewer
 
 
 class StoredBytes:
@@ -313,7 +311,7 @@ class StoredBytes:
         started_s = time.monotonic()
         log_bytes = journal_bytes = 0
         last_id: str | None = ""
-        instances = MEASURED_AT_FIRST
+        instances = 1
         while last_id is not None:
             began_s = time.monotonic()
             async with self._database.connection() as connection:

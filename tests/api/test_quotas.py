@@ -273,7 +273,6 @@ async def test_logs_and_journals_are_measured_and_deletions_make_room(databases:
 async def test_a_measurement_sums_over_all_instances_a_few_at_a_time(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.quotas.MEASURED_AT_FIRST", 2)
     monkeypatch.setattr("launchbay.quotas.MEASURED_AT_ONCE", 2)
     async with bounded(databases) as api:
         application = await api.application(WORKFLOWS)

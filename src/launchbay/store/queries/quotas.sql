@@ -41,16 +41,19 @@ RETURNING organization_id;
 
 -- name: measure
 -- What the rows of the next instances of an organization contain, and the last of these instances: null if there are no more.
-WITH measured AS MATERIALIZED (
+-- Instance by instance: a join of all of them may read both tables as a whole.
+SELECT max(measured.id) AS last_id, coalesce(sum(log.bytes), 0)::bigint AS log_bytes,
+       coalesce(sum(journal.bytes), 0)::bigint AS journal_bytes
+FROM (
     SELECT id FROM instances WHERE organization_id = %(organization_id)s AND id > %(after)s ORDER BY id LIMIT %(instances)s
-)
-SELECT (SELECT max(id) FROM measured) AS last_id, (
-    SELECT coalesce(sum(octet_length(log_lines.text)), 0)::bigint
-    FROM measured JOIN log_lines ON log_lines.instance_id = measured.id
-) AS log_bytes, (
-    SELECT coalesce(sum(octet_length(steps.path) + coalesce(octet_length(steps.outputs), 0) + coalesce(octet_length(steps.error_message), 0)), 0)::bigint
-    FROM measured JOIN jobs ON jobs.instance_id = measured.id JOIN steps ON steps.job_id = jobs.id
-) AS journal_bytes;
+) AS measured
+CROSS JOIN LATERAL (
+    SELECT sum(octet_length(text)) AS bytes FROM log_lines WHERE instance_id = measured.id
+) AS log
+CROSS JOIN LATERAL (
+    SELECT sum(octet_length(steps.path) + coalesce(octet_length(steps.outputs), 0) + coalesce(octet_length(steps.error_message), 0)) AS bytes
+    FROM jobs JOIN steps ON steps.job_id = jobs.id WHERE jobs.instance_id = measured.id
+) AS journal;
 
 -- name: set_measured
 UPDATE organization_bytes
