@@ -177,6 +177,7 @@ class Reader:
             "instances by last job": f"{all_of_it}/instances?limit=100&sort=-lastJob",
             "instances by words": f"{all_of_it}/instances?limit=100&q=busy-12",
             "all jobs": f"{all_of_it}/jobs?limit=100",
+            "jobs by words": f"{all_of_it}/jobs?limit=100&q=busy-12",
             "failed jobs": f"{all_of_it}/jobs?limit=100&status=Failed",
             "summary": f"{all_of_it}/summary",
         }

@@ -116,6 +116,22 @@ async def test_a_page_of_one_value_reads_no_more_than_the_page(
     assert scan.startswith(f"->  Index Scan Backward using {index} on "), plan
 
 
+@pytest.mark.parametrize("sort", ["created", "-created"])
+async def test_pages_of_the_jobs_of_some_instances_have_all_of_them_in_order(full: Api, sort: str) -> None:
+    path = f"organizations/{full.organization}/jobs"
+    # All jobs fit this filter, so that it changes nothing but how they are found.
+    whole = accepted(await full.get(path, q="shop-1a", longerThan="0", sort=sort, limit="1000"))
+    assert len({job["instanceId"] for job in whole}) > 10
+    found: list[str] = []
+    query = {"q": "shop-1a", "sort": sort, "limit": "7"}
+    while query:
+        answer = await full.get(path, **query)
+        found += [job["id"] for job in accepted(answer)]
+        following = answer.links.get("next")
+        query = {} if following is None else dict(httpx.URL(following["url"]).params)
+    assert found == [job["id"] for job in whole]
+
+
 async def check(api: Api, what: str, query: Mapping[str, str]) -> list[str]:
     """Make a request, and return the plans of its statements, none of which may scan a table."""
     statements: list[Statement] = []

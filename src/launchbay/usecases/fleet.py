@@ -243,6 +243,12 @@ class JobFilter:
     longer_than: timedelta | None = None
     search: str | None = None
 
+    @property
+    def is_narrower_than_instances(self) -> bool:
+        """Return whether not all jobs of the wanted instances and times fit."""
+        kinds = (self.ids, self.id_part, self.statuses, self.workflows, self.application_ids, self.environment_ids)
+        return any(each is not None for each in (*kinds, self.owner_id, self.longer_than))
+
 
 class JobPage(NamedTuple):
     """Jobs in order, where the next page begins, and how many fit."""
@@ -266,6 +272,8 @@ async def list_jobs(
     cursor = None if after is None else read_cursor(after, sort, is_time=True)
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
+        scope = visible(work.lookup.grants(organization.id), Permission.READ)
+        is_narrower = counts or wanted.is_narrower_than_instances or any(each is not None for each in scope.values())
         found = await store.list_jobs(
             work.connection,
             organization_id=organization.id,
@@ -281,11 +289,12 @@ async def list_jobs(
             owner_id=wanted.owner_id,
             since=wanted.since,
             until=wanted.until,
-            **visible(work.lookup.grants(organization.id), Permission.READ),
+            **scope,
             descends=sort.startswith("-"),
             after=None if cursor is None else cursor.value,
             after_id=None if cursor is None else cursor.id,
             count=count + 1,
+            each=None if is_narrower else count + 1,
             counts=counts,
             most=COUNTED_JOBS,
         )
