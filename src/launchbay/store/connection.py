@@ -77,7 +77,10 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
     @classmethod
     async def connect(cls, conninfo: str = "", **given: Any) -> Self:
-        """Connect to a database. Raises psycopg's errors; a connection that didn't come about is closed by then."""
+        """Connect to a database.
+
+        Raises psycopg's errors. A connection that didn't come about is closed by then.
+        """
         try:
             return await super().connect(conninfo, **given)
         except psycopg.Error as error:

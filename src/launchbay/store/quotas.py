@@ -23,7 +23,10 @@ class BytesRow(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """What the rows of some instances contain now. The last of these instances is None if there were none."""
+    """What the rows of some instances contain now.
+
+    The last of these instances is None if there were none.
+    """
 
     last_id: str | None
     log_bytes: int

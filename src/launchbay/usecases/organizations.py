@@ -91,7 +91,10 @@ async def read_audit_entries(
 
 
 async def _span(connection: Connection, organization_id: str, wanted: AuditFilter) -> tuple[int, int]:
-    """Return the IDs that entries of the wanted times can have: the first, and the one after the last."""
+    """Return the IDs between which entries of the wanted times are.
+
+    The first is included, the last is not.
+    """
     first, end = 1, _LAST_ENTRY
     if wanted.since is not None:
         at = wanted.since - _OUT_OF_ORDER
