@@ -273,10 +273,12 @@ def history(jobs: int, days: int, directory: Path | None) -> Iterator[History]:
             made["kept_days"] = days
         # The look at all rows for quotas takes minutes, twice a day, and isn't what is measured.
         connection.execute("UPDATE organization_bytes SET measured_at = now()")
+        about = (made["application"], made["instance"], made["filled_in_s"], made["kept_days"])
+        if filled is not None:
+            filled.write_text(json.dumps(made))
+        yield History(server, connection, joined.url, *about)
         if filled is not None:
             filled.write_text(json.dumps(made | {"kept_days": made["kept_days"] - 1}))
-        about = (made["application"], made["instance"], made["filled_in_s"], made["kept_days"])
-        yield History(server, connection, joined.url, *about)
 
 
 async def retain(of: History, work: Callable[[], Any]) -> dict[str, Any]:

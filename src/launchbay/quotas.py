@@ -303,7 +303,10 @@ class StoredBytes:
         self._full = {row.organization_id for row in sums if 0 < allowed[row.organization_id] <= row.log_bytes}
 
     async def measure(self) -> bool:
-        """Measure one organization if that is due; return whether one was. Raises Unavailable."""
+        """Measure one organization if that is due; return whether one was.
+
+        Raises Unavailable, also for an instance that alone takes longer than a statement may: the sums stay.
+        """
         async with self._database.connection() as connection:
             organization_id = await store.claim_measurement(connection, interval_s=MEASURED_AGAIN_S)
         if organization_id is None:

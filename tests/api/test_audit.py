@@ -44,7 +44,7 @@ from tests.support.service import (
 CHANGING = [row.operation_id for row in ENDPOINTS if row.method != "GET"]
 # What a server writes beside the changes of its callers.
 # Attempts count even when what they lead to fails.
-# Servers note who sends requests once a second, whatever they are.
+# Servers note who sends requests once a second, whatever they are, and now and then which key they have.
 NOT_COMPARED = {"audit_entries", "alembic_version", "wrong_second_factors", "server_activity", "key_users"}
 
 
@@ -372,5 +372,9 @@ async def _halved(api: Api) -> None:
             found = accepted(await api.get(path, since=times[first], sort=order, **until))
             wanted = [entry["id"] for entry in entries[first:last]]
             assert [entry["id"] for entry in found] == (wanted if order == "at" else wanted[::-1])
+            on = accepted(await api.get(path, since=times[first], sort=order, limit=1, **until))
+            on += accepted(await api.get(path, since=times[first], sort=order, after=on[0]["id"], **until))
+            assert on == found, "the next page stays within the times"
     assert accepted(await api.get(path, since=times[-1] + 60_000)) == []
+    assert accepted(await api.get(path, since=0, until=253_402_300_799_999)) == entries  # the last moment of a date
     assert accepted(await api.get(path, until=times[0])) == []

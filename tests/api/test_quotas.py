@@ -285,6 +285,10 @@ async def test_a_measurement_sums_over_all_instances_a_few_at_a_time(
                     [instance],
                 )
             await connection.execute(
+                "INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs)"
+                " SELECT id, 'worker/launch/measured', 'measured', 'Succeeded', 100, true, 1, '{}' FROM jobs"
+            )
+            await connection.execute(
                 "INSERT INTO organization_bytes (organization_id, log_bytes) VALUES (%s, 1)"
                 " ON CONFLICT (organization_id) DO UPDATE SET measured_at = '-infinity'",
                 [api.organization],
@@ -293,10 +297,13 @@ async def test_a_measurement_sums_over_all_instances_a_few_at_a_time(
         assert await stored.measure()
         async with api.database.connection() as connection:
             cursor = await connection.execute(
-                "SELECT log_bytes, (SELECT sum(octet_length(text)) FROM log_lines) FROM organization_bytes"
+                "SELECT log_bytes, (SELECT sum(octet_length(text)) FROM log_lines), journal_bytes,"
+                " (SELECT sum(octet_length(path) + coalesce(octet_length(outputs), 0)) FROM steps)"
+                " FROM organization_bytes"
             )
-            [(measured, there)] = await cursor.fetchall()
-        assert measured == there >= 5 * 7
+            [(log_bytes, log_there, journal_bytes, journal_there)] = await cursor.fetchall()
+        assert log_bytes == log_there >= 5 * len("1234567")
+        assert journal_bytes == journal_there >= 5 * len("worker/launch/measured{}")
 
 
 async def test_an_organization_whose_logs_are_full_writes_only_why_and_errors(databases: Databases) -> None:

@@ -970,6 +970,34 @@ async def test_a_claim_takes_from_as_many_organizations_as_it_needs_in_turn(data
         assert await claimed("f", full=[]) == "hfff"
         assert await claimed("f", full=[]) == ""
 
+        await insert_jobs(connection, list("abcdefgh"), first=20)
+        await connection.execute("UPDATE jobs SET status = 'Succeeded' WHERE id IN ('b20', 'd20')")
+        assert await claimed("a", full=[]) == "cefgha", "jobs that have ended leave their places to others"
+
+
+async def test_a_claim_reads_no_more_rows_than_it_takes_though_statistics_say_that_there_are_none(
+    database: Database,
+) -> None:
+    async def blocks(jobs: int) -> int:
+        async with database.connection() as connection:
+            worker_id = await dispatch.register(connection, name="claims")
+            await connection.execute("DELETE FROM ready")
+            await connection.execute("ANALYZE ready")
+            await connection.execute(
+                "INSERT INTO ready (organization_id, job_id) SELECT 'acme', id FROM jobs ORDER BY id LIMIT %s", [jobs]
+            )
+            await dispatch.claim(connection, worker_id=worker_id, last="", full=[], places=4, each=4)
+            explained = await connection.execute(
+                "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM launchbay_claim(%s, '', '{}', 4, 4)", [worker_id]
+            )
+            [(plan,)] = await explained.fetchall()
+            return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+
+    async with database.connection() as connection:
+        await insert_jobs(connection, ["acme"], 4_000)
+    few = await blocks(20)
+    assert await blocks(4_000) < few + 20
+
 
 @pytest.mark.slow
 async def test_a_claim_costs_no_more_behind_a_large_backlog_of_another(database: Database) -> None:

@@ -619,7 +619,7 @@ def _engine(
             ),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),
-            PeriodicTask("measurement", MEASURE_S, stored.measure),
+            PeriodicTask("measurement", MEASURE_S, stored.measure, may_take_long=True),
             PeriodicTask("sweep", settings.machines_sweep_interval_s, orphans.sweep),
         ),
     )

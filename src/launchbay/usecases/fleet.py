@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -245,9 +245,8 @@ class JobFilter:
 
     @property
     def is_narrower_than_instances(self) -> bool:
-        """Return whether not all jobs of the wanted instances and times fit."""
-        kinds = (self.ids, self.id_part, self.statuses, self.workflows, self.application_ids, self.environment_ids)
-        return any(each is not None for each in (*kinds, self.owner_id, self.longer_than))
+        """Return whether some jobs of the wanted instances and times don't fit."""
+        return replace(self, instance_ids=None, number=None, since=None, until=None, search=None) != JobFilter()
 
 
 class JobPage(NamedTuple):

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -33,7 +33,7 @@ from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
 _LAST_ENTRY = 2**63 - 1
-_OUT_OF_ORDER = timedelta(minutes=1)  # between the order of IDs and that of times, where transactions overlap
+_OUT_OF_ORDER_MINUTES = 1  # between the order of IDs and that of times, where transactions overlap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +97,11 @@ async def _span(connection: Connection, organization_id: str, wanted: AuditFilte
     """
     first, end = 1, _LAST_ENTRY
     if wanted.since is not None:
-        at = wanted.since - _OUT_OF_ORDER
-        first = await store.get_place(connection, organization_id=organization_id, at=at) or first
+        about = {"organization_id": organization_id, "at": wanted.since, "minutes": -_OUT_OF_ORDER_MINUTES}
+        first = await store.get_place(connection, **about) or first
     if wanted.until is not None:
-        at = wanted.until + _OUT_OF_ORDER
-        end = await store.get_place(connection, organization_id=organization_id, at=at) or end
+        about = {"organization_id": organization_id, "at": wanted.until, "minutes": _OUT_OF_ORDER_MINUTES}
+        end = await store.get_place(connection, **about) or end
     return first, end
 
 

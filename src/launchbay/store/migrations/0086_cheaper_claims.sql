@@ -4,7 +4,8 @@
 -- Let a worker hold up to `places` waiting jobs, at most `each` of an organization, and return them. One that was declared
 -- dead, and doesn't know it yet, gets none.
 -- Organizations take turns: the search begins after the organization `last`. Those in `full` get nothing.
--- It visits no more organizations than it has places for, so that its cost doesn't depend on how many wait.
+-- It visits no more organizations than it has places for, as long as their jobs are due and nobody else claims them: its cost doesn't
+-- depend on how many wait.
 -- PostgreSQL believes that the table is as it was when statistics were taken; the settings leave it only the index.
 -- The commit doesn't wait for the disk: what a power cut forgets is a job that has written nothing yet.
 CREATE OR REPLACE FUNCTION launchbay_claim(of_worker bigint, last text, "full" text[], places integer, each integer)
@@ -19,9 +20,8 @@ DECLARE
     is_second_lap boolean := last = '';
     is_over boolean := false;
     left_over integer;
-    owners text[];
-    numbers bigint[];
-    of_turn bigint[];
+    picked tid[];
+    of_turn tid[];
     found integer;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -29,8 +29,7 @@ BEGIN
         RETURN;
     END IF;
     WHILE places > 0 AND NOT is_over LOOP
-        owners := '{}';
-        numbers := '{}';
+        picked := '{}';
         left_over := places;
         WHILE left_over > 0 LOOP
             SELECT ready.organization_id INTO turn FROM ready
@@ -46,20 +45,19 @@ BEGIN
             is_over := is_second_lap AND last <> '' AND turn > last;
             EXIT WHEN is_over;
             of_turn := ARRAY(
-                SELECT number FROM ready
+                SELECT ctid FROM ready
                 WHERE organization_id = turn AND (due_at IS NULL OR due_at <= clock_timestamp())
                 ORDER BY number LIMIT least(left_over, each) FOR UPDATE SKIP LOCKED
             );
-            numbers := numbers || of_turn;
-            owners := owners || array_fill(turn, ARRAY[cardinality(of_turn)]);
+            picked := picked || of_turn;
             left_over := left_over - cardinality(of_turn);
         END LOOP;
-        -- Jobs that have ended meanwhile leave their places to others, in another round.
+        -- Jobs that have ended meanwhile leave their places to others, in another round. The rows are locked, so they stay where they
+        -- are. A join with the table could read all of it: its statistics may be from a time when it was empty.
         RETURN QUERY
         WITH taken AS (
-            DELETE FROM ready USING unnest(owners, numbers) WITH ORDINALITY AS picked (organization_id, number, place)
-            WHERE ready.organization_id = picked.organization_id AND ready.number = picked.number
-            RETURNING ready.job_id, ready.organization_id, place
+            DELETE FROM ready WHERE ctid = ANY (picked)
+            RETURNING ready.job_id, ready.organization_id, array_position(picked, ready.ctid) AS place
         ), claimed AS (
             UPDATE jobs SET worker_id = of_worker, fence = jobs.fence + 1 FROM taken
             WHERE jobs.id = taken.job_id AND jobs.status = 'Executing'

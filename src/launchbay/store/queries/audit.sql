@@ -25,9 +25,9 @@ SELECT home_organization_id, %(actor_id)s, %(actor_email)s, %(method)s, %(addres
 FROM users WHERE id = %(actor_id)s AND home_organization_id IS NOT NULL;
 
 -- name: get_place
--- The ID of the first entry of an organization from a time on. Lists take it as a number: PostgreSQL would call the function
--- again for each partition while it makes their plan.
-SELECT launchbay_audit_place(%(organization_id)s, %(at)s);
+-- The ID of the first entry of an organization from a time on, 0 if it has no entries. Lists take it as a number: PostgreSQL would
+-- call the function again for each partition while it makes their plan. The minutes are added here, where no time is too early or late.
+SELECT launchbay_audit_place(%(organization_id)s, %(at)s::timestamptz + make_interval(mins => %(minutes)s));
 
 -- name: list_by_organization
 -- The entries of an organization, oldest first: by an actor (id or e-mail address), about a path and what is below it.

@@ -29,8 +29,8 @@ SET log_bytes = known.log_bytes + excluded.log_bytes, journal_bytes = known.jour
 RETURNING organization_id, log_bytes;
 
 -- name: claim_measurement
--- The organization whose rows were looked at longest ago, if that is long ago, and a hundred times as long as the look took. For
--- as long, no other server looks at them.
+-- The organization whose rows were looked at longest ago, if that is long ago, and a hundred times as long as the last look took.
+-- Unless this look takes longer than that, no other server looks at them meanwhile.
 UPDATE organization_bytes SET measured_at = now()
 WHERE organization_id = (
     SELECT organization_id FROM organization_bytes
