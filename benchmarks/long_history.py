@@ -6,7 +6,7 @@ The rows are made by SQL from a job that really ran: jobs, steps, log lines, aud
 They lie in the partitions that servers would have made. Half of the jobs are on few busy instances. Then retention
 drops a partition of each table and deletes a day of jobs, while somebody reads and somebody launches.
 
-Ten million jobs take 30 GB and more than an hour. With `--keep`, the next run finds them.
+Ten million jobs take 36 GB and most of an hour. With `--keep`, the next run finds them.
 """
 
 import argparse

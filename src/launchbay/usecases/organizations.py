@@ -67,13 +67,10 @@ async def read_audit_entries(
         if about is not None and not by_id and not about.startswith("/"):
             raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
         first, end = await _span(work.connection, organization_id, wanted)
-    span: dict[str, int]
     if newest_first:
         statement = store.list_newest_by_object if by_id else store.list_newest_by_organization
-        start, span = end if after is None else min(after, end), {"first": first}
     else:
         statement = store.list_by_object if by_id else store.list_by_organization
-        start, span = first - 1 if after is None else max(after, first - 1), {"end": end}
     lend = ctx.app.database.connection
     of = {
         "organization_id": organization_id,
@@ -82,8 +79,11 @@ async def read_audit_entries(
         "actions": None if wanted.actions is None else list(wanted.actions),
         "since": wanted.since,
         "until": wanted.until,
+        "first": first,
+        "end": end,
     }
-    async with aclosing(statement.chunks(lend, **of, **span, after=start, limit=limit)) as chunks:
+    start = after if after is not None else _LAST_ENTRY if newest_first else 0
+    async with aclosing(statement.chunks(lend, **of, after=start, limit=limit)) as chunks:
         async for chunk in chunks:
             async with lend() as connection:
                 names = await names_of(connection, organization_id, chunk)

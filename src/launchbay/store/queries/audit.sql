@@ -33,7 +33,7 @@ SELECT launchbay_audit_place(%(organization_id)s, %(at)s::timestamptz + make_int
 -- The entries of an organization, oldest first: by an actor (id or e-mail address), about a path and what is below it.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id > %(after)s AND id < %(end)s
+WHERE organization_id = %(organization_id)s AND id > %(after)s AND id >= %(first)s AND id < %(end)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
@@ -45,7 +45,7 @@ ORDER BY id LIMIT %(limit)s;
 -- The same for one object by its id. A statement of its own, so that it has its own index.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id > %(after)s AND id < %(end)s AND object_id = %(object)s
+WHERE organization_id = %(organization_id)s AND id > %(after)s AND id >= %(first)s AND id < %(end)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
@@ -56,7 +56,7 @@ ORDER BY id LIMIT %(limit)s;
 -- The entries of an organization, newest first: by an actor (id or e-mail address), about a path and what is below it.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id < %(after)s AND id >= %(first)s
+WHERE organization_id = %(organization_id)s AND id < %(after)s AND id >= %(first)s AND id < %(end)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
@@ -68,7 +68,7 @@ ORDER BY id DESC LIMIT %(limit)s;
 -- The same for one object by its id. A statement of its own, so that it has its own index.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
 FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id < %(after)s AND id >= %(first)s AND object_id = %(object)s
+WHERE organization_id = %(organization_id)s AND id < %(after)s AND id >= %(first)s AND id < %(end)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(actions)s::text[] IS NULL OR operation = ANY (%(actions)s::text[]))
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
