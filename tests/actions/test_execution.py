@@ -116,18 +116,35 @@ async def test_without_machines_there_is_nothing_to_do_and_nothing_fails(step: s
 @pytest.mark.parametrize(
     ("parameter", "said"),
     [
-        ("staticIps: []", "staticIps is given, but has no value."),
+        ("staticIps: ", "staticIps is given, but has no value."),
+        ('staticIps: ""', "staticIps is given, but has no value."),
         ('staticIps: "{$.props.vms.ips}"', "staticIps is given, but has no value: {$.props.vms.ips}."),
-        ('targetQuantity: "{$.n}"', "targetQuantity is given, but has no value: {$.n}."),
-        ('quantity: "{$.n}"', "quantity is given, but has no value: {$.n}."),
-        ('roleName: "{$.role}"', "roleName is given, but has no value: {$.role}."),
-        ('ec2SecurityGroup: "{$.group}"', "ec2SecurityGroup is given, but has no value: {$.group}."),
     ],
 )
-async def test_a_parameter_without_value_creates_no_machine(parameter: str, said: str) -> None:
+async def test_hosts_without_value_create_no_machine(parameter: str, said: str) -> None:
     lab = Lab()
     assert said in await failing(workflow(f"a: {{action: provisionVms, parameters: {{{parameter}}}}}"), lab)
     assert lab.made == 0
+
+
+async def test_an_empty_list_of_hosts_creates_and_adopts_none() -> None:
+    lab = Lab()
+    live = await launched(workflow("a: {action: provisionVms, parameters: {roleName: web, staticIps: []}}", RUN), lab)
+    assert (lab.made, lab.ran, roles(live)) == (0, [], {})
+
+
+@pytest.mark.parametrize("parameter", ["targetQuantity", "quantity", "roleName", "ec2SecurityGroup", "jcloudsIdentity"])
+async def test_other_parameters_without_value_have_their_default(parameter: str) -> None:
+    lab = Lab()
+    live = await launched(workflow(f"a: {{action: provisionVms, parameters: {{{parameter}: '{{$.gone}}'}}}}"), lab)
+    assert roles(live) == {"default": ["10.0.0.0"]}
+
+
+@pytest.mark.parametrize("chosen", ["[]", '[""]', '""', '["{$.gone}"]'])
+async def test_roles_of_nothing_are_no_machine_and_not_all(chosen: str) -> None:
+    lab = Lab()
+    await launched(workflow(WEB, RUN.replace("[web]", chosen)), lab)
+    assert lab.ran == []
 
 
 @pytest.mark.parametrize(
@@ -295,6 +312,9 @@ RELEASES = {
     "destroyVms, parameters: {roleName: web, quantity: 2}": ["10.0.0.0"],
     "destroyVms, parameters: {roleName: web, quantity: '9', phase: destroy}": [],
     "destroyVms, parameters: {roleName: web, quantity: 0}": ["10.0.0.0", "10.0.0.1", "10.0.0.2"],
+    "destroyVms, parameters: {quantity: 0}": ["10.0.0.0", "10.0.0.1", "10.0.0.2"],
+    "destroyVms, parameters: {ips: []}": ["10.0.0.0", "10.0.0.1", "10.0.0.2"],
+    "destroyVms, parameters: {roleName: web, ips: [], quantity: 0}": ["10.0.0.0", "10.0.0.1", "10.0.0.2"],
     "destroyVms, parameters: {ips: [10.0.0.1]}": ["10.0.0.0", "10.0.0.2"],
     "destroyVms, parameters: {ips: [10.1.0.1, 10.9.9.9]}": ["10.0.0.0", "10.0.0.2"],
     "compute.shrink-all, parameters: {roleName: web, ips: [10.0.0.0]}": ["10.0.0.1", "10.0.0.2"],

@@ -17,14 +17,7 @@ application:
     ("action", "parameters", "lost"),
     [
         ("provisionVms", "roleName: web", 'staticIps: "{$.props.vms.ips}"'),
-        ("provisionVms", "imageId: debian-12", 'hardwareId: "{$.sizes.small}"'),
-        ("provisionVms", "hardwareId: small", 'imageId: "{$.images.debian}"'),
-        ("provisionVms", "hardwareId: small", 'jcloudsRegions: "{$.region}"'),
-        ("provisionVms", "hardwareId: small", 'jcloudsIdentity: "{$.account}"'),
-        ("provisionVms", "hardwareId: small", 'subnetId: "{$.subnet}"'),
-        ("provisionVms", "hardwareId: small", 'providerSettings: "{$.settings}"'),
         ("execrun", "command: [reboot]", 'roles: "{$.role}"'),
-        ("chefrun", 'runList: ["recipe[web]"]', 'jattrs: "{$.attributes}"'),
         ("chefrun", 'runList: ["recipe[web]"]', 'roles: "{$.role}"'),
         ("container.run", "image: debian", 'environment: "{$.variables}"'),
         ("container.run", "image: debian", 'network: "{$.net}"'),
@@ -56,16 +49,6 @@ launch:
     assert "Item 2 of staticIps has no value. Give it one, or remove it." in document["errorMessage"]
 
 
-async def test_a_lost_setting_of_the_provider_creates_no_machine(dry: Api) -> None:
-    text = """
-launch:
-  steps:
-    - make: {action: provisionVms, parameters: {providerSettings: {network: "{$.net}"}}}
-"""
-    document = await dry.settled(await dry.launch(await dry.application(text)))
-    assert "providerSettings.network is given, but has no value." in document["errorMessage"]
-
-
 async def test_a_null_or_empty_text_that_is_written_means_the_default(dry: Api) -> None:
     text = """
 launch:
@@ -78,8 +61,9 @@ launch:
     assert len(document["returnValues"]["ips"]) == 1
 
 
-async def test_a_machine_whose_configuration_has_a_null_is_not_created(dry: Api) -> None:
-    document = await dry.settled(await dry.launch(await dry.application(MACHINE.replace("SIZE", "null"))))
-    assert document["status"] == "Failed"
-    assert "configuration.hardwareId is given, but has no value." in document["errorMessage"]
+async def test_a_null_in_the_configuration_of_a_machine_is_the_default_of_its_provider(dry: Api) -> None:
+    instance = await dry.running(MACHINE.replace("SIZE", "null"))
+    lines = (await dry.get(f"instances/{instance}/log")).json()
+    warned = [line["text"] for line in lines if line["level"] == "warning"]
+    assert warned == ["configuration.hardwareId has no value, so the default of the provider is used."]
     await dry.running(MACHINE.replace("SIZE", "small"))

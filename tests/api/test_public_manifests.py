@@ -19,10 +19,8 @@ COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "action.gogogo": {"out.app_output": "Action GOGO launched"}
     },
 }
-# What is known only with the actions: logLevel of chefrun, in update and, by alias, in launch.
-MISTYPED = {
-    "component-mongodb--component-mongodb": [("UnknownStepParameter", line) for line in (76, 87, 108, 76, 87, 108)]
-}
+# What is known only with the actions: logLevel of chefrun, in update; an alias repeats it in launch.
+MISTYPED = {"component-mongodb--component-mongodb": [("UnknownStepParameter", line) for line in (76, 87, 108)]}
 MARKED = "contrib-python-qubell-client--qubellclient-tests-environment-marker-property"
 
 

@@ -112,3 +112,16 @@ application:
 """
     assert check(text, known_actions=(), known_types={**BUILTIN, plugged.name: plugged}) == []
     assert [finding.code for finding in check(text, known_actions=())] == ["UnknownPin", "UnknownComponentType"]
+
+
+def test_an_alias_repeats_no_finding() -> None:
+    text = """\
+launch:
+  steps: &steps
+    - a: {action: wait, parameters: {delay: 1, "{$.gone}": "{$.gone}", text: "{$.gone}"}, precedingPhases: [nowhere]}
+  return: &returns {url: {value: x}}
+other: {steps: *steps, return: *returns}
+"""
+    assert warnings(text) == [("UnknownPhase", 3), ("VariableNotInScope", 3)]
+    with_errors = text.replace("action: wait", "action: wiat")
+    assert errors(with_errors) == [("UnknownAction", 3)]

@@ -318,9 +318,7 @@ DESERVED = {
     ],
     "contrib-python-qubell-client--qm-hierarchical-main": [("UnknownPhase", 115)],  # growing-lb, by alias, in scale-up
     "qubell_portal_sample--manifests-root_w": [
-        ("ReturnWithoutPin", 94),  # e and s, in launch and, by alias, in re-launch
-        ("ReturnWithoutPin", 96),
-        ("ReturnWithoutPin", 94),
+        ("ReturnWithoutPin", 94),  # e and s, in launch; an alias repeats it in re-launch
         ("ReturnWithoutPin", 96),
     ],
 }

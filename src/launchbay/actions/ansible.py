@@ -11,11 +11,12 @@ from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParamet
 from launchbay.actions.output import REPORTED_CHARS, LiveLog, ProgressReporter, parse_event
 from launchbay.actions.parameters import (
     duration_s,
+    filled_texts,
     flag,
     json_text,
     optional_mapping,
+    optional_roles,
     optional_text,
-    optional_texts,
     require_one,
     wrong_parameter,
 )
@@ -187,7 +188,7 @@ def _playbook_path(playbook: object) -> str:
 
 async def _inventory(call: ActionCall, directory: Path) -> dict[str, Any]:
     """Return the inventory: the hosts with their SSH access, and a group for each role."""
-    roles = optional_texts(call.parameters, "roles", "a list of roles")
+    roles = optional_roles(call)
     if flag(call.parameters, "onServer", default=False):
         return {
             "all": {
@@ -234,7 +235,7 @@ def _group(machine: Machine) -> str:
 
 
 def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
-    tags = optional_texts(call.parameters, "tags", "a list of tags") or []
+    tags = filled_texts(call.parameters, "tags", "a list of tags") or []
     return {
         "ANSIBLE_HOME": str(directory / ".ansible"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(directory / "cp"),

@@ -16,10 +16,10 @@ from launchbay.actions.parameters import (
     one_of,
     optional_duration_s,
     optional_mapping,
-    optional_text,
     required,
     required_duration_s,
     required_text,
+    text_or_default,
     whole_number,
     wrong_parameter,
 )
@@ -142,7 +142,7 @@ class Serialize(ActionDefaults):
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         if "input" not in call.parameters:
             raise ActionFailed("The parameter 'input' is missing: expected the data to write.", retryable=False)
-        wanted = (optional_text(call.parameters, "format", _FORMATS) or "JSON").strip().upper()
+        wanted = text_or_default(call.parameters, "format", _FORMATS, "JSON").strip().upper()
         writer = _WRITERS.get(wanted)
         if writer is None:
             raise wrong_parameter("format", _FORMATS)

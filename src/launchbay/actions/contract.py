@@ -32,6 +32,7 @@ class ActionParameter:
     required: bool = False
     check: Callable[[Any], object] | None = None  # raises ValueError for a wrong value, beyond the type
     needs_value: bool = False  # an expression without a value fails the step, because the default does something else
+    is_choice: bool = False  # null and "" fail the step (`refuse_no_choice`), because without it the step does more
 
 
 class SignalsView(Protocol):

@@ -8,16 +8,19 @@ from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.output import LiveLog, describe_exit, parse_json_output
 from launchbay.actions.parameters import (
+    filled_texts,
     flag,
     optional_duration_s,
     optional_mapping,
+    optional_roles,
     optional_text,
     optional_text_mapping,
     optional_texts,
-    refuse_null,
+    refuse_no_choice,
     required,
     required_text,
     text_of,
+    text_or_default,
     whole_number,
     wrong_parameter,
 )
@@ -56,9 +59,9 @@ class Chef(ActionDefaults):
     parameters: Mapping[str, ActionParameter] = {
         "roles": _ROLES,
         "runList": ActionParameter("Recipes and roles of Chef.", type="list<string>", required=True),
-        "recipeUrl": ActionParameter("The URL of the archive of cookbooks.", type="string", needs_value=True),
-        "jattrs": ActionParameter("Attributes of the node.", type="map<string,object>", needs_value=True),
-        "version": ActionParameter("The version of Chef.", type="string", needs_value=True),
+        "recipeUrl": ActionParameter("The URL of the archive of cookbooks.", type="string"),
+        "jattrs": ActionParameter("Attributes of the node.", type="map<string,object>"),
+        "version": ActionParameter("The version of Chef.", type="string"),
         "isSolo": ActionParameter("Run without a Chef server. Default: true.", type="bool"),
         "isSudo": ActionParameter("Run as the superuser. Default: true.", type="bool"),
     }
@@ -72,13 +75,13 @@ class Chef(ActionDefaults):
         required(parameters, "runList", _RUN_LIST)
         chef = ChefRun(
             run_list=optional_texts(parameters, "runList", _RUN_LIST) or [],
-            recipe_url=optional_text(parameters, "recipeUrl", "the URL of an archive of cookbooks") or "",
+            recipe_url=text_or_default(parameters, "recipeUrl", "the URL of an archive of cookbooks"),
             attributes=optional_mapping(parameters, "jattrs", "a map of attributes"),
-            version=optional_text(parameters, "version", "a version of Chef") or "",
+            version=text_or_default(parameters, "version", "a version of Chef"),
             solo=flag(parameters, "isSolo", default=True),
             sudo=flag(parameters, "isSudo", default=True),
         )
-        targets = machines.targets(optional_texts(parameters, "roles", "a list of roles"))
+        targets = machines.targets(optional_roles(call))
         with LiveLog(call.context.log, call.context.clock) as live:
 
             async def converge(machine: Machine) -> Mapping[str, Any]:
@@ -121,7 +124,7 @@ class ExecRun(ActionDefaults):
         line = shell_line(_elements(parameters))
         sudo = flag(parameters, "isSudo", default=False)
         timeout_s = optional_duration_s(parameters, "timeout")
-        targets = machines.targets(optional_texts(parameters, "roles", "a list of roles"))
+        targets = machines.targets(optional_roles(call))
         keep_bytes = output_limit_bytes(len(targets))
         with LiveLog(call.context.log, call.context.clock) as live:
 
@@ -179,14 +182,17 @@ class ContainerRun(ActionDefaults):
     parameters: Mapping[str, ActionParameter] = {
         "image": ActionParameter("An image that the engine has, such as debian:12.", type="string", required=True),
         "command": ActionParameter(
-            "The program and its arguments; a single string is a program. Default: the command of the image."
+            "The program and its arguments; a single string is a program. Default: the command of the image.",
+            is_choice=True,
         ),
         "environment": ActionParameter(
             "Environment variables of the command.", type="map<string,string>", needs_value=True
         ),
         "directory": ActionParameter("The working directory in the image.", type="string", needs_value=True),
-        "size": ActionParameter("Processors and memory, such as 0.5x256m. Default: the limit in the settings."),
-        "network": ActionParameter("One of the networks in the settings.", type="string"),
+        "size": ActionParameter(
+            "Processors and memory, such as 0.5x256m. Default: the limit in the settings.", is_choice=True
+        ),
+        "network": ActionParameter("One of the networks in the settings.", type="string", is_choice=True),
         "timeout": ActionParameter(
             'The maximum duration, in seconds or as a string such as "5 minutes".', check=parse_duration_s
         ),
@@ -200,14 +206,14 @@ class ContainerRun(ActionDefaults):
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         parameters, context = call.parameters, call.context
-        refuse_null(call, "command", "size", "network")
+        refuse_no_choice(call, self.parameters)
         fails = flag(parameters, "failOnExitCode", default=True)
         image = required_text(parameters, "image", "the name of an image that the engine has")
         with LiveLog(context.log, context.clock) as live:
             run = ImageRun(
                 image=image,
                 command=tuple(
-                    optional_texts(parameters, "command", "a program and its arguments, a list of strings") or ()
+                    filled_texts(parameters, "command", "a program and its arguments, a list of strings") or ()
                 ),
                 environment=_environment(parameters),
                 directory=optional_text(parameters, "directory", "a path in the image") or "",

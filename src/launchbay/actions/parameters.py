@@ -1,16 +1,24 @@
 """Read the parameters of a step: each function accepts one kind of value, or reports what it expected.
 
 All raise `ActionFailed` with `retryable=False`, because a retry has the same parameters.
+
+An absent parameter, null, an empty string and an empty list are four different things (language §9):
+
+- Absent is the default.
+- Null is the default too, mostly of an expression without a value, of which the step's log warns. It fails the step in
+  a parameter that `needs_value`, if an expression lost it, and in one that `is_choice`.
+- An empty string is the default of an optional text (`text_or_default`), no name of a role, and otherwise wrong.
+- An empty list is a list of nothing: no host, no role, no address. It is never the default.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall
+from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
 
@@ -32,23 +40,23 @@ def required(parameters: Mapping[str, Any], name: str, expected: str) -> Any:
     return value
 
 
-def refuse_null(call: ActionCall, *names: str) -> None:
-    """Raise if one of these parameters is written, but null or empty.
+def refuse_no_choice(call: ActionCall, known: Mapping[str, ActionParameter]) -> None:
+    """Raise if a choice is written, but null or empty.
 
-    For parameters whose absence makes something else: a null from a mistyped variable must not create machines.
+    Without it the step does more: a null from a mistyped variable must not create machines, or release all of them.
     """
-    for name in names:
-        if name in call.parameters and call.parameters[name] in (None, "", [], ()):
+    for name, parameter in known.items():
+        if parameter.is_choice and name in call.parameters and call.parameters[name] in (None, ""):
             raise without_value(name, call.expressions.get(name, ""))
 
 
-def refuse_lost(call: ActionCall, names: Iterable[str]) -> None:
-    """Raise if one of these parameters is an expression without a value.
+def refuse_lost(call: ActionCall, known: Mapping[str, ActionParameter]) -> None:
+    """Raise if a parameter that needs a value is an expression without one.
 
-    Unlike `refuse_null`, a null or an empty string that the author wrote means the default.
+    A null that the author wrote means the default.
     """
-    for name in names:
-        if name in call.expressions and call.parameters.get(name) is None:
+    for name, parameter in known.items():
+        if parameter.needs_value and name in call.expressions and call.parameters.get(name) is None:
             raise without_value(name, call.expressions[name])
 
 
@@ -79,6 +87,11 @@ def optional_text(parameters: Mapping[str, Any], name: str, expected: str) -> st
     if parameters.get(name) is None:
         return None
     return required_text(parameters, name, expected)
+
+
+def text_or_default(parameters: Mapping[str, Any], name: str, expected: str, default: str = "") -> str:
+    """Return a string. Missing, null or empty: the default."""
+    return default if parameters.get(name) == "" else optional_text(parameters, name, expected) or default
 
 
 def choice(parameters: Mapping[str, Any], name: str, choices: Sequence[str]) -> str:
@@ -161,6 +174,29 @@ def optional_texts(parameters: Mapping[str, Any], name: str, expected: str) -> l
             raise wrong_parameter(name, expected)
         found.append(text)
     return found
+
+
+def filled_texts(parameters: Mapping[str, Any], name: str, expected: str) -> list[str] | None:
+    """Return a list of strings. An empty one is wrong."""
+    found = optional_texts(parameters, name, expected)
+    if found == []:
+        raise wrong_parameter(name, f"{expected}, which isn't empty")
+    return found
+
+
+def optional_roles(call: ActionCall) -> list[str] | None:
+    """Return the parameter `roles`; None, if it is null, means all.
+
+    An item without a value names no role; it is logged and skipped, as a role without machines is.
+    """
+    roles = call.parameters.get("roles")
+    if roles is None:
+        return None
+    items = roles if isinstance(roles, list | tuple) else [roles]
+    named = [item for item in items if item not in (None, "")]
+    if len(named) < len(items):
+        call.context.log("warning", "A role in 'roles' has no name; nothing to do there.")
+    return optional_texts({"roles": named}, "roles", "a list of roles")
 
 
 def optional_mapping(parameters: Mapping[str, Any], name: str, expected: str) -> Mapping[str, Any]:

@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Roles
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Roles, StepContext
 from launchbay.actions.parameters import (
     optional_text,
     optional_texts,
-    refuse_lost,
-    refuse_null,
+    refuse_no_choice,
+    text_or_default,
     whole_number,
-    without_value,
 )
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines
@@ -28,7 +27,7 @@ _SPEC = {
     "jcloudsNodeNamePrefix": "name_prefix",
     "publicKeyId": "key_name",
 }
-_WITHOUT_EFFECT = frozenset(("vmIdentity", "jcloudsNodeNamePrefix", "jcloudsNodeNameTemplate"))  # on what is created
+_SETTINGS = "providerSettings"
 _OWN = frozenset(("roleName", "staticIps", "targetQuantity", "quantity", *_SPEC))
 
 
@@ -45,11 +44,13 @@ class Provision(ActionDefaults):
         "vmIdentity": ActionParameter("The login.", type="string"),
         "publicKeyId": ActionParameter("The key pair for the login: its name or ID in a vault.", type="string"),
         "staticIps": ActionParameter(
-            "Hosts to adopt instead of creating machines, such as 10.0.0.5 or ops@db.example:2222.", type="list<string>"
+            "Hosts to adopt instead of creating machines, such as 10.0.0.5 or ops@db.example:2222.",
+            type="list<string>",
+            is_choice=True,
         ),
         "targetQuantity": ActionParameter("The minimum number of machines in the role.", type="int"),
         "quantity": ActionParameter("The number of machines to add. Default: 1, without targetQuantity.", type="int"),
-        "providerSettings": ActionParameter("Additional settings of the provider.", type="map<string,object>"),
+        _SETTINGS: ActionParameter("Additional settings of the provider.", type="map<string,object>"),
     }
     outputs: Mapping[str, str] = {
         "ips": "The addresses of all machines of the role.",
@@ -61,15 +62,15 @@ class Provision(ActionDefaults):
         self.name = name
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        machines, parameters = call.context.machines, call.parameters
-        refuse_null(call, "roleName", "staticIps", "targetQuantity", "quantity", "ec2SecurityGroup")
-        refuse_lost(call, [name for name in parameters if name not in _WITHOUT_EFFECT])
-        _refuse_lost_settings(parameters)
-        role = optional_text(parameters, "roleName", "the name of a role") or DEFAULT_ROLE
+        refuse_no_choice(call, self.parameters)
+        machines = call.context.machines
+        # Every other null has a fallback, or no effect (language §9).
+        parameters = {name: value for name, value in call.parameters.items() if value is not None}
+        role = text_or_default(parameters, "roleName", "the name of a role", DEFAULT_ROLE)
         addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
         spec = _spec(parameters)
         if addresses is None:
-            missing = _missing(call, role, len(machines.of_role(role)))
+            missing = _missing(call.context, parameters, role, len(machines.of_role(role)))
             added = await machines.provision(role, missing, spec) if missing else []
         else:
             known = {machine.host for machine in machines.of_role(role)}
@@ -86,21 +87,13 @@ class Provision(ActionDefaults):
         roles.add(msgspec.convert(outputs["machines"], list[Machine]))
 
 
-def _refuse_lost_settings(parameters: Mapping[str, Any]) -> None:
-    settings = parameters.get("providerSettings")
-    for name, value in settings.items() if isinstance(settings, Mapping) else ():
-        if value is None:
-            raise without_value(f"providerSettings.{name}", "")
-
-
-def _missing(call: ActionCall, role: str, present: int) -> int:
+def _missing(context: StepContext, parameters: Mapping[str, Any], role: str, present: int) -> int:
     """Return the number of machines to create."""
-    parameters = call.parameters
     target = parameters.get("targetQuantity")
     if target is not None:
         wanted = whole_number(target, "targetQuantity", minimum=0, maximum=limits.ROLE_MACHINES)
         if wanted < present:
-            call.context.log(
+            context.log(
                 "info",
                 f"The role {role!r} has {present} machines, more than the minimum of {wanted}. "
                 "To remove machines, use the action destroyVms.",
@@ -112,11 +105,11 @@ def _missing(call: ActionCall, role: str, present: int) -> int:
 
 
 def _spec(parameters: Mapping[str, Any]) -> MachineSpec:
-    texts = {
-        field: "" if parameters.get(name) in (None, "") else optional_text(parameters, name, "a string") or ""
-        for name, field in _SPEC.items()
-    }
+    texts = {field: text_or_default(parameters, name, "a string") for name, field in _SPEC.items()}
     settings = {name: value for name, value in parameters.items() if name not in _OWN}
+    more = settings.get(_SETTINGS)
+    if isinstance(more, Mapping):
+        settings[_SETTINGS] = {name: value for name, value in more.items() if value is not None}
     return MachineSpec(**texts, settings=settings)
 
 
@@ -125,9 +118,11 @@ class Release(ActionDefaults):
 
     on_machines = True
     parameters: Mapping[str, ActionParameter] = {
-        "roleName": ActionParameter("The role of the machines.", type="string"),
-        "quantity": ActionParameter("The number of machines, the youngest first. Default: all.", type="int"),
-        "ips": ActionParameter("The addresses of the machines.", type="list<string>"),
+        "roleName": ActionParameter("The role of the machines.", type="string", is_choice=True),
+        "quantity": ActionParameter(
+            "The number of machines, the youngest first. Default: all.", type="int", is_choice=True
+        ),
+        "ips": ActionParameter("The addresses of the machines.", type="list<string>", is_choice=True),
     }
     outputs: Mapping[str, str] = {
         "ips": "The addresses of the remaining machines, of the role if one is set.",
@@ -160,8 +155,7 @@ class Release(ActionDefaults):
 
     def _chosen(self, call: ActionCall, present: Sequence[Machine], role: str | None) -> Sequence[Machine]:
         parameters = call.parameters if self.parameters else {}
-        if self.parameters:
-            refuse_null(call, "roleName", "quantity", "ips")  # each would release more than was meant
+        refuse_no_choice(call, self.parameters)  # here, because without machines there is nothing to choose
         addresses = optional_texts(parameters, "ips", "a list of addresses")
         if addresses is not None:
             known = {machine.host for machine in present} | {machine.inner_host for machine in present}
@@ -169,12 +163,10 @@ class Release(ActionDefaults):
                 if address not in known:
                     call.context.log("info", f"No machine has the address {address}; it may have been released.")
             return [machine for machine in present if {machine.host, machine.inner_host} & set(addresses)]
-        if role is None and self._needs_choice:
-            raise ActionFailed("Set 'roleName' or 'ips' to choose the machines.", retryable=False)
-        quantity = parameters.get("quantity")
-        if quantity is None:
-            return present
+        quantity = parameters.get("quantity", len(present))
         count = whole_number(quantity, "quantity", minimum=0, maximum=limits.ROLE_MACHINES)
+        if count and role is None and self._needs_choice:
+            raise ActionFailed("Set 'roleName' or 'ips' to choose the machines.", retryable=False)
         return present[max(0, len(present) - count) :]
 
 

@@ -18,6 +18,7 @@ from launchbay.actions.parameters import (
     optional_text_mapping,
     required_text,
     text_of,
+    text_or_default,
     whole_number,
     wrong_parameter,
 )
@@ -110,8 +111,8 @@ def _headers(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers of the request by lower-case name; `auth` and `contentType` override `headers`."""
     given = optional_text_mapping(parameters, "headers", "a map from header names to strings")
     headers = {name.strip().lower(): value for name, value in given.items()}
-    content_type = optional_text(parameters, "contentType", "a media type such as application/json")
-    if content_type is not None:
+    content_type = text_or_default(parameters, "contentType", "a media type such as application/json")
+    if content_type:
         headers["content-type"] = content_type
     auth = optional_mapping(parameters, "auth", _AUTH)
     if auth:
@@ -165,6 +166,8 @@ def _expected_statuses(parameters: Mapping[str, Any]) -> frozenset[int]:
     if value is None:
         return frozenset()
     codes = value if isinstance(value, list | tuple) else [value]
+    if not codes:
+        raise wrong_parameter("expectedStatus", "a status, or a list of them which isn't empty")
     return frozenset(whole_number(code, "expectedStatus", minimum=100, maximum=599) for code in codes)
 
 

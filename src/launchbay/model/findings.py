@@ -45,6 +45,7 @@ class _Collection:
     def __init__(self) -> None:
         self._stored: dict[Severity, list[Finding]] = {"error": [], "warning": []}
         self._counts: dict[Severity, int] = {"error": 0, "warning": 0}
+        self._causes: set[tuple[str, int, int, str]] = set()
         self.hints = Hints()
 
     def add(self, finding: Finding) -> None:
@@ -53,6 +54,17 @@ class _Collection:
             self._stored[finding.severity].append(finding)
         if self._counts["error"] >= MANIFEST_ERRORS:
             raise_invalid_manifest(*self.shown("error"))
+
+    def is_new(self, code: str, message: str, place: Place) -> bool:
+        """Return whether this value has no such finding yet.
+
+        Aliases bring one value into many parts.
+        """
+        cause = (code, place.line, place.column, message.partition(_HINT)[0])
+        if cause in self._causes:
+            return False
+        self._causes.add(cause)
+        return True
 
     def shown(self, severity: Severity) -> tuple[Finding, ...]:
         stored = self._stored[severity]
@@ -79,6 +91,8 @@ class Findings:
     """Collects the findings of one manifest.
 
     A message starts with the path of the part that it is about: `ferry › launch › ask-office: Unknown action …`.
+    One value gets one finding for one cause, though aliases repeat it.
+
     The `MANIFEST_ERRORS`-th error raises `InvalidManifest`: no one fixes that many at a time.
     """
 
@@ -99,11 +113,13 @@ class Findings:
 
     def error(self, code: str, message: str, place: Place) -> None:
         """Add a finding that rejects the manifest."""
-        self.add(Finding("error", code, self._located(message), place.line, place.column))
+        if self._collection.is_new(code, message, place):
+            self.add(Finding("error", code, self._located(message), place.line, place.column))
 
     def warning(self, code: str, message: str, place: Place) -> None:
         """Add a finding that the author should know and that rejects nothing."""
-        self.add(Finding("warning", code, self._located(message), place.line, place.column))
+        if self._collection.is_new(code, message, place):
+            self.add(Finding("warning", code, self._located(message), place.line, place.column))
 
     def add(self, finding: Finding) -> None:
         """Add a finding as it is, without the path."""
@@ -135,6 +151,7 @@ def raise_invalid_manifest(*findings: Finding) -> NoReturn:
     raise InvalidManifest([finding.to_document() for finding in findings])
 
 
+_HINT = " Did you mean '"
 _HINTS_MAX = 20  # comparing strings is slow: a manifest with more typos than this gets the rest without hints
 _CANDIDATES_MAX = 200
 _NAME_CHARS = 80
@@ -159,4 +176,4 @@ class Hints:
         self._left -= 1
         known = [candidate for candidate in islice(candidates, _CANDIDATES_MAX) if len(candidate) <= _NAME_CHARS]
         close = get_close_matches(name, known, n=1)
-        return f" Did you mean '{close[0]}'?" if close else ""
+        return f"{_HINT}{close[0]}'?" if close else ""

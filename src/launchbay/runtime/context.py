@@ -182,7 +182,7 @@ class StepRun:
         self._is_pure = action.pure
         try:
             call = ActionCall(parameters, self, expressions)
-            refuse_lost(call, (name for name, each in action.parameters.items() if each.needs_value))
+            refuse_lost(call, action.parameters)
             simulated = self._simulate(action, parameters)
             if simulated is not None:
                 return simulated

@@ -108,7 +108,8 @@ class ComponentMachines:
         """
         names = self._role_names() if roles is None else list(dict.fromkeys(roles))
         if not names:
-            self.context.log("info", f"Component {self.component!r} has no machines; there is nothing to do.")
+            why = " for this step, because 'roles' is an empty list" if roles is not None else ""
+            self.context.log("info", f"Component {self.component!r} has no machines{why}; there is nothing to do.")
         found: dict[str, Machine] = {}
         for role in names:
             machines = self.of_role(role) or self._bound(role)

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from launchbay.actions.output import LiveLog
-from launchbay.actions.parameters import without_value
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.durations import parse_duration_s
@@ -70,19 +69,20 @@ class ComputeInstance:
 
 async def _provision(job: JobRun, component: Component, path: str) -> Mapping[str, Any]:
     configured = job.configuration.get(component.path, {})
+    machines = _machines(job, component, component.type, path)
     for key, pin in component.pins.items():
         is_written = key in component.configuration or key in configured
         if pin.type.kind is PinKind.CONFIGURATION and is_written and configured.get(key) is None:
-            raise without_value(key, "")
+            machines.context.log("warning", f"{key} has no value, so the default of the provider is used.")
     spec = MachineSpec(
         hardware=str(configured.get(f"{_CONFIGURATION}.hardwareId") or ""),
         image=str(configured.get(f"{_CONFIGURATION}.imageId") or ""),
         login=str(configured.get(f"{_CONFIGURATION}.login") or ""),
         location=str(configured.get(f"{_CONFIGURATION}.locationId") or ""),
         name_prefix=component.path,
-        settings={key.partition(".")[2]: value for key, value in configured.items()},
+        settings={key.partition(".")[2]: value for key, value in configured.items() if value is not None},
     )
-    made = await _machines(job, component, component.type, path).provision(ROLE, 1, spec)
+    made = await machines.provision(ROLE, 1, spec)
     return {"machines": [msgspec.to_builtins(machine) for machine in made]}
 
 
