@@ -1,7 +1,9 @@
 """`ansible`: a real ansible-playbook, on this host and on real OpenSSH servers."""
 
 import asyncio
+import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,11 +132,129 @@ async def test_a_playbook_runs_and_gives_its_statistics_and_data(places: Path) -
         "ignored": 0,
     }
     assert outputs["data"]["answer"] == 42
-    assert outputs["data"]["printed"].startswith("$(touch pwned) '\"; ")
+    assert outputs["data"]["printed"] == "$(touch pwned) '\"; {{ 6 * 7 }}"
     assert "TASK [greet]" in said(context)
     assert "hello 2" in said(context)
     assert context.percents == sorted(context.percents)
     assert list(places.iterdir()) == [], "nothing is left behind"
+
+
+HOSTILE: dict[str, Any] = {
+    "comment": "pa{#ss#}word",
+    "expression": "{{ 7*7 }}",
+    "open": "pass{{word",
+    "lookup": "{{ lookup('pipe', 'touch pwned') }}",
+    "statement": "{% raw %}",
+    "tag": "!!python/object:os.system",
+    "texts": ["2020-01-01", "1.10", "0400", "no", "1e3", "~", "", " x ", "&a *a"],
+    "lines": "a\nb\r\n\t\u0085\u2028\ufeff\x7f\U0001f600",
+    "deep": {"k{{ 1 + 1 }}": [{"again": "{{ 8*8 }}"}], "numbers": [9007199254740993, -(2**63), 1e16, 1.5, 1e-7]},
+    "others": [True, None, {}, []],
+}
+
+
+@pytest.mark.slow
+async def test_variables_arrive_as_they_are(tmp_path: Path) -> None:
+    """Jinja2 in a value is data: Ansible doesn't evaluate it, at any depth."""
+    written = tmp_path / "written"
+    everything = " ".join(f"'{name}': {name}," for name in HOSTILE)
+    command = {
+        "ansible.builtin.command": {"argv": ["printf", "%s|%s|%s", "{{ comment }}", "{{ expression }}", "{{ open }}"]}
+    }
+
+    outputs = await run(
+        ANSIBLE,
+        here(),
+        onServer=True,
+        variables=HOSTILE,
+        playbook=play(
+            {"ansible.builtin.copy": {"content": f"{{{{ {{{everything}}} | to_json }}}}", "dest": str(written)}},
+            {**command, "register": "printed"},
+            {
+                "ansible.builtin.set_stats": {
+                    "data": {"printed": "{{ printed.stdout }}", "all": f"{{{{ {{{everything}}} }}}}"}
+                }
+            },
+        ),
+    )
+
+    assert json.loads(written.read_text()) == HOSTILE
+    assert outputs["data"] == {"printed": "pa{#ss#}word|{{ 7*7 }}|pass{{word", "all": HOSTILE}
+
+
+@pytest.mark.slow
+async def test_the_cause_is_the_last_failure_that_ended_the_play() -> None:
+    def fail(text: str, **more: Any) -> dict[str, Any]:
+        return {"name": text, "ansible.builtin.fail": {"msg": f"because of {text}"}, **more}
+
+    items = {
+        "name": "items",
+        "ansible.builtin.fail": {"msg": "ignored item {{ item }}"},
+        "loop": list(range(25)),
+        "ignore_errors": True,
+    }
+    rescued = {"block": [fail("rescued")], "rescue": [{"ansible.builtin.debug": {"msg": "saved"}}]}
+    ending = {"block": [fail("first")], "rescue": [fail("last")]}
+
+    error = await refusal(here(), onServer=True, playbook=play(items, rescued, ending))
+
+    assert error.messages == ("localhost: the task 'last' failed: because of last",)
+
+
+@pytest.mark.slow
+async def test_the_items_that_failed_are_named() -> None:
+    task = {
+        "name": "check",
+        "ansible.builtin.fail": {"msg": "bad {{ item }}"},
+        "loop": list(range(6)),
+        "when": "item % 3 != 0",
+    }
+
+    error = await refusal(here(), onServer=True, playbook=play(task))
+
+    assert error.messages == ("localhost: the task 'check' failed: bad 1; bad 2; bad 4 (1 more items failed)",)
+
+
+@pytest.mark.slow
+async def test_a_huge_result_hides_neither_the_cause_nor_the_log() -> None:
+    context = here()
+    huge = {"name": "talk", "ansible.builtin.shell": "head -c 5000000 /dev/zero | tr '\\0' x; echo broken >&2; exit 3"}
+
+    error = await refusal(context, onServer=True, playbook=play(huge))
+
+    assert error.messages == ("localhost: the task 'talk' failed: non-zero return code: broken",)
+    assert "(A result of Ansible with more than 4 MiB isn't in this log.)" in said(context)
+    assert "PLAY RECAP" in said(context)
+    assert '"uuid"' not in said(context)
+
+
+@pytest.mark.slow
+async def test_data_that_no_step_can_keep_fails_the_step() -> None:
+    huge = {"ansible.builtin.set_stats": {"data": {"huge": "{{ 'x' * 5000000 }}"}}}
+
+    error = await refusal(here(), onServer=True, playbook=play(huge))
+
+    assert re.search(r"The data of set_stats has 5000\d\d\d bytes. Limit: 4194304 bytes", str(error))
+    assert not error.retryable
+
+
+@pytest.mark.slow
+async def test_set_stats_adds_up_over_tasks_and_is_kept_per_host() -> None:
+    def stats(data: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"ansible.builtin.set_stats": {"data": data, **more}}
+
+    tasks = (
+        stats({"count": 1, "names": ["a"], "map": {"x": 1}, "text": "a", "last": 1}),
+        stats({"count": 2, "names": ["b"], "map": {"y": 2}, "text": "b"}),
+        stats({"last": 2}, aggregate=False),
+        stats({"own": "{{ inventory_hostname }}", "count": 5}, per_host=True),
+        stats({"count": 6}, per_host=True),
+    )
+
+    outputs = await run(ANSIBLE, here(), onServer=True, playbook=play(*tasks))
+
+    assert outputs["data"] == {"count": 3, "names": ["a", "b"], "map": {"x": 1, "y": 2}, "text": "ab", "last": 2}
+    assert outputs["hostData"] == {"localhost": {"own": "localhost", "count": 11}}
 
 
 @pytest.mark.slow

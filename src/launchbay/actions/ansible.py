@@ -1,14 +1,19 @@
 """`ansible`: run a playbook or a role on machines (docs/decisions/0060-ansible-as-a-program.md)."""
 
+import asyncio
+import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
-from launchbay.actions.output import REPORTED_CHARS, LiveLog, ProgressReporter, parse_event
+from launchbay.actions.output import REPORTED_CHARS, LiveLog, ProgressReporter, parse_event, parse_json_output
 from launchbay.actions.parameters import (
     duration_s,
     filled_texts,
@@ -28,22 +33,14 @@ from launchbay.processes.run import Command, ProcessResult, private_directory, r
 from launchbay.telemetry.tracing import trace_variables
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
-_COUNTS = {
-    "ok": "ok",
-    "changed": "changed",
-    "failures": "failed",
-    "dark": "unreachable",
-    "skipped": "skipped",
-    "rescued": "rescued",
-    "ignored": "ignored",
-}
-_FAILURES = frozenset(("runner_on_failed", "runner_on_unreachable", "runner_item_on_failed"))
 _TASKS_TO_HALF = 10  # the total is unknown, so this number of tasks is shown as 50 %
 _FAILURES_REPORTED = 20
+_ITEMS_REPORTED = 3
+_LONG_EVENT = "(A result of Ansible with more than {} MiB isn't in this log.)"
 
 
 class AnsibleEvents:
-    """Reads the lines of a run. Ansible omits the results of tasks with `no_log`."""
+    """Reads the log and the progress from ansible-runner's lines. Ansible omits what `no_log` hides."""
 
     def __init__(
         self, log: Callable[[str], None], progress: Callable[[int], None], redact: Callable[[str], str] = str
@@ -52,33 +49,23 @@ class AnsibleEvents:
         self._progress = progress
         self._redact = redact  # applied before a text is cut
         self._tasks = 0
-        self.stats: dict[str, dict[str, int]] = {}  # by host
-        self.data: dict[str, Any] = {}  # from `set_stats`
-        self.failures: list[str] = []
         self.messages: list[str] = []  # the last lines that aren't events, from the programs themselves
 
     def handle_line(self, line: str) -> None:
+        if len(line) >= limits.PROGRAM_EVENT_CHARS:  # cut, so it can't be read
+            self._log(_LONG_EVENT.format(limits.PROGRAM_EVENT_CHARS // limits.MIB))
+            return
         event = parse_event(line)
         if event is None or not isinstance(event.get("event"), str):
             self._handle_message(line)
             return
-        data = event.get("event_data")
-        self._handle_event(event["event"], data if isinstance(data, dict) else {})
+        if event["event"] == "playbook_on_task_start":
+            self._tasks += 1
+            self._progress(int(100 * self._tasks / (self._tasks + _TASKS_TO_HALF)))
         text = event.get("stdout")
         for each in _COLORS.sub("", text if isinstance(text, str) else "").splitlines():
             if each.strip():
                 self._log(each.rstrip())
-
-    def _handle_event(self, kind: str, data: Mapping[str, Any]) -> None:
-        if kind == "playbook_on_task_start":
-            self._tasks += 1
-            self._progress(int(100 * self._tasks / (self._tasks + _TASKS_TO_HALF)))
-        elif kind in _FAILURES and not data.get("ignore_errors") and len(self.failures) < _FAILURES_REPORTED:
-            self.failures.append(self._failure(data))
-        elif kind == "playbook_on_stats":
-            self.stats = _stats(data)
-            artifacts = data.get("artifact_data")
-            self.data = artifacts if isinstance(artifacts, dict) else {}
 
     def _handle_message(self, line: str) -> None:
         text = _COLORS.sub("", line).strip()
@@ -86,24 +73,91 @@ class AnsibleEvents:
             self.messages = [*self.messages[-4:], self._redact(text)[:REPORTED_CHARS]]
             self._log(text)
 
-    def _failure(self, data: Mapping[str, Any]) -> str:
-        result = data.get("res")
-        message = self._redact(str(result.get("msg", "")) if isinstance(result, dict) else "")
-        where = f"{data.get('host', '?')}: the task {str(data.get('task') or data.get('name') or '?')!r} failed"
-        return f"{where}: {message[:REPORTED_CHARS].strip()}" if message.strip() else f"{where}."
+
+class _Failure(msgspec.Struct, frozen=True):
+    """A task, or an item of its loop, that failed on a host."""
+
+    host: str
+    task: str
+    id: str  # of the task
+    message: str
+    item: bool = False
 
 
-def _stats(data: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    hosts = sorted({host for name in ("processed", *_COUNTS) for host in data.get(name) or {}})
-    return {
-        host: {shown: int((data.get(name) or {}).get(host, 0)) for name, shown in _COUNTS.items()} for host in hosts
-    }
+class AnsibleReport:
+    """Reads what the callback plugin writes (`ansible_callbacks/launchbay_report.py`).
+
+    Its lines have bounded lengths, whatever the results of tasks are, and Ansible itself has added up `set_stats`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._failures = directory / "failures.jsonl"
+        self._totals = directory / "totals.json"
+
+    def totals(self) -> dict[str, Any]:
+        """Return the step's outputs, empty before the end of a playbook. Raises ActionFailed."""
+        none: dict[str, Any] = {"stats": {}, "data": {}, "hostData": {}}
+        try:
+            size = self._totals.stat().st_size
+        except FileNotFoundError:
+            return none
+        if size > limits.STEP_OUTPUT_BYTES:
+            raise ActionFailed(
+                f"The data of set_stats has {size} bytes. Limit: {limits.STEP_OUTPUT_BYTES} bytes for all hosts.",
+                "Let the playbook write large results to files, and set only what later steps need.",
+                retryable=False,
+            )
+        try:
+            found = parse_json_output(self._totals.read_text("utf-8"))
+        except ValueError as error:
+            raise ActionFailed(f"The data of set_stats isn't JSON: {error}.", retryable=False) from None
+        return {**none, **found}
+
+    def causes(self, redact: Callable[[str], str]) -> list[str]:
+        """Return what ended the playbook: the last failure of each failed host."""
+        last: dict[str, _Failure] = {}
+        items: dict[tuple[str, str], list[str]] = {}
+        for failure in self._read_failures():
+            if failure.item:
+                items.setdefault((failure.host, failure.id), []).append(failure.message)
+            else:
+                last.pop(failure.host, None)  # to be the last in the order, too
+                last[failure.host] = failure
+        stats = self.totals()["stats"]
+        ended = [each for each in last.values() if not stats or _has_failed(stats.get(each.host, {}))]
+        causes = [_cause(each, items.get((each.host, each.id), []), redact) for each in ended[:_FAILURES_REPORTED]]
+        if len(ended) > _FAILURES_REPORTED:
+            causes.append(f"{len(ended) - _FAILURES_REPORTED} more hosts failed.")
+        return causes
+
+    def _read_failures(self) -> Iterator[_Failure]:
+        try:
+            with self._failures.open("rb") as lines:
+                for line in lines:
+                    with suppress(msgspec.DecodeError):  # the last line of a run that was killed
+                        yield msgspec.json.decode(line, type=_Failure)
+        except FileNotFoundError:
+            return
+
+
+def _has_failed(counts: Mapping[str, int]) -> bool:
+    return bool(counts.get("failed") or counts.get("unreachable"))
+
+
+def _cause(failure: _Failure, items: Sequence[str], redact: Callable[[str], str]) -> str:
+    # Of a loop, Ansible says only "One or more items failed".
+    texts = [redact(text).strip()[:REPORTED_CHARS] for text in (items[:_ITEMS_REPORTED] or [failure.message])]
+    more = f" ({len(items) - _ITEMS_REPORTED} more items failed)" if len(items) > _ITEMS_REPORTED else ""
+    where = f"{failure.host}: the task {failure.task!r} failed"
+    message = "; ".join(filter(None, texts))
+    return f"{where}: {message}{more}" if message else f"{where}."
 
 
 _REMEDY = "An administrator can install Launchbay with its extra 'ansible', or ansible-runner and ansible-core."
 _ROLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _GROUP = re.compile(r"[^A-Za-z0-9_]")
 _INLINE = "launchbay-playbook.yml"
+_CALLBACKS = Path(__file__).with_name("ansible_callbacks")
 
 
 class Ansible(ActionDefaults):
@@ -128,7 +182,8 @@ class Ansible(ActionDefaults):
     }
     outputs: Mapping[str, str] = {
         "stats": "By host: number of tasks that were ok, changed, failed, unreachable, skipped, rescued, ignored.",
-        "data": "The data that the playbook set with set_stats.",
+        "data": "The data that the playbook set with set_stats, added up over tasks and hosts as Ansible does.",
+        "hostData": "By host: the data that it set with set_stats and per_host.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
@@ -137,11 +192,12 @@ class Ansible(ActionDefaults):
         async with private_directory() as directory:
             inventory = await _inventory(call, directory)
             if not inventory["all"]["hosts"]:
-                return {"stats": {}, "data": {}}
+                return {"stats": {}, "data": {}, "hostData": {}}
             playbook = await _project(call, directory)
-            _write(directory / "inventory" / "hosts.json", inventory)
+            _write_data(directory / "inventory" / "hosts.yml", inventory)
             variables = optional_mapping(call.parameters, "variables", "a map from names to values")
-            _write(directory / "env" / "extravars", dict(variables))
+            _write_data(directory / "env" / "extravars", variables)
+            (directory / "report").mkdir()
             command = Command(
                 argv=(runner, "run", str(directory), "--playbook", playbook, "--json", "--ident", "run"),
                 directory=directory,
@@ -153,8 +209,11 @@ class Ansible(ActionDefaults):
                 with LiveLog(call.context.log, call.context.clock) as live:
                     events = AnsibleEvents(live.write, reporter.progress, call.context.redact)
                     result = await run_program(command, lambda _, line: events.handle_line(line))
-        _check_result(call, events, result)
-        return {"stats": events.stats, "data": events.data}
+            report = AnsibleReport(directory / "report")
+            if result.exit_code != 0:
+                causes = await asyncio.to_thread(report.causes, call.context.redact)
+                raise _failed(call, causes, events, result)
+            return await asyncio.to_thread(report.totals)
 
 
 async def _project(call: ActionCall, directory: Path) -> str:
@@ -237,6 +296,8 @@ def _group(machine: Machine) -> str:
 def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
     tags = filled_texts(call.parameters, "tags", "a list of tags") or []
     return {
+        "ANSIBLE_CALLBACK_PLUGINS": str(_CALLBACKS),
+        "LAUNCHBAY_REPORT": str(directory / "report"),
         "ANSIBLE_HOME": str(directory / ".ansible"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(directory / "cp"),
         "ANSIBLE_HOST_KEY_CHECKING": "True",
@@ -250,14 +311,49 @@ def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
     }
 
 
-def _check_result(call: ActionCall, events: AnsibleEvents, result: ProcessResult) -> None:
-    if result.exit_code == 0:
-        return
+def _failed(call: ActionCall, causes: Sequence[str], events: AnsibleEvents, result: ProcessResult) -> ActionFailed:
     reason = " ".join(events.messages) or call.context.redact(result.stderr.strip())[-REPORTED_CHARS:]
-    messages = events.failures or [f"Ansible ended with exit code {result.exit_code}: {reason}"]
-    raise ActionFailed(*map(call.context.redact, messages))
+    messages = causes or [f"Ansible ended with exit code {result.exit_code}: {reason}"]
+    return ActionFailed(*map(call.context.redact, messages))
 
 
-def _write(file: Path, value: Mapping[str, Any] | Sequence[Any]) -> None:
+def _write(file: Path, value: Sequence[Any]) -> None:
     """Write JSON, which is YAML too."""
     write_private(file, json_text(value, file.name))
+
+
+def _write_data(file: Path, values: Mapping[str, Any]) -> None:
+    """Write values that Ansible takes as they are.
+
+    A plain string in a file of variables is a template of Jinja2: Ansible would evaluate `{{ … }}` in a password.
+    """
+    json_text(values, file.name)  # raises for what isn't JSON
+    write_private(file, as_data(values))
+
+
+def as_data(value: Any) -> str:
+    """Return a JSON value as YAML that Ansible doesn't evaluate.
+
+    Strings and keys that could be templates are `!unsafe`. The others aren't: Ansible resolves what follows `!unsafe`
+    again, without its quotes, so that "0400" were 256.
+    """
+    match value:
+        case str():
+            return f"!unsafe {_quoted(value)}" if _TEMPLATE.search(value) else _quoted(value)
+        case Mapping():
+            return "{" + ", ".join(f"{as_data(str(key))}: {as_data(each)}" for key, each in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(as_data, value)) + "]"
+        case float():
+            return f'!!float "{value!r}"'  # YAML 1.1 reads 1e+16 as a string
+        case _:
+            return json.dumps(value)
+
+
+_TEMPLATE = re.compile(r"[{#]")  # all delimiters of Jinja2, and `#jinja2:`, which changes them
+_ESCAPED = re.compile(r'["\\]|[^ -~]')
+
+
+def _quoted(text: str) -> str:
+    """Return a string in YAML's double quotes; what isn't printable ASCII is escaped."""
+    return '"' + _ESCAPED.sub(lambda found: f"\\U{ord(found.group()):08x}", text) + '"'
