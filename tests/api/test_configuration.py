@@ -254,6 +254,47 @@ async def test_a_revision_brings_its_submodules_and_what_is_given_wins_over_them
     assert (await api.document(child_of(document)))["version"] == 3
 
 
+async def test_a_revision_resets_parameters_that_are_not_given(api: Api) -> None:
+    text = "launch:\n  parameters: [{a: {default: 1}}, {b: {default: 2}}, {c: {default: 3}}]\n  steps: []\n"
+    flat = await api.application(text)
+    content = {"name": "kept", "version": 2, "parameters": {"a": 10, "b": 20}}
+    revision = accepted(await api.post(f"applications/{flat}/revisions", content))["id"]
+    instance = await api.launch(flat, revisionId=revision)
+    assert (await api.settled(instance))["parameters"] == {"a": 10, "b": 20, "c": 3}
+    document = await reconfigured(api, instance, {"revisionId": revision, "parameters": {"b": 21}})
+    assert document["parameters"] == {"a": 1, "b": 21, "c": 3}
+    assert document["parameterOrigins"] == {"a": "default", "b": "given", "c": "default"}
+    told = await preview(api, instance, {"revisionId": revision})
+    [part] = [part for part in told["components"] if part["parameters"]]
+    assert [(each["name"], each["to"], each["reset"]) for each in part["parameters"]] == [("input.b", 2, True)]
+    # With another version, the defaults are those of the version.
+    accepted(await api.put_yaml(f"applications/{flat}/manifest", text.replace("default: 1", "default: 5")))
+    body = {"revisionId": revision, "manifestVersion": 3, "parameters": {"c": 30}}
+    assert (await reconfigured(api, instance, body))["parameters"] == {"a": 5, "b": 2, "c": 30}
+
+
+@pytest.mark.parametrize("by_its_own", [False, True])
+async def test_a_revision_resets_parameters_of_submodules_too(api: Api, *, by_its_own: bool) -> None:
+    name = fresh_name("child")
+    child = await api.application(SIZED_CHILD, name)
+    unmapped = parent(name).replace("    input: {size: bind(child#input.size)}\n", "")
+    application = await api.application(unmapped)
+    given = {"parameters": {"input.size": 4}}
+    if by_its_own:
+        content = {"name": "four", "version": 2, **given}
+        request = {"revisionId": accepted(await api.post(f"applications/{child}/revisions", content))["id"]}
+    else:
+        request = {"manifestVersion": "2", **given}
+    content = {"name": "kept", "version": 2, "submodules": {"child": request}}
+    revision = accepted(await api.post(f"applications/{application}/revisions", content))["id"]
+    instance = await api.launch(application, revisionId=revision)
+    document = await api.settled(instance)
+    assert (await api.document(child_of(document)))["parameters"] == {"input.size": 4}
+    document = await reconfigured(api, instance, {"revisionId": revision})
+    assert document["status"] == "Running", document["errorMessage"]
+    assert (await api.document(child_of(document)))["parameters"] == {"input.size": 1}
+
+
 async def test_another_locator_replaces_the_child(api: Api) -> None:
     first, second = fresh_name("child"), fresh_name("child")
     await api.application(SIZED_CHILD, first)

@@ -254,6 +254,18 @@ async def test_a_launch_gives_labels(own: Api) -> None:
     refused(await own.post(f"applications/{application}/launch", {"labels": {"team": "a b"}}), 400, "InvalidLabel")
 
 
+async def test_labels_that_the_application_declares_are_a_parameter(own: Api) -> None:
+    application = await own.application("launch:\n  parameters: [{labels: {default: none}}]\n  steps: []\n")
+    for value in ("red", {"team": "web"}):
+        instance = await own.launch(application, labels=value)
+        document = await own.settled(instance)
+        assert (document["parameters"], document["labels"]) == ({"labels": value}, {})
+        assert document["parameterOrigins"] == {"labels": "given"}
+    instance = await own.launch(application, labels={"team": "web"}, parameters={"labels": "red"})
+    document = await own.settled(instance)
+    assert (document["parameters"], document["labels"]) == ({"labels": "red"}, {"team": "web"})
+
+
 async def test_labels_beside_parameters_of_the_obsolete_form_are_a_parameter(own: Api) -> None:
     application = await own.application(
         "launch:\n  parameters: [{size: {default: 1}}, {labels: {default: {}}}]\n  steps: []\n"

@@ -122,6 +122,23 @@ async def test_an_older_version_of_the_child_can_be_asked_for(api: Api) -> None:
     assert older["returnValues"]["result.told"] == "size 1"
 
 
+async def test_the_version_of_a_child_may_be_digits_in_a_string(api: Api) -> None:
+    name = fresh_name("child")
+    child = await api.application(SIZED_CHILD, name)
+    accepted(await api.put_yaml(f"applications/{child}/manifest", SIZED_CHILD.replace("size {$.size}", "new {$.size}")))
+    application = await api.application(parent(name))
+    document = await api.settled(await api.launch(application, submodules={"child": {"manifestVersion": "2"}}))
+    assert document["returnValues"]["result.told"] == "size 1"
+    body = {"submodules": {"child": {"manifestVersion": "3"}}, "manifestVersion": "2"}
+    accepted(await api.put(f"instances/{document['id']}/configuration", body))
+    document = await api.settled(document["id"])
+    assert (await api.document(document["components"][0]["instanceId"]))["version"] == 3
+    for wrong in ("two", "2.5", True, [2]):
+        body = {"submodules": {"child": {"manifestVersion": wrong}}}
+        told = refused(await api.post(f"applications/{application}/launch", body), 400, "InvalidField")
+        assert "submodules/child/manifestVersion must be a whole number." in told
+
+
 @pytest.mark.parametrize(
     ("submodules", "code"),
     [

@@ -148,8 +148,7 @@ async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, A
     _require_environment(work, application, environment)
     version = await validate_version(work, application, request.version)
     manifest = await work.manifest(application.id, version)
-    if given.has_odd_labels and "labels" not in manifest.parameters:
-        raise BadRequest('labels must be an object of strings, such as {"team": "web"}.', code="InvalidField")
+    given, request = given.with_declared(manifest.parameters), request.with_declared(manifest.parameters)
     view = environment_view(environment)
     root = _root(application, request, given, version, manifest)
     # Shared instances are asked for by name only, so most launches need not know them.

@@ -1,9 +1,9 @@
 """The body of a launch, in its two forms (reference §4, launch). Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,15 +16,19 @@ from launchbay.manifest.scaling import template_path
 from launchbay.model.labels import read_labels
 from launchbay.store.applications import Revision
 
-_DIGITS = re.compile(r"-?[0-9]{1,18}")
+_DIGITS = re.compile(r"-?[0-9]{1,30}")
 _SETTINGS = {"revisionId", "version", "environmentId", "destroyInterval", "instanceName", "parameters", "submodules"}
+
+
+_ADDED = frozenset({"labels"})  # fields of ours: in an old body, a parameter may have the same name
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
     """What to launch. `destroy_interval_ms` counts from the request; -1 is never.
 
-    It is None if the request doesn't say how long the instance lives.
+    It is None if the request doesn't say how long the instance lives. `added` are fields that the reference doesn't
+    have, until `with_declared` decides whether they are parameters.
     """
 
     revision_id: str | None = None
@@ -35,21 +39,31 @@ class LaunchRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     submodules: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    has_odd_labels: bool = False  # `labels` is no object, so it makes sense only as a parameter of that name
+    added: Mapping[str, Any] = field(default_factory=dict)
+    is_current: bool = False  # the body has `parameters`, so nothing beside it is one
+
+    def with_declared(self, names: Collection[str]) -> Self:
+        """Return the request for a manifest with these parameters.
+
+        Raises BadRequest for additions that are wrong.
+        """
+        parameters = {name: value for name, value in self.added.items() if name in names and not self.is_current}
+        labels = None if "labels" in parameters else self.added.get("labels")
+        if labels is not None and not isinstance(labels, Mapping):
+            raise BadRequest('labels must be an object of strings, such as {"team": "web"}.', code="InvalidField")
+        return replace(self, parameters={**parameters, **self.parameters}, labels=read_labels(labels or {}), added={})
 
 
 def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
     """Return the request from its body.
 
     In the obsolete form parameters and settings are on one level (reference §4, rule 2); `parameters` takes precedence.
-    Next to such parameters, `labels` is one of them: older clients know no labels. Null is the same as omitted. Raises
-    BadRequest with the field.
+    Next to such parameters, or if the application declares it, `labels` is one of them: older clients know no labels.
+    Null is the same as omitted. Raises BadRequest with the field.
     """
     given = {name: value for name, value in body.items() if value is not None}
     obsolete = {name: value for name, value in body.items() if name not in _SETTINGS}
-    labels: Mapping[str, Any] = {}
-    if obsolete.keys() == {"labels"} and isinstance(obsolete["labels"], Mapping | None):
-        labels = obsolete.pop("labels") or {}
+    added = {name: obsolete.pop(name) for name in obsolete.keys() & _ADDED} if obsolete.keys() <= _ADDED else {}
     return LaunchRequest(
         revision_id=_text(given, "revisionId"),
         version=_whole_number(given, "version"),
@@ -58,8 +72,8 @@ def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
         instance_name=_name(given),
         parameters={**obsolete, **_map(given, "parameters")},
         submodules=_map(given, "submodules"),
-        labels=read_labels(labels),
-        has_odd_labels=obsolete.keys() == {"labels"},
+        added=added,
+        is_current="parameters" in given,
     )
 
 
@@ -88,7 +102,8 @@ def _map(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value
 
 
-def _whole_number(given: Mapping[str, Any], name: str) -> int | None:
+def _whole_number(given: Mapping[str, Any], name: str, shown: str = "") -> int | None:
+    """Return a number, also from digits in a string. `shown` is its way through the body, if that isn't its name."""
     value = given.get(name)
     if value is None:
         return None
@@ -97,21 +112,22 @@ def _whole_number(given: Mapping[str, Any], name: str) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadRequest(f"{name} must be a whole number.", code="InvalidField")
+        raise _wrong_field(shown or name, "a whole number")
     return value
 
 
 def _destroy_interval(given: Mapping[str, Any]) -> int | None:
+    """Return the interval; one that no date can hold is never, as old builders mean it by the largest long."""
     value = _whole_number(given, "destroyInterval")
     if value is None:
         return None
-    if value != -1 and not 0 < value <= limits.INTERVAL_LONGEST_MS:
+    if value != -1 and value <= 0:
         raise BadRequest(
             f"destroyInterval is {value}; give milliseconds above 0, or -1 for never.",
             code="InvalidDestroyInterval",
             field="destroyInterval",
         )
-    return value
+    return -1 if value > limits.INTERVAL_LONGEST_MS else value
 
 
 class RevisionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -155,6 +171,16 @@ def merge_submodules(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dic
         both = isinstance(value, Mapping) and name in stored
         merged[name] = _merged_one(stored[name], value) if both else value
     return merged
+
+
+def without_parameters(submodules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a revision says of submodules, at every level, without their parameters."""
+    found: dict[str, Any] = {}
+    for name, stored in submodules.items():
+        found[name] = {part: value for part, value in stored.items() if part != "parameters"}
+        if "submodules" in stored:
+            found[name]["submodules"] = without_parameters(stored["submodules"])
+    return found
 
 
 def _merged_one(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,13 +262,11 @@ def _read_one(value: Any, path: str) -> SubmoduleRequest:
                 f"{path}/{name} is not known. A submodule has: {', '.join(_SUBMODULE_FIELDS)}.", code="InvalidField"
             )
     revision_id = value.get("revisionId")
-    version = value.get("manifestVersion")
+    version = _whole_number(value, "manifestVersion", f"{path}/manifestVersion")
     parameters = value.get("parameters") or {}
     inner = value.get("submodules") or {}
     if revision_id is not None and not isinstance(revision_id, str):
         raise _wrong_field(f"{path}/revisionId", "a string")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise _wrong_field(f"{path}/manifestVersion", "a whole number")
     if not isinstance(parameters, Mapping):
         raise _wrong_field(f"{path}/parameters", "an object, name to value")
     if not isinstance(inner, Mapping):
@@ -275,11 +299,7 @@ def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
                 code="InvalidField",
             )
     given = {name: value for name, value in body.items() if value is not None}
-    version = given.get("manifestVersion")
-    if isinstance(version, str) and version.isascii() and version.isdigit() and len(version) < 10:
-        version = int(version)
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise _wrong_field("manifestVersion", "a whole number")
+    version = _whole_number(given, "manifestVersion")
     _text(given, "instanceName")
     revision_id = _text(given, "revisionId")
     for name in ("parameters", "submodules"):

@@ -28,7 +28,13 @@ from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import Environment
 from launchbay.store.instances import LinkedRow
 from launchbay.usecases.context import Work
-from launchbay.usecases.launch_request import SubmoduleRequest, for_components, merge_submodules, read_submodules
+from launchbay.usecases.launch_request import (
+    SubmoduleRequest,
+    for_components,
+    merge_submodules,
+    read_submodules,
+    without_parameters,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +77,16 @@ class LaunchNode:
 
 
 class TreePlanner:
-    """Plans the submodules of a launch or reconfiguration. `shared` maps revision ids to running instances (§8)."""
+    """Plans the submodules of a launch or reconfiguration. `shared` maps revision ids to running instances (§8).
 
-    def __init__(self, work: Work, environment: Environment, shared: Mapping[str, str]) -> None:
+    With `resets_parameters`, as in a reconfiguration, revisions bring no parameters.
+    """
+
+    def __init__(
+        self, work: Work, environment: Environment, shared: Mapping[str, str], *, resets_parameters: bool = False
+    ) -> None:
         self._work = work
+        self._resets_parameters = resets_parameters
         self._environment = environment
         self._shared = shared
         self._count = 0
@@ -188,8 +200,12 @@ class TreePlanner:
         if request.revision_id is not None:
             revision = await self._revision(request.revision_id, application.id, where)
             version = revision.version
-            inherited = msgspec.json.decode(revision.parameters, type=dict[str, Any])
-            inside = merge_submodules(msgspec.json.decode(revision.submodules), inside)
+            recorded = msgspec.json.decode(revision.submodules)
+            if self._resets_parameters:
+                recorded = without_parameters(recorded)
+            else:
+                inherited = msgspec.json.decode(revision.parameters, type=dict[str, Any])
+            inside = merge_submodules(recorded, inside)
         if request.manifest_version is not None:
             version = request.manifest_version
             known = 0 < version <= application.latest_version and await applications.manifest_exists(

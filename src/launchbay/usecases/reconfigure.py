@@ -29,6 +29,7 @@ from launchbay.usecases.launch_request import (
     merge_submodules,
     read_configuration_request,
     read_submodules,
+    without_parameters,
 )
 from launchbay.usecases.launch_tree import (
     LaunchNode,
@@ -141,10 +142,10 @@ async def plan_configuration(
         revision_id=target.revision_id,
         parameters=target.parameters,
         manifest=manifest,
-        origins=dict.fromkeys(target.parameters.keys() - request.parameters.keys(), "revision"),
         former=await former_of(work, record.id, record.version, record.revision_id, record.parameters),
     )
-    planner = TreePlanner(work, environment, await shared_instances(work, environment.id))
+    shared = await shared_instances(work, environment.id)
+    planner = TreePlanner(work, environment, shared, resets_parameters=True)
     as_recorded = request.revision_id is not None
     explicit = read_submodules(request.submodules)
     await planner.plan_tree(root, read_submodules(target.submodules), as_recorded=as_recorded, explicit=explicit)
@@ -163,7 +164,10 @@ def _refuse_submodule(record: InstanceRecord) -> None:
 
 
 async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequest) -> _Target:
-    """Return what the request leads to (reference §4, configuration). What it gives wins over its revision."""
+    """Return what the request leads to (reference §4, configuration). What it gives wins over its revision.
+
+    A revision brings its manifest and submodules, but no parameters: those not given go back to the defaults.
+    """
     target = _Target(record.version, record.revision_id, request.parameters, request.submodules)
     if request.revision_id is not None:
         revision = await applications.get_revision(
@@ -177,8 +181,8 @@ async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequ
         target = _Target(
             revision.version,
             revision.id,
-            {**msgspec.json.decode(revision.parameters), **request.parameters},
-            merge_submodules(msgspec.json.decode(revision.submodules), request.submodules),
+            request.parameters,
+            merge_submodules(without_parameters(msgspec.json.decode(revision.submodules)), request.submodules),
         )
     if request.manifest_version is not None:
         version = request.manifest_version
