@@ -23,7 +23,7 @@ from launchbay.model.job import JobKind, JobStatus, Origin, Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import Dispatch, accept, plan_trigger
 from launchbay.runtime.secrets import Secrets
-from launchbay.runtime.signals import ParentSignals, due_triggers, submodule_signals
+from launchbay.runtime.signals import ParentSignals, count_round, due_triggers, submodule_signals
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs, schedules
 from launchbay.store.database import CommitGroup, Connection, Database
@@ -46,12 +46,16 @@ class PendingRun:
 
 @dataclass(frozen=True, slots=True)
 class FollowUps:
-    """What follows the end of a job. `removed` are components whose schedules end."""
+    """What follows the end of a job. `removed` are components whose schedules end.
+
+    `unsettled` is the error of triggers that start each other without end.
+    """
 
     pending: tuple[PendingRun, ...] = ()
     removed: tuple[str, ...] = ()
     signals_changed: bool = False
     pushed_signals: Mapping[str, str] = field(default_factory=dict)  # submodule's instance → signals as JSON text
+    unsettled: str | None = None
 
     def columns(self) -> dict[str, Any]:
         """Return the parameters of the statement that ends a job."""
@@ -84,16 +88,29 @@ class InstanceSnapshot:
 
 
 def follow_ups(
-    snapshot: InstanceSnapshot, now: datetime, kind: JobKind | None = None, *, failed: bool = False
+    snapshot: InstanceSnapshot,
+    now: datetime,
+    plan: Plan | None = None,
+    *,
+    failed: bool = False,
+    cancelled: bool = False,
 ) -> FollowUps:
-    """Return what follows a job of this kind; None if signals were refreshed without a job."""
-    pending = [
-        PendingRun("trigger", component, workflow)
-        for component, workflow in due_triggers(snapshot.manifest, snapshot.state, snapshot.parent_signals)
-    ]
+    """Return what follows a job with this plan; None if signals were refreshed without a job.
+
+    No triggers follow a cancelled job, nor one whose signals never settle.
+    """
+    kind = None if plan is None else plan.kind
+    due = due_triggers(snapshot.manifest, snapshot.state, snapshot.parent_signals)
+    is_trigger = plan is not None and plan.kind == "trigger"
+    ran = (plan.component or "", plan.component_workflow or "") if plan is not None and is_trigger else None
+    unsettled = count_round(snapshot.state, ran, due)
+    if cancelled or unsettled:
+        due = []
+    pending = [PendingRun("trigger", component, workflow) for component, workflow in due]
     pending += _schedules(snapshot.manifest, _newly_scheduled(snapshot, kind, failed=failed), now)
     retired = tuple(sorted(snapshot.state.retired))
-    return FollowUps(tuple(pending), retired, snapshot.values_before != snapshot.values_now, _pushed_signals(snapshot))
+    has_changed = snapshot.values_before != snapshot.values_now
+    return FollowUps(tuple(pending), retired, has_changed, _pushed_signals(snapshot), unsettled)
 
 
 def _newly_scheduled(snapshot: InstanceSnapshot, kind: JobKind | None, *, failed: bool) -> Collection[str]:
@@ -261,8 +278,13 @@ class JobCompletion:
     async def _start_follow_up(
         self, connection: Connection, manifest: CompiledManifest, status: InstanceStatus
     ) -> None:
-        """Accept the next due work if it is a triggered workflow. The stager fires everything else."""
+        """Accept the next due work if it is a triggered workflow. The stager fires everything else.
+
+        A person whom a triggered workflow has kept out goes first.
+        """
         claim = self.claim
+        if await schedules.postpone_triggers(connection, instance_id=claim.instance_id):
+            return
         due = await schedules.get_next_turn(connection, instance_id=claim.instance_id)
         if due is None or due.kind != "trigger":
             return

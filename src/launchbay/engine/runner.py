@@ -352,9 +352,10 @@ class Runner:
             await replay_cancelled(job, partial(self._cancel_child, cancellation))
             await stop_commands(job)
         values = return_values(job.manifest, job.state)
-        follows = self._follow_ups(job, claim, values, outcome.error)
+        follows = self._follow_ups(job, claim, values, outcome.error, cancelled=cancellation is not None)
         return replace(
             outcome,
+            error=outcome.error or follows.unsettled,
             return_values=_encoded(job.secrets.sealed(values)),
             component_count=len(job.manifest.order),
             running_count=sum(map(job.state.is_launched, job.manifest.order)),
@@ -362,7 +363,9 @@ class Runner:
             manifest=job.manifest,
         )
 
-    def _follow_ups(self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None) -> FollowUps:
+    def _follow_ups(
+        self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None, *, cancelled: bool
+    ) -> FollowUps:
         if job.plan.kind == "destroy":
             return NO_FOLLOW_UPS
         snapshot = InstanceSnapshot(
@@ -374,7 +377,7 @@ class Runner:
             values_now=values,
             secrets=job.secrets,
         )
-        return follow_ups(snapshot, self._deps.clock.now(), job.plan.kind, failed=error is not None)
+        return follow_ups(snapshot, self._deps.clock.now(), job.plan, failed=error is not None, cancelled=cancelled)
 
     async def _run_to_outcome(self, job: JobRun) -> JobOutcome:
         if job.plan.deletes_instance:

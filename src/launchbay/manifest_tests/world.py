@@ -225,7 +225,10 @@ class Simulation:
             values_before=values_before,
             values_now=instance.values,
         )
-        follows = follow_ups(moment, self._now(), job.plan.kind, failed=failed)
+        follows = follow_ups(moment, self._now(), job.plan, failed=failed)
+        instance.state = job.state.to_text()
+        if follows.unsettled is not None:
+            self.error = instance.error = follows.unsettled
         instance.schedules = [each for each in instance.schedules if each.component not in follows.removed]
         for pending in follows.pending:
             known = {(each.component, each.workflow) for each in instance.triggers}

@@ -3,9 +3,10 @@
 Signals come from components of the instance, from linked instances, and from the parent instance.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from launchbay import limits
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import CompiledManifest, Component, Peer, Pin, Target
 from launchbay.manifest.scaling import template_path
@@ -192,6 +193,35 @@ def due_triggers(
             if consumed(manifest, state, parent_signals, component, key) != seen.get(key, {}):
                 due[path, workflow] = None
     return list(due)
+
+
+def count_round(state: InstanceState, ran: tuple[str, str] | None, due: Collection[tuple[str, str]]) -> str | None:
+    """Count the run of a triggered workflow that ends with these triggers due.
+
+    `ran` is (component, workflow), or None for any other job, which starts a new chain. Returns an error that names the cycle if one of the due
+    workflows has run `TRIGGER_ROUNDS` times since the signals last settled.
+    """
+    if ran is None or not due:
+        for path in state.paths():
+            state.component(path).rounds.clear()
+    if ran is None:
+        return None
+    path, workflow = ran
+    rounds = state.component(path).rounds
+    if due:
+        rounds[workflow] = rounds.get(workflow, 0) + 1
+    if not any(state.component(path).rounds.get(workflow, 0) >= limits.TRIGGER_ROUNDS for path, workflow in due):
+        return None
+    cycle = [
+        f"{path} › {workflow}"
+        for path in state.paths()
+        for workflow, count in state.component(path).rounds.items()
+        if count >= limits.TRIGGER_ROUNDS - 1
+    ]
+    return (
+        f"The triggers don't settle: after {limits.TRIGGER_ROUNDS} rounds, {', '.join(cycle)} still change the signals "
+        "that start them. Return the same values if nothing has changed, or remove one of the triggers."
+    )
 
 
 class ConsumedSignals:

@@ -35,7 +35,8 @@ class ComponentState(msgspec.Struct):
     """One component. `signals` is interface → pin → value; `variables` are return values of earlier workflows.
 
     `seen` has the last seen values by peer of consumed signals with a trigger (`runtime/signals.py`). `machines` are
-    those that its steps created or adopted, sorted by number. `scale` is set for a `composite.Scaler`.
+    those that its steps created or adopted, sorted by number. `scale` is set for a `composite.Scaler`. `rounds` counts
+    the runs of triggered workflows since the signals last settled.
     """
 
     launched: bool = False
@@ -44,6 +45,7 @@ class ComponentState(msgspec.Struct):
     seen: dict[str, dict[str, Any]] = {}
     machines: list[Machine] = []
     scale: Scale | None = None
+    rounds: dict[str, int] = {}
 
 
 class InstanceState:

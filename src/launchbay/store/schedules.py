@@ -103,6 +103,7 @@ class WaitingDestroy(NamedTuple):
 
 get_next_s = _sql.value("get_next_s", float)
 take_due = _sql.rows("take_due", DueRow)
+postpone_triggers = _sql.value("postpone_triggers", bool)
 get_next_turn = _sql.row("get_next_turn", DueRow)
 lock_target = _sql.row("lock_target", TargetRow)
 target_exists = _sql.value("target_exists", bool)

@@ -103,7 +103,10 @@ def _map(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _whole_number(given: Mapping[str, Any], name: str, shown: str = "") -> int | None:
-    """Return a number, also from digits in a string. `shown` is its way through the body, if that isn't its name."""
+    """Return a number, also from digits in a string.
+
+    `shown` is its way through the body, if that isn't its name.
+    """
     value = given.get(name)
     if value is None:
         return None
@@ -117,7 +120,10 @@ def _whole_number(given: Mapping[str, Any], name: str, shown: str = "") -> int |
 
 
 def _destroy_interval(given: Mapping[str, Any]) -> int | None:
-    """Return the interval; one that no date can hold is never, as old builders mean it by the largest long."""
+    """Return the interval in milliseconds; -1 is never.
+
+    So is one that no date can hold: old builders send the largest long.
+    """
     value = _whole_number(given, "destroyInterval")
     if value is None:
         return None
@@ -174,7 +180,7 @@ def merge_submodules(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dic
 
 
 def without_parameters(submodules: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a revision says of submodules, at every level, without their parameters."""
+    """Return what a revision says of submodules, without parameters."""
     found: dict[str, Any] = {}
     for name, stored in submodules.items():
         found[name] = {part: value for part, value in stored.items() if part != "parameters"}

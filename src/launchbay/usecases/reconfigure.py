@@ -39,7 +39,7 @@ from launchbay.usecases.launch_tree import (
     write_children,
     write_links,
 )
-from launchbay.usecases.workflows import busy
+from launchbay.usecases.workflows import before_triggers, busy
 
 _LOCK_LOOKS = Backoff(0.01, 0.2)  # at an instance that another request has locked
 _LOCK_LOOKS_MOST = 20  # 3 s
@@ -71,6 +71,12 @@ async def reconfigure(
     With a `generation`, the body is what leads back to it. Raises BadRequest for what makes no sense, NotAllowed for a
     submodule, and Conflict when a job is under way, or another request has locked the instance for seconds.
     """
+    return await before_triggers(ctx, instance_id, lambda: _reconfigure(ctx, instance_id, body, generation))
+
+
+async def _reconfigure(
+    ctx: Context, instance_id: str, body: Mapping[str, Any], generation: Generation | None
+) -> StartedJob:
     for delay_s in islice(_LOCK_LOOKS.delays(), _LOCK_LOOKS_MOST):
         async with ctx.begin() as work:
             instances.announce_new.later(work.connection)  # a submodule may be new

@@ -1,9 +1,10 @@
 """Running and scheduling workflows on an instance (reference §4, Application instances)."""
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,7 +12,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.clock import to_ms
+from launchbay.clock import Backoff, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
@@ -57,6 +58,37 @@ class DestroyAt(NamedTuple):
     job_id: str | None
 
 
+_FIRST_LOOKS = Backoff(0.02, 0.2)  # at an instance whose triggered workflow ends soon
+_FIRST_LOOKS_S = 2.0
+T = TypeVar("T")
+
+
+async def before_triggers(ctx: Context, instance_id: str, act: Callable[[], Awaitable[T]]) -> T:
+    """Do what a person asks for, before the next workflow that a trigger starts.
+
+    If one is running, wait shortly for its end. Raises what `act` raises: Conflict if another kind of job runs, or the
+    workflow takes longer. The next one then waits `PERSON_FIRST_S` for another attempt.
+    """
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + _FIRST_LOOKS_S
+    delays_s = _FIRST_LOOKS.delays()
+    while True:
+        try:
+            return await act()
+        except Conflict as refusal:
+            if refusal.code != "InstanceBusy":
+                raise
+            async with ctx.begin() as work:
+                wait_s = limits.PERSON_FIRST_S
+                # The lock first: the end of a job may be starting the next one, which the other statement must see.
+                await instances.lock_status(work.connection, instance_id=instance_id)
+                if not await instances.let_person_first(work.connection, instance_id=instance_id, wait_s=wait_s):
+                    raise
+            if loop.time() >= end_s:
+                raise
+        await asyncio.sleep(next(delays_s))
+
+
 async def run_workflow(
     ctx: Context, instance_id: str, workflow: str, parameters: Mapping[str, Any], *, force: bool = False
 ) -> StartedJob:
@@ -65,9 +97,13 @@ async def run_workflow(
     With `force`, destroy it although others use it. Raises BadRequest for unknown names and bad parameters. Raises
     Conflict when a job is under way or others use an instance that is to be destroyed.
     """
-    async with ctx.begin() as work:
-        record = await for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
-        return await run_unchecked(work, record, workflow, _with_force(workflow, parameters, force=force))
+
+    async def act() -> StartedJob:
+        async with ctx.begin() as work:
+            record = await for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
+            return await run_unchecked(work, record, workflow, _with_force(workflow, parameters, force=force))
+
+    return await before_triggers(ctx, instance_id, act)
 
 
 async def run_unchecked(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
@@ -87,12 +123,16 @@ async def destroy(
     A forced one doesn't wait. Raises what `run_workflow` raises, and Conflict if a destroy waits already.
     """
     parameters = _with_force(DESTROY, parameters, force=force)
-    async with ctx.begin() as work:
-        record = await for_running(work, instance_id, DESTROY, Permission.EDIT_INSTANCE)
-        grace_ms = None if is_forced(parameters) else (await rules_of(work, record)).grace_ms
-        if grace_ms is None:
-            return await run_unchecked(work, record, DESTROY, parameters)
-        return await _destroy_later(work, record, grace_ms)
+
+    async def act() -> StartedJob | DestroyAt:
+        async with ctx.begin() as work:
+            record = await for_running(work, instance_id, DESTROY, Permission.EDIT_INSTANCE)
+            grace_ms = None if is_forced(parameters) else (await rules_of(work, record)).grace_ms
+            if grace_ms is None:
+                return await run_unchecked(work, record, DESTROY, parameters)
+            return await _destroy_later(work, record, grace_ms)
+
+    return await before_triggers(ctx, instance_id, act)
 
 
 async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> DestroyAt:

@@ -54,6 +54,13 @@ UPDATE instances SET user_data = %(user_data)s WHERE id = %(instance_id)s;
 -- The same lock, or no row if another transaction has it.
 SELECT id FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE SKIP LOCKED;
 
+-- name: let_person_first
+-- The next triggered workflow waits for a person whom the running one keeps out. No row if another kind of job runs.
+UPDATE instances SET person_first_until = now() + %(wait_s)s * interval '1 second'
+WHERE id = %(instance_id)s AND (
+    job_id IS NULL OR EXISTS (SELECT FROM jobs WHERE jobs.id = instances.job_id AND jobs.plan::json ->> 'kind' = 'trigger'))
+RETURNING id;
+
 -- name: lock
 -- What decides whether an instance can be deleted; the lock orders it against the acceptance and the end of jobs. A step with an
 -- effect that succeeded or was left in the middle may have made something, and so may an instance inside of this one.

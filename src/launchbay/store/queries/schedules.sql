@@ -178,6 +178,17 @@ SELECT launchbay_follow_up(id, owner_id, NULL, %(signals_changed)s, %(next_kinds
                            %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s)
 FROM seen;
 
+-- name: postpone_triggers
+-- A person whom a triggered workflow has kept out goes before the next one.
+WITH postponed AS (
+    UPDATE schedules SET due_at = instances.person_first_until
+    FROM instances
+    WHERE instances.id = %(instance_id)s AND schedules.instance_id = instances.id AND schedules.kind = 'trigger'
+      AND instances.person_first_until > now() AND schedules.due_at < instances.person_first_until
+    RETURNING schedules.id
+)
+SELECT EXISTS (SELECT FROM postponed);
+
 -- name: get_next_turn
 -- What is due first on an instance, by the due times.
 SELECT id, instance_id, kind, workflow, parameters, owner_id, due_at, component, now() AS taken_at, 'person' AS asked_by

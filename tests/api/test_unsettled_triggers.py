@@ -1,0 +1,136 @@
+"""Workflows whose triggers start each other: the chain has an end, and people go first (language §5, Triggers)."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from launchbay import limits
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, running_api
+
+# Each adds a letter to what the other one returned last, so their signals never settle.
+ENDLESS = """
+application:
+  interfaces:
+    result: {word: bind(left#out.word)}
+    actions: {start: bind(left#actions.start)}
+    input: {note: bind(left#input.note)}
+  bindings: [[left, right]]
+  components:
+    left:
+      type: workflow.Instance
+      interfaces:
+        input: {note: configuration(string)}
+        out: {word: publish-signal(string)}
+        in: {answer: consume-signal(string)}
+        actions: {start: receive-command()}
+      configuration:
+        input.note: none
+        configuration.triggers: {in.answer: follow}
+        configuration.workflows:
+          launch: {steps: [], return: {word: {value: ""}}}
+          start: {steps: [], return: {word: {value: "x"}}}
+          follow: &follow
+            steps:
+              - look: {action: getSignals, output: {seen: result}}
+              - rest: {action: wait, precedingPhases: [look], parameters: {delay: PAUSE}}
+            return: {word: {value: "{$.seen.in.answer}y"}}
+    right:
+      type: workflow.Instance
+      interfaces:
+        in: {word: consume-signal(string)}
+        out: {answer: publish-signal(string)}
+      configuration:
+        configuration.triggers: {in.word: follow}
+        configuration.workflows:
+          launch: {steps: [], return: {answer: {value: ""}}}
+          follow:
+            steps: [{look: {action: getSignals, output: {seen: result}}}]
+            return: {answer: {value: "{$.seen.in.word}"}}
+"""
+
+
+async def triggered(api: Api, instance: str) -> None:
+    """Wait until the running job is one that a trigger has started."""
+    while True:
+        document = await api.document(instance)
+        if document.get("workflow", {}).get("name") == "follow":
+            return
+        await asyncio.sleep(0.01)
+
+
+async def test_a_chain_of_triggers_ends_with_an_error_that_names_the_cycle(api: Api) -> None:
+    instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", "0")))
+    document = await api.settled(instance, timeout_s=60)
+    # The launch itself changes signals; the chain that it starts has the same end.
+    assert document["status"] == "Running"
+    told = document["errorMessage"]
+    assert told.startswith(f"The triggers don't settle: after {limits.TRIGGER_ROUNDS} rounds, ")
+    assert "left › follow" in told
+    assert "right › follow" in told
+    names = [job["name"] for job in document["workflowHistory"]]
+    assert names.count("follow") <= 2 * limits.TRIGGER_ROUNDS
+    assert document["workflowHistory"][0]["status"] == "Failed"
+    # A later change starts a chain of its own, which has the same end.
+    accepted(await api.post(f"instances/{instance}/actions.start", {}))
+    document = await api.settled(instance, timeout_s=60)
+    assert document["workflowHistory"][0]["name"] == "follow"
+
+
+async def test_signals_that_settle_may_change_any_number_of_times(api: Api) -> None:
+    text = ENDLESS.replace('"{$.seen.in.answer}y"', '"same"').replace("PAUSE", "0")
+    instance = await api.running(text)
+    assert (await api.settled(instance))["errorMessage"] is None
+    for _ in range(3):
+        document = await api.run(instance, "actions.start")
+        assert document["errorMessage"] is None
+
+
+@pytest.mark.parametrize("pause", ["0", "0.3"])
+@pytest.mark.parametrize("what", ["destroy", "configuration", "actions.start"])
+async def test_a_person_goes_before_the_next_workflow(api: Api, what: str, pause: str) -> None:
+    instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", pause)))
+    await triggered(api, instance)
+    if what == "configuration":
+        accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.note": "new"}}))
+    else:
+        accepted(await api.post(f"instances/{instance}/{what}", {}))
+    if what == "destroy":
+        assert (await api.settled(instance))["status"] == "Destroyed"
+    else:
+        document = await api.settled(instance, timeout_s=60)
+        assert what.replace("configuration", "reconfigure") in [job["name"] for job in document["workflowHistory"]]
+
+
+async def test_a_person_at_another_server_is_accepted_after_a_longer_workflow_at_the_next_attempt(
+    databases: Databases,
+) -> None:
+    url = databases.create()
+    async with running_api(url) as api, running_api(url, engine=False) as other:
+        instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", "3")))
+        await triggered(api, instance)
+
+        async def destroy() -> httpx.Response:
+            return await other.post(f"instances/{instance}/destroy", {})
+
+        answer = await destroy()
+        while answer.status_code == 409:
+            answer = await destroy()
+        accepted(answer)
+        document = await api.settled(instance)
+        assert document["status"] == "Destroyed"
+        assert [job["name"] for job in document["workflowHistory"]].count("follow") <= 3
+    databases.drop(url)
+
+
+async def test_no_trigger_follows_a_cancelled_job(api: Api) -> None:
+    instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", "30")))
+    await triggered(api, instance)
+    while not (
+        jobs := [job for job in accepted(await api.get(f"instances/{instance}/jobs")) if job["status"] == "Executing"]
+    ):
+        await asyncio.sleep(0.01)
+    accepted(await api.delete(f"instances/{instance}/jobs/{jobs[0]['id']}"))
+    document = await api.settled(instance)
+    assert document["workflowHistory"][0]["status"] == "Failed"
