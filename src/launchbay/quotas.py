@@ -345,11 +345,16 @@ TURN_S = 0.25  # a request that takes longer mostly waits, and lets the next one
 CHUNK_TURN_S = 10.0  # a chunk of a list waits for nothing but the database
 COMPUTE_TURN_S = 120.0  # a request that computes holds a connection and a thread until its end
 ALONE = 16  # requests under way of an organization that is alone
+ANSWERS_ALONE = 4  # answers of requests that have waited
 CHUNKS_ALONE = 2  # chunks of lists: more don't get through one interpreter any faster
 REST = 1.0  # of an organization that floods, as a multiple of what its request took
 REST_AFTER_JOB = 6.0  # the same where the request started a job, which takes several times as long
 TOGETHER = 4  # of all, while there are several organizations; at least one of each
 ACTIVE_S = 0.1  # after its last request, an organization still counts
+
+
+def _end_nothing() -> None:
+    """End a turn that was never taken."""
 
 
 @dataclass(slots=True, eq=False)
@@ -376,17 +381,20 @@ class RequestTurns:
         self._callers: dict[str, _Caller] = {}
         self._pruned_at_s = 0.0
 
-    async def begin(self, who: str, most_s: float = TURN_S, rest: float = REST) -> Callable[[], None]:
+    async def begin(
+        self, who: str, most_s: float = TURN_S, rest: float = REST, *, until_s: float | None = None
+    ) -> Callable[[], None]:
         """Wait for a turn of an organization; return what ends it.
 
-        The turn ends by itself after `most_s`.
+        The turn ends by itself after `most_s`. Who has none at `until_s`, a time of the event loop, continues without.
         """
         loop = asyncio.get_running_loop()
         caller = self.notice(who)
         if self._among is not self:
             self._among.notice(who)
         if caller.waiting or (caller.under_way and caller.under_way >= self._most(caller)):
-            await self._wait(caller)
+            if not await self._wait(caller, until_s):
+                return _end_nothing
         else:
             caller.under_way += 1
         began_s = loop.time()
@@ -403,11 +411,18 @@ class RequestTurns:
 
         return end
 
-    async def _wait(self, caller: _Caller) -> None:
+    async def _wait(self, caller: _Caller, until_s: float | None) -> bool:
         admitted = asyncio.get_running_loop().create_future()
         caller.waiting.append(admitted)
         try:
-            await admitted
+            async with asyncio.timeout_at(until_s):
+                await admitted
+        except TimeoutError:
+            with suppress(ValueError):
+                caller.waiting.remove(admitted)
+            if not admitted.cancelled():  # admitted in the moment in which its time was over
+                self._end(caller)
+            return False
         except asyncio.CancelledError:
             if admitted.cancelled():
                 with suppress(ValueError):
@@ -415,6 +430,7 @@ class RequestTurns:
             else:
                 self._end(caller)
             raise
+        return True
 
     def _end(self, caller: _Caller) -> None:
         caller.under_way -= 1
@@ -461,6 +477,10 @@ class RequestTurns:
                 if each.under_way or each.waiting or now_s - each.seen_at_s < ACTIVE_S
             }
         return self._callers.keys()
+
+    def under_way(self, who: str) -> int:
+        """Return how many turns an organization has now."""
+        return self._callers[who].under_way if who in self._callers else 0
 
     def notice(self, who: str) -> _Caller:
         """Count an organization as one that sends requests."""

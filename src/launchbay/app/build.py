@@ -102,6 +102,7 @@ from launchbay.usecases.sealing import NewestKey, seal_addresses
 from launchbay.usecases.sign_in import AccountPolicy, OpenIdSignIn, SignInLink
 from launchbay.usecases.sleep_windows import POLL_S as SLEEP_S
 from launchbay.usecases.sleep_windows import SleepRunner
+from launchbay.usecases.waits import Ends
 from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
 from launchbay.web.app import Mount, create_app
 from launchbay.web.connections import bounds
@@ -421,6 +422,7 @@ def _assemble(
         wake_ups=wake_ups,
     )
     providers = machine_providers(settings, database, secret, egress)
+    feed = EventFeed(database)
     context = AppContext(
         database=database,
         lookups=Lookups(basic.invalidate),
@@ -431,7 +433,8 @@ def _assemble(
         manifest_bytes=bounds.bytes,
         runnable_types=frozenset(component_types.running),
         clock=clock,
-        feed=EventFeed(database),
+        feed=feed,
+        ends=Ends(database, dispatcher, feed.closing),
         machines=providers,
         service_types=ServiceTypes.load(CloudAccount(PostgresAccountProbe(CheckedResolver(egress.allowlist)))),
         secret_key=secret,

@@ -157,11 +157,13 @@ class InProcess(httpx.AsyncBaseTransport):
         sent = [{"type": "http.request", "body": content, "more_body": False}]
         status, headers, parts, size = 500, list[tuple[bytes, bytes]](), list[bytes](), 0
         enough = asyncio.Event()
+        full = asyncio.create_task(enough.wait())
+        gone: asyncio.Task[None] = self._outer["state"]["gone"]  # ends when the agent disconnects
 
         async def receive() -> Message:
             if sent:
                 return sent.pop()
-            await enough.wait()
+            await asyncio.wait({full, gone}, return_when=asyncio.FIRST_COMPLETED)
             return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
@@ -176,7 +178,10 @@ class InProcess(httpx.AsyncBaseTransport):
             else:
                 parts.append(message.get("body", b""))
 
-        await self._api(scope, receive, send)
+        try:
+            await self._api(scope, receive, send)
+        finally:
+            full.cancel()
         if size > _ANSWER_BYTES:
             raise Refused(f"The answer has more than {_ANSWER_BYTES // MIB} MiB. Ask for less, or use the API.")
         return httpx.Response(status, headers=headers, content=b"".join(parts), request=request)

@@ -106,6 +106,7 @@ get_names = _sql.row("get_names", NamesRow)
 get_owner = _sql.value("get_owner", str)
 get_instance_id = _sql.value("get_instance_id", str)
 list_held = _sql.value("list_held", list)
+list_under_way = _sql.value("list_under_way", list)
 
 
 class ChildOutcomeRow(NamedTuple):

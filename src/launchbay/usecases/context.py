@@ -35,6 +35,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.store.organizations import Organization
 from launchbay.store.services import Service
 from launchbay.store.users import Role
+from launchbay.usecases.waits import Ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class AppContext:
     runnable_types: frozenset[str]
     clock: Clock
     feed: EventFeed
+    ends: Ends
     service_types: ServiceTypes
     machines: Providers
     secret_key: SecretKey

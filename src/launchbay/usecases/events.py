@@ -55,6 +55,7 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
     allowed = ctx.app.quotas.allowed(record.organization_id, Quota.EVENT_STREAMS)
     async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
         encoder = _EventEncoder()
+        has_begun = False
         patience_s = REFRESH_INTERVAL_S
         while not ctx.app.feed.closing.is_set():
             async with ctx.read() as work:
@@ -71,9 +72,13 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
                 live_events = encode() if len(rows) < _INLINE_EVENTS else await asyncio.to_thread(encode)
                 after = rows[-1].id
                 if live_events:
+                    has_begun = True
                     yield live_events
             if len(rows) >= limits.EVENTS_CHUNK:
                 continue
+            if not has_begun:  # so that the response begins, and its request holds nothing while it waits
+                has_begun = True
+                yield []
             was_woken = await waiter.wait(patience_s)
             if waiter.credentials_ended or (not was_woken and patience_s == limits.EVENT_HEARTBEAT_S):
                 waiter.credentials_ended = False
@@ -156,6 +161,7 @@ async def follow_log(
     allowed = ctx.app.quotas.allowed(record.organization_id, Quota.EVENT_STREAMS)
     async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
         after = await _tail_start(ctx, record, wanted, after, tail)
+        has_begun = False
         patience_s = REFRESH_INTERVAL_S
         while not ctx.app.feed.closing.is_set():
             async with ctx.read() as work:
@@ -164,10 +170,14 @@ async def follow_log(
             async for reached, rows in _scan(ctx, record, wanted, after):
                 after = reached
                 if rows:
+                    has_begun = True
                     yield [LiveEvent("log", log_line(row), row.id) for row in rows]
             if status is not None:
                 yield [LiveEvent("end", {"status": status}, after)]
                 return
+            if not has_begun:  # so that the response begins, and its request holds nothing while it waits
+                has_begun = True
+                yield []
             was_woken = await waiter.wait(patience_s)
             if waiter.credentials_ended or (not was_woken and patience_s == limits.EVENT_HEARTBEAT_S):
                 waiter.credentials_ended = False

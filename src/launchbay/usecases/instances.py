@@ -30,13 +30,11 @@ from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSu
 from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.lifetimes import rules_of
+from launchbay.usecases.waits import BUSY, Awaited
 
-# A job is under way, or about to be.
-_BUSY = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING})
 _COMMIT_LOOKS = Backoff(0.002, 0.1)  # at a transaction that is about to commit
 _LONGEST_LAUNCH = timedelta(minutes=5)
 _CLOCKS_DIFFER = timedelta(seconds=2)
-LOOKS = Backoff(0.05, 1.0)  # at an instance whose job another process may run
 
 
 class InstanceSources(msgspec.Struct, frozen=True):
@@ -65,25 +63,19 @@ async def read_instance(ctx: Context, instance_id: str) -> InstanceView:
     return view_of(await read_sources(ctx, instance_id))
 
 
-async def read_sources(ctx: Context, instance_id: str, *, wait_s: float = 0) -> InstanceSources:
-    """Return an instance; with `wait_s`, wait for its job to end.
+async def read_sources(ctx: Context, instance_id: str) -> InstanceSources:
+    async with ctx.read() as work:
+        return await sources_of(work, await _detail(work, instance_id))
 
-    Holds no connection while it waits. The end of a job in this process is noticed at once, elsewhere by looking.
+
+async def awaited(ctx: Context, instance_id: str) -> Awaited | None:
+    """Return what a read of an instance can wait for, if anything.
+
+    Raises as a read does.
     """
-    if not wait_s:
-        async with ctx.read() as work:
-            return await sources_of(work, await _detail(work, instance_id))
-    until_s = ctx.app.clock.monotonic_s() + wait_s
-    delays = LOOKS.delays()
-    with ctx.app.dispatch.watch_ends(instance_id) as waiter:
-        while True:
-            async with ctx.read() as work:
-                detail = await _detail(work, instance_id)
-                left_s = until_s - ctx.app.clock.monotonic_s()
-                is_busy = InstanceStatus(detail.status) in _BUSY
-                if not is_busy or left_s <= 0 or ctx.app.feed.closing.is_set():
-                    return await sources_of(work, detail)
-            await waiter.wait(min(left_s, next(delays)))
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+    return Awaited(instance_id) if record.status in BUSY else None
 
 
 async def _detail(work: Work, instance_id: str) -> InstanceDetail:

@@ -23,7 +23,7 @@ from launchbay.store.jobs import ControlRow, JobView
 from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
-from launchbay.usecases.instances import LOOKS
+from launchbay.usecases.waits import Awaited
 from launchbay.usecases.workflows import busy
 
 
@@ -64,22 +64,36 @@ async def list_jobs(
         after, left = rows[-1].id, left - len(rows)
 
 
-async def find_job(ctx: Context, job_id: str, *, wait_s: float = 0) -> JobDetails:
-    """Return a job by its id alone; with `wait_s`, wait that long for its end."""
+async def find_job(ctx: Context, job_id: str) -> JobDetails:
+    """Return a job by its id alone, as `read_job` does."""
     async with ctx.read() as work:
-        instance_id = await store.get_instance_id(work.connection, job_id=job_id)
-        if instance_id is None:
-            await work.lookup.caller(by_token=True)
-            raise NotFound(f"There is no job {job_id!r}.", "List the jobs of its instance.")
-    return await read_job(ctx, instance_id, job_id, wait_s=wait_s)
+        instance_id = await _find_instance_id(work, job_id)
+    return await read_job(ctx, instance_id, job_id)
 
 
-async def read_job(ctx: Context, instance_id: str, job_id: str, *, wait_s: float = 0) -> JobDetails:
-    """Return a job with its steps; with `wait_s`, wait that long for its end."""
-    if wait_s:
-        async with ctx.read() as work:
-            await work.lookup.instance(instance_id, Permission.READ)
-        await _wait_for_end(ctx, instance_id, job_id, wait_s)
+async def _find_instance_id(work: Work, job_id: str) -> str:
+    instance_id = await store.get_instance_id(work.connection, job_id=job_id)
+    if instance_id is None:
+        await work.lookup.caller(by_token=True)
+        raise NotFound(f"There is no job {job_id!r}.", "List the jobs of its instance.")
+    return instance_id
+
+
+async def awaited(ctx: Context, instance_id: str | None, job_id: str) -> Awaited | None:
+    """Return what a read of a job can wait for, if anything.
+
+    Raises as a read does. Without `instance_id` the job is found by its ID alone.
+    """
+    async with ctx.read() as work:
+        instance_id = instance_id or await _find_instance_id(work, job_id)
+        await work.lookup.instance(instance_id, Permission.READ)
+        found = await store.get_status(work.connection, job_id=job_id)
+    is_under_way = found is not None and found.instance_id == instance_id and found.status == JobStatus.EXECUTING
+    return Awaited(instance_id, job_id) if is_under_way else None
+
+
+async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
+    """Return a job with its steps."""
     async with ctx.read() as work:
         view = await store.get(
             work.connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
@@ -124,26 +138,6 @@ async def list_resumptions(ctx: Context, instance_id: str, job: JobView) -> list
         return await store.list_resumptions(
             work.connection, instance_id=instance_id, job_id=job.id, since=job.created_at
         )
-
-
-async def _wait_for_end(ctx: Context, instance_id: str, job_id: str, wait_s: float) -> None:
-    """Wait until the job has ended or is gone.
-
-    Holds no connection while it waits. The end of a job in this process is noticed at once, elsewhere by looking.
-    """
-    until_s = ctx.app.clock.monotonic_s() + wait_s
-    delays = LOOKS.delays()
-    with ctx.app.dispatch.watch_ends(instance_id) as waiter:
-        while not ctx.app.feed.closing.is_set():
-            async with ctx.read() as work:
-                found = await store.get_status(work.connection, job_id=job_id)
-            is_under_way = (
-                found is not None and found.instance_id == instance_id and found.status == JobStatus.EXECUTING
-            )
-            left_s = until_s - ctx.app.clock.monotonic_s()
-            if not is_under_way or left_s <= 0:
-                return
-            await waiter.wait(min(left_s, next(delays)))
 
 
 async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:

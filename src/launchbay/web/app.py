@@ -16,12 +16,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits, address_block
-from launchbay.concurrency import current_tenant
+from launchbay.concurrency import cancel_all, current_tenant
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import is_id
-from launchbay.quotas import CHUNK_TURN_S, CHUNKS_ALONE, COMPUTE_TURN_S, REST, REST_AFTER_JOB, RequestTurns
+from launchbay.quotas import (
+    ANSWERS_ALONE,
+    CHUNK_TURN_S,
+    CHUNKS_ALONE,
+    COMPUTE_TURN_S,
+    REST,
+    REST_AFTER_JOB,
+    TURN_S,
+    RequestTurns,
+)
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Answer, Idempotency
+from launchbay.usecases.waits import Awaited
 from launchbay.web import conditions, responses
 from launchbay.web.conditions import Conditions
 from launchbay.web.mcp import PATH as MCP_PATH
@@ -75,6 +85,7 @@ _APPLIED = ("Preference-Applied", conditions.ITEM_TAGS)
 
 
 Respond = Callable[[], Awaitable[Response]]
+Look = Callable[[Request[Any, Any]], Awaitable[Awaited | None]]  # returns what is to be waited for, if anything is
 
 
 async def respond_once(
@@ -154,6 +165,7 @@ class Dispatcher:
         self._services = services
         self._turns = turns
         self._chunk_turns = RequestTurns(CHUNKS_ALONE, self._turns, rests_alone=True)
+        self._answer_turns = RequestTurns(ANSWERS_ALONE, self._turns)  # apart: what computes doesn't hold them up
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request; every exception becomes a response here."""
@@ -171,7 +183,7 @@ class Dispatcher:
             state["operation"] = endpoint.operation_id
             if self._limits is not None and not endpoint.unlimited:
                 self._limits.count_address(_address(scope))
-            response = await self._respond(scope, headers, body_reader, endpoint, path)
+            response = await self._respond(scope, headers, body_reader, receive, endpoint, path)
             await body_reader.discard()
             begin_turn = _begin_nothing
             if isinstance(response, JSONStream | TextStream) and "tenant" in state:
@@ -181,7 +193,8 @@ class Dispatcher:
                 state["is_stream"] = True
                 still_allowed = partial(self._authenticator.authenticate, headers, _address(scope))
                 with metrics.event_streams.track_inprogress():
-                    await write_events(response, scope["method"], receive, send, still_allowed)
+                    end_turn = state.pop("end_turn", None)
+                    await write_events(response, scope["method"], receive, send, still_allowed, end_turn)
             else:
                 await self._answering(endpoint, scope["method"], headers, receive, send, begin_turn).write(response)
         except ClientDisconnect:
@@ -274,16 +287,19 @@ class Dispatcher:
         scope: Scope,
         headers: Mapping[str, str],
         body_reader: BodyReader,
+        receive: Receive,
         endpoint: Endpoint,
         path: Mapping[str, str],
     ) -> Response:
+        began_s = asyncio.get_running_loop().time()
         address = _address(scope)
         caller = None
         if not endpoint.public:
             caller = await self._authenticate(scope, headers)
             if self._limits is not None and not endpoint.unlimited:
                 self._count(scope, caller)
-                scope["state"]["end_turn"] = await self._begin_turn(scope["state"]["tenant"], endpoint)
+                if endpoint.waits is None:
+                    scope["state"]["end_turn"] = await self._begin_turn(scope["state"]["tenant"], endpoint)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None
@@ -308,6 +324,8 @@ class Dispatcher:
             deps=self._services,
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
+        if endpoint.waits is not None:
+            await self._wait(scope["state"], endpoint, call, body_reader, receive, began_s)
         if endpoint.method == "GET":
             return response_of(await endpoint.handler(call))
         respond = partial(self._respond_if_matches, endpoint, call)
@@ -317,6 +335,53 @@ class Dispatcher:
         await dispatch.turn(call.actor.user_id)
         with dispatch.accepting():
             return await self._respond_once(endpoint, call, respond)
+
+    async def _wait(
+        self,
+        state: dict[str, Any],
+        endpoint: Endpoint,
+        call: Request[Any, Any],
+        body_reader: BodyReader,
+        receive: Receive,
+        began_s: float,
+    ) -> None:
+        """Wait as the query asks, then for the turn of the answer.
+
+        Both together take no longer than it asks for. The first look has a turn of its own, and nothing is held
+        meanwhile. Raises ClientDisconnect at once when the
+        client goes.
+        """
+        assert endpoint.waits is not None
+        tenant: str | None = state.get("tenant")
+        if not call.query.wait:
+            if tenant is not None:
+                state["end_turn"] = await self._begin_turn(tenant, endpoint)
+            return
+        until_s = began_s + call.query.wait
+        await body_reader.discard()
+        gone = asyncio.create_task(until_disconnect(receive))
+        waiting = asyncio.create_task(self._wait_for_turn(state, endpoint.waits, call, until_s))
+        try:
+            await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                raise ClientDisconnect
+            await waiting
+        finally:
+            await cancel_all((waiting, gone))
+
+    async def _wait_for_turn(self, state: dict[str, Any], look: Look, call: Request[Any, Any], until_s: float) -> None:
+        tenant: str | None = state.get("tenant")
+        end_turn = await self._turns.begin(tenant, until_s=until_s) if tenant is not None else None
+        try:
+            awaited = await look(call)
+        finally:
+            if end_turn is not None:
+                end_turn()
+        if awaited is not None:
+            await self._services.app.ends.wait(awaited, until_s)
+        if tenant is not None:
+            soon_s = asyncio.get_running_loop().time() + TURN_S
+            state["end_turn"] = await self._answer_turns.begin(tenant, CHUNK_TURN_S, until_s=max(until_s, soon_s))
 
     async def _respond_once(self, endpoint: Endpoint, call: Request[Any, Any], respond: Respond) -> Response:
         if endpoint.idempotency_key and HEADER in call.headers:

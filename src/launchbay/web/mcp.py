@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from launchbay.concurrency import cancel_all
 from launchbay.errors import NotAllowed, NotFound
 from launchbay.limits import JSON_BODY_BYTES
 from launchbay.web.problems import MethodNotAllowed
 from launchbay.web.requests import BodyReader, header_map
+from launchbay.web.responses import until_disconnect
 
 PATH = "/mcp"
 
@@ -66,7 +68,11 @@ class Mcp:
         server = await self._loaded(api)
         address = self._base_url or f"{scope['scheme']}://{headers.get('host', '')}"
         scope["state"]["console"] = f"{address.rstrip('/')}/console"
-        await server(scope, receive_again, send)
+        gone = scope["state"]["gone"] = asyncio.create_task(until_disconnect(receive))
+        try:
+            await server(scope, receive_again, send)
+        finally:
+            await cancel_all((gone,))
 
     async def _loaded(self, api: ASGIApp) -> _HttpServer:
         async with self._loading:

@@ -16,10 +16,11 @@ import structlog
 from starlette.types import Receive, Send
 
 from launchbay.clock import from_ms, to_ms
+from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
 from launchbay.planning import StartedJob
-from launchbay.web.requests import JSON, YAML, Request
+from launchbay.web.requests import JSON, YAML, ClientDisconnect, Request
 
 HTML = "text/html; charset=utf-8"
 EVENTS = "text/event-stream"
@@ -303,16 +304,22 @@ async def write_events(
     receive: Receive,
     send: Send,
     still_allowed: Callable[[], Awaitable[object]],
+    end_turn: Callable[[], None] | None,
 ) -> None:
     """Write a stream until it ends, the client disconnects, or the caller's credentials become invalid.
 
+    `end_turn` ends the turn of the request, which the first chunk needs: what comes later is waited for without one.
     Nothing is sent before the first chunk, so its errors become responses. Later errors end the stream normally: the
     client reconnects, and gets the error then.
     """
     chunks = aiter(response.chunks)
     gone = asyncio.create_task(until_disconnect(receive))
     try:
-        first = await anext(chunks, b"")
+        try:
+            first = await _first_chunk(chunks, gone)
+        finally:
+            if end_turn is not None:
+                end_turn()
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         if method != "HEAD":
             await _write_body(first, chunks, gone, send, still_allowed)
@@ -320,6 +327,17 @@ async def write_events(
     finally:
         gone.cancel()
         await response.chunks.aclose()
+
+
+async def _first_chunk(chunks: AsyncIterator[bytes], disconnected: "asyncio.Task[None]") -> bytes:
+    coming = asyncio.ensure_future(anext(chunks, b""))
+    try:
+        await asyncio.wait({coming, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+        if not coming.done():
+            raise ClientDisconnect
+        return await coming
+    finally:
+        await cancel_all((coming,))
 
 
 async def _write_body(

@@ -12,6 +12,7 @@ import msgspec
 
 from launchbay.errors import NotFound
 from launchbay.limits import PATH_SEGMENT_CHARS
+from launchbay.usecases.waits import Awaited
 from launchbay.web.problems import MethodNotAllowed
 from launchbay.web.requests import JSON, FormBody, JsonBody, Request, YamlBody
 from launchbay.web.responses import Response
@@ -64,6 +65,7 @@ class Endpoint:
     idempotency_key: bool = False  # accepts Idempotency-Key ("Wire" 8)
     starts_job: bool = False  # waits for its turn while jobs queue for their start; the response names the job
     computes: bool = False  # may take long, and hardly waits: two of an organization at a time
+    waits: Callable[[Request[Any, Any]], Awaitable[Awaited | None]] | None = None  # what `wait` of the query is for
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
     unlimited: bool = False  # no rate limits: for monitoring
     shown_by: str = ""  # the GET that shows what a change is about, if the path doesn't say so (`web/conditions.py`)
@@ -123,6 +125,7 @@ class Options(TypedDict, total=False):
     idempotency_key: bool
     starts_job: bool
     computes: bool
+    waits: Callable[[Request[Any, Any]], Awaitable[Awaited | None]]
     field_errors: bool
     unlimited: bool
     shown_by: str

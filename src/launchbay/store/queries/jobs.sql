@@ -178,6 +178,14 @@ SELECT (SELECT name FROM applications WHERE id = %(application_id)s AND organiza
 -- name: get_instance_id
 SELECT instance_id FROM jobs WHERE id = %(job_id)s;
 
+-- name: list_under_way
+-- Which of these jobs are under way, and which of these instances have a job or are about to.
+SELECT array_agg(id) FROM (
+    SELECT id FROM jobs WHERE id = ANY(%(job_ids)s::text[]) AND status = 'Executing'
+    UNION ALL
+    SELECT id FROM instances WHERE id = ANY(%(instance_ids)s::text[]) AND status = ANY(%(busy)s::text[])
+) AS under_way;
+
 -- name: list_held
 -- Which of these jobs are still held by the claims with these fences.
 SELECT array_agg(ARRAY[jobs.id, jobs.fence::text]) FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)

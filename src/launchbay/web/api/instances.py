@@ -16,6 +16,7 @@ from launchbay.store.instances import FailureRow, InstanceDetail, InstanceSummar
 from launchbay.usecases import instances
 from launchbay.usecases.history import State, read_state
 from launchbay.usecases.instances import InstanceView
+from launchbay.usecases.waits import Awaited
 from launchbay.web.api.history import moment
 from launchbay.web.conditions import version_tag
 from launchbay.web.requests import JsonBody, Request
@@ -290,12 +291,18 @@ async def list_revision_instances(request: Request[None, InstanceQuery]) -> Resp
     return await _list(request, "revisions", request.path["revId"])
 
 
-@routes.get("/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument))
+async def _awaited(request: Request[None, ReadQuery]) -> Awaited | None:
+    return None if request.query.at is not None else await instances.awaited(request.ctx, request.path["id"])
+
+
+@routes.get(
+    "/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument), waits=_awaited
+)
 async def read_instance(request: Request[None, ReadQuery]) -> Response:
     """Show an instance with its workflow history."""
     if request.query.at is not None:
         return JSONResponse(past_document(await read_state(request.ctx, request.path["id"], moment(request.query.at))))
-    found = await instances.read_sources(request.ctx, request.path["id"], wait_s=request.query.wait)
+    found = await instances.read_sources(request.ctx, request.path["id"])
     # A manifest may be large, and belongs to those who keep manifests.
     sources = (found.detail, ref(found.manifest), found.providers)
     if (kept := _answers.find(found.detail.id, sources)) is not None:

@@ -24,6 +24,7 @@ from launchbay.store.instances import JobRow
 from launchbay.store.jobs import JobLink, JobView, StepView, read_job_link, read_links
 from launchbay.usecases import jobs
 from launchbay.usecases.jobs import JobDetails
+from launchbay.usecases.waits import Awaited
 from launchbay.web.api.instances import JobDocument, job_document
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import (
@@ -351,11 +352,15 @@ class JobQuery(msgspec.Struct, frozen=True):
 _SHOWN = Returns("The job; its planned steps in order, each followed by the steps inside it.")
 
 
-@routes.get("/instances/{id}/jobs/{jobId}", permission="Read", returns=_SHOWN, computes=True)
+async def _awaited(request: Request[None, JobQuery]) -> Awaited | None:
+    return await jobs.awaited(request.ctx, request.path.get("id"), request.path["jobId"])
+
+
+@routes.get("/instances/{id}/jobs/{jobId}", permission="Read", returns=_SHOWN, computes=True, waits=_awaited)
 async def read_job(request: Request[None, JobQuery]) -> JobDetail:
     """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked."""
     path = request.path
-    job = await jobs.read_job(request.ctx, path["id"], path["jobId"], wait_s=request.query.wait)
+    job = await jobs.read_job(request.ctx, path["id"], path["jobId"])
     # Masking secrets in large outputs takes a while; other requests must not wait for it.
     return await asyncio.to_thread(job_detail, job)
 
@@ -399,10 +404,10 @@ def _level(request: Request[None, StepsQuery], job: JobDetails) -> Response:
     return RawJSONResponse(encode_buffered(JSONResponse(shown))[1], more)
 
 
-@routes.get("/jobs/{jobId}", permission="Read", returns=_SHOWN, computes=True)
+@routes.get("/jobs/{jobId}", permission="Read", returns=_SHOWN, computes=True, waits=_awaited)
 async def find_job(request: Request[None, JobQuery]) -> JobDetail:
     """Show a job by its ID alone, with all its steps. With wait, respond when it has ended."""
-    job = await jobs.find_job(request.ctx, request.path["jobId"], wait_s=request.query.wait)
+    job = await jobs.find_job(request.ctx, request.path["jobId"])
     return await asyncio.to_thread(job_detail, job)
 
 
