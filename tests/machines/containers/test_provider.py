@@ -12,6 +12,7 @@ from launchbay.machines.containers.engine_api import EngineApi
 from launchbay.machines.containers.provider import ContainerMachines
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from tests.support.containers import ALLOWED, IMAGE, OUTGOING, Here, NoPodman, Podman, asked, standing
+from tests.support.contexts import Log, context
 
 SPEC = MachineSpec(image=IMAGE)
 
@@ -188,6 +189,36 @@ async def test_a_container_that_is_gone_is_told(provider: ContainerMachines, mac
     await provider.release(asked(), machine)
     with pytest.raises(ActionFailed, match="doesn't run"):
         await provider.run(asked(), machine, RemoteCommand(line="true"))
+
+
+@pytest.mark.parametrize(
+    "stop", [("kill",), ("stop", "--time", "0"), ("rm", "--force", "--time", "0")], ids=["kill", "stop", "rm"]
+)
+async def test_a_container_that_was_stopped_is_an_end_and_no_outage(
+    provider: ContainerMachines, machine: Machine, engine_of_session: Podman, stop: tuple[str, ...]
+) -> None:
+    """Podman 4 answers 500 for it, with which a connection was thought lost for two minutes."""
+    engine_of_session.run(*stop, machine.id)
+    log = Log()
+    with pytest.raises(ActionFailed, match="doesn't run"):
+        await provider.run(context(log, job_id="5f0000000000000000000007"), machine, RemoteCommand(line="true"))
+    assert not [text for text in log if "Lost the connection" in text]
+
+
+async def test_a_container_that_is_stopped_under_its_command_ends_the_command(
+    provider: ContainerMachines, machine: Machine, engine_of_session: Podman
+) -> None:
+    running = asyncio.create_task(provider.run(asked(), machine, RemoteCommand(line="touch begun; sleep 600")))
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await provider.get_file(asked(), machine, "begun")
+                break
+            except ActionFailed:
+                await asyncio.sleep(0.1)
+    engine_of_session.run("kill", machine.id)
+    with pytest.raises(ActionFailed):
+        await running
 
 
 async def test_containers_of_a_network_have_addresses_and_reach_each_other(

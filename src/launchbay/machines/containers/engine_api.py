@@ -50,6 +50,12 @@ class State(msgspec.Struct, frozen=True):
 
     status: str = msgspec.field(default="", name="Status")
     oom_killed: bool = msgspec.field(default=False, name="OOMKilled")
+    running: bool | None = msgspec.field(default=None, name="Running")
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether it runs no command now."""
+        return self.running is False
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -290,7 +296,8 @@ def _message(response: httpx.Response) -> str:
 # Files go through the shell too: the engine's own archives read and write as the superuser, even where the login can't.
 
 _REPORTED_BYTES = 4 * limits.KIB
-_GONE = (404, 409)  # no such container, or it does not run
+# No such container, or it doesn't run. Podman 4 has 500 for the latter, as for its own faults: then its state decides.
+_GONE = (404, 409)
 _NO_FILE = 66
 _HOME = 'cd "${HOME:-/}" 2>/dev/null || cd /\n'
 # The draft is renamed at the end: no reader sees an incomplete file.
@@ -336,6 +343,15 @@ class ContainerShell:
         try:
             return await self.engine.execute(self.container, command, stdin, stdout, stderr, self.login)
         except EngineRefused as error:
-            if error.status in _GONE:
+            if error.status in _GONE or await self._has_ended():
                 raise ActionFailed(f"The container {self.host} doesn't run: {error}") from error
             raise ShellLost(str(error)) from error
+
+    async def _has_ended(self) -> bool:
+        """Return whether the engine knows that the container doesn't run, whatever else it answers."""
+        try:
+            return (await self.engine.inspect(self.container)).state.has_ended
+        except EngineRefused as error:
+            return error.status in _GONE
+        except ActionFailed:  # no answer: it may run
+            return False
