@@ -124,6 +124,10 @@ class CuttingProxy:
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_unix_connection(self.target / _SOCKET)
 
+    def intercepts(self, data: bytes, writer: asyncio.StreamWriter) -> bool:
+        """Return whether the connection ends here, instead of the data's going on. May answer first."""
+        return False
+
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection until an end closes it or it is cut."""
         task = asyncio.current_task()
@@ -139,6 +143,11 @@ class CuttingProxy:
         answering = asyncio.create_task(self._answer(there, writer))
         try:
             while (data := await reader.read(65_536)) and not answering.done():
+                if self.intercepts(data, writer):
+                    answering.cancel()
+                    await writer.drain()
+                    writer.close()
+                    return
                 if self.chance.random() < self.share:
                     self.cuts += 1
                     answering.cancel()  # before it is sent, so that nothing of the answer can slip through
@@ -153,7 +162,8 @@ class CuttingProxy:
             pass
         finally:
             answering.cancel()
-            writer.transport.abort()
+            if not writer.is_closing():
+                writer.transport.abort()
             back.close()
             self._open.discard(task)
 
@@ -177,9 +187,16 @@ async def cutting_proxy(target: Path, directory: Path, seed: int) -> AsyncIterat
     """Listen in a directory for the PostgreSQL whose socket is in `target`."""
     directory.mkdir(parents=True, exist_ok=True)
     proxy = CuttingProxy(target, directory, random.Random(seed))
-    server = await asyncio.start_unix_server(proxy.accept, directory / _SOCKET)
-    try:
+    async with answered_by(proxy):
         yield proxy
+
+
+@asynccontextmanager
+async def answered_by(proxy: CuttingProxy) -> AsyncIterator[None]:
+    """Let a proxy listen in its directory."""
+    server = await asyncio.start_unix_server(proxy.accept, proxy.directory / _SOCKET)
+    try:
+        yield
     finally:
         server.close()
         await proxy.end()

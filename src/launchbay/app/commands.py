@@ -33,7 +33,7 @@ from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.quotas import Quota, Quotas, default_quotas
 from launchbay.settings import Settings, load
 from launchbay.shared_counts import SharedCounts
-from launchbay.store.database import Connection, Database, DatabaseError, conninfo
+from launchbay.store.database import Connection, Database, DatabaseError, conninfo, unavailable
 from launchbay.store.jobs import note_backup
 from launchbay.store.organizations import list_ids_by_name
 from launchbay.store.schema import upgrade
@@ -86,22 +86,44 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _LARGE_BYTES = 4 * MIB
 
 
+_ErrorT = TypeVar("_ErrorT", bound=Exception)
+
+
 @contextlib.contextmanager
 def _reporting_errors() -> Iterator[None]:
-    """Print what keeps the command from running, and exit with code 1."""
+    """Print what keeps the command from running, and exit with code 1.
+
+    A database that leaves meanwhile is one of these things. Errors of statements are defects, which have a traceback.
+    """
+    messages: list[str] = []
     try:
         yield
     except* CannotStart as group:
+        messages += [line for error in _flat(group) for line in error.messages]
+    except* (Unavailable, DatabaseError) as group:
         for error in _flat(group):
-            click.echo("\n".join(error.messages), err=True)
+            if not isinstance(error, Unavailable) and unavailable(error) is None:
+                raise
+            messages.append(_left(error))
+    if messages:
+        click.echo("\n".join(dict.fromkeys(messages)), err=True)
         sys.exit(1)
 
 
-def _flat(group: ExceptionGroup[CannotStart]) -> list[CannotStart]:
-    found: list[CannotStart] = []
+def _flat(group: ExceptionGroup[_ErrorT]) -> list[_ErrorT]:
+    found: list[_ErrorT] = []
     for error in group.exceptions:
         found.extend(_flat(error) if isinstance(error, ExceptionGroup) else [error])
     return found
+
+
+def _left(error: Unavailable | DatabaseError) -> str:
+    """Return the sentence about a database that has left while a command needed it."""
+    cause = error.__cause__ if isinstance(error, Unavailable) else error
+    if not isinstance(cause, DatabaseError):
+        return str(error)
+    reason = str(cause).strip().partition("\n")[0].rstrip(".")
+    return f"The database became unavailable: {reason}. Try again when it answers."
 
 
 @contextlib.contextmanager
@@ -301,7 +323,7 @@ def reset_password(
                 removes_second_factors=remove_second_factors,
             )
             asyncio.run(_in_transaction(url, change))
-        except (BadRequest, NotFound, Unavailable) as error:
+        except (BadRequest, NotFound) as error:
             raise CannotStart(*error.messages) from error
     click.echo(f"Replaced the password of {account.email}, and ended all sessions and tokens of the account.")
     expiry = f" must be within {days:g} days. It" if (days := settings.given_password_days) else ""
@@ -351,7 +373,7 @@ def erase_person(
         try:
             asyncio.run(upgrade(url))
             asyncio.run(run(url))
-        except (BadRequest, NotFound, Unavailable) as error:
+        except (BadRequest, NotFound) as error:
             raise CannotStart(*error.messages) from error
 
 
@@ -452,10 +474,7 @@ def _with_sealed(settings: Settings, work: Callable[[Database], Awaitable[Reseal
             return await work(database)
 
     with _existing_database(settings) as url:
-        try:
-            done = asyncio.run(run(url))
-        except Unavailable as error:
-            raise CannotStart(*error.messages) from error
+        done = asyncio.run(run(url))
     click.echo(f"Encrypted {done.count} values again.")
     for name, count in done.broken.items():
         if count:

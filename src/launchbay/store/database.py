@@ -82,13 +82,14 @@ _CONNECT_TO_EACH_S = 2  # with several hosts: less than a lease, so that a dead 
 _READ_ONLY = "25006"  # it has become a standby
 _OUTDATED_KEY = "LBKEY"  # of launchbay_check_key
 _AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
+_AWAY = "The database is unavailable; jobs wait for it."
 _FULL = "The database is out of space. The server's administrator must free some."
 # The first match decides; the last row covers every operational error of psycopg.
 _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
     ((errors.QueryCanceled, errors.LockNotAvailable), "The database took too long.", 2),
     ((errors.DiskFull, errors.OutOfMemory), _FULL, 30),
     ((errors.SerializationFailure, errors.DeadlockDetected), "Another request changed the same data.", 1),
-    ((psycopg.OperationalError, psycopg.InterfaceError), "The database is unavailable; jobs wait for it.", 2),
+    ((psycopg.OperationalError, psycopg.InterfaceError), _AWAY, 2),
 ]
 # Fills more than what a table that has room left would take without asking the file system. It leaves nothing behind.
 _TAKE_ROOM = "CREATE TEMPORARY TABLE launchbay_room ON COMMIT DROP AS SELECT generate_series(1, 30000)"
@@ -168,8 +169,11 @@ class Database:
         self.pool.open()
 
     async def _check_pooler(self) -> None:
-        async with await connect_directly(self.direct_url, _DIRECT_VARIABLE) as direct:
-            same = await (await direct.execute(_IDENTITY)).fetchone()
+        try:
+            async with await connect_directly(self.direct_url, _DIRECT_VARIABLE) as direct:
+                same = await (await direct.execute(_IDENTITY)).fetchone()
+        except psycopg.Error as error:
+            raise refused(self.direct_url, error) from error
         try:
             pooled = await AsyncConnection.connect(
                 conninfo(self.url, is_pooled=True), autocommit=True, prepare_threshold=None
@@ -287,7 +291,11 @@ class _Borrowed:
         else:
             self._connection = joined
             self._savepoint = AsyncTransaction(joined)
-            await self._savepoint.__aenter__()
+            try:
+                await self._savepoint.__aenter__()
+            except psycopg.Error as failure:
+                self._raise_if_unavailable(failure, is_lost=joined.closed)
+                raise
         return self._connection
 
     async def __aexit__(
@@ -307,14 +315,22 @@ class _Borrowed:
                 if isinstance(error, psycopg.Error) and error.sqlstate == _READ_ONLY:
                     await self._database.pool.drain()  # new ones find the server that accepts changes
             finally:
-                await self._database.pool.take_back(self._connection)
+                is_lost = await self._database.pool.take_back(self._connection)
         else:
-            await self._savepoint.__aexit__(kind, error, trace)
+            try:
+                await self._savepoint.__aexit__(kind, error, trace)
+            except psycopg.Error as failure:
+                self._raise_if_unavailable(failure, is_lost=self._connection.closed)
+                raise
+            is_lost = self._connection.closed
         if isinstance(error, psycopg.Error):
-            self._database.note_error(error)
-            translated = unavailable(error)
-            if translated is not None:
-                raise translated from error
+            self._raise_if_unavailable(error, is_lost=is_lost)
+
+    def _raise_if_unavailable(self, error: psycopg.Error, *, is_lost: bool) -> None:
+        self._database.note_error(error)
+        translated = unavailable(error, is_lost=is_lost)
+        if translated is not None:
+            raise translated from error
 
 
 class _Transaction(_Borrowed):
@@ -370,9 +386,11 @@ class _Transaction(_Borrowed):
 
 def _may_have_committed(connection: Connection, failure: psycopg.Error) -> bool:
     """Return whether a commit that failed may have been made."""
+    if connection.closed:  # whatever a pooler said about it
+        return True
     if not isinstance(failure, psycopg.OperationalError | psycopg.InterfaceError):
         return False
-    return connection.closed or failure.sqlstate is None or failure.sqlstate.startswith(_LOST)
+    return failure.sqlstate is None or failure.sqlstate.startswith(_LOST)
 
 
 @dataclass(eq=False, slots=True)
@@ -701,7 +719,8 @@ _FIXES = {
 
 def refused(url: str, error: Exception) -> CannotStart:
     """Return the error for a database that refused a connection at start."""
-    reason = str(error).strip()
+    # libpq explains on lines of their own what may be the cause; each of several hosts has a line.
+    reason = " ".join(line for line in str(error).strip().splitlines() if not line.startswith("\t"))
     usual = "Check LAUNCHBAY_DATABASE_URL, and that the server is running and has this user."
     return CannotStart(
         f"The database at {redacted_url(url)} refused the connection: {reason}",
@@ -718,13 +737,18 @@ def check_version(server_version: int) -> None:
         )
 
 
-def unavailable(error: psycopg.Error) -> Unavailable | None:
-    """Return the error to raise for a database error, or None if it isn't about availability."""
+def unavailable(error: psycopg.Error, *, is_lost: bool = False) -> Unavailable | None:
+    """Return the error to raise for a database error, or None if it isn't about availability.
+
+    With `is_lost`, the connection broke. Any error can be the last one that it gave: a pooler has codes of its own.
+    """
     if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):
         return Unavailable("The database was upgraded during this request.", "Retry.", retry_after_s=1)
     if error.sqlstate == _OUTDATED_KEY:
         return SecretKeyOutdated()
     for kinds, message, retry_after_s in _CAUSES:
-        if isinstance(error, kinds) or error.sqlstate in _AWAY_STATES:
+        if isinstance(error, kinds):
             return Unavailable(message, "Retry.", retry_after_s=retry_after_s)
+    if is_lost or error.sqlstate in _AWAY_STATES:
+        return Unavailable(_AWAY, "Retry.", retry_after_s=2)
     return None

@@ -120,14 +120,19 @@ class Pool:
         self._away_since_s = None
         log.info("database.returned", away_s=round(time.monotonic() - away_since_s, 1))
 
-    async def take_back(self, connection: BoundedConnection) -> None:
-        """Return a connection. One that is broken or too old is closed."""
+    async def take_back(self, connection: BoundedConnection) -> bool:
+        """Return a connection, and whether it was lost.
+
+        One that is broken or too old is closed.
+        """
         assert isinstance(connection, _Pooled), "it was lent"
         self._lent -= 1
+        is_lost = connection.closed
         try:
             if connection.in_transaction:
                 await connection.roll_back_transaction()
         except psycopg.Error:
+            is_lost = True
             await connection.close()
         except BaseException:  # such as a cancellation: the state of the connection is unknown
             await self._close([connection])
@@ -138,6 +143,7 @@ class Pool:
                 self._connect()
         else:
             self._offer(connection)
+        return is_lost
 
     async def _discard(self, connection: _Pooled) -> None:
         self._lent -= 1
