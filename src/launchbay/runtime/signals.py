@@ -198,8 +198,8 @@ def due_triggers(
 def count_round(state: InstanceState, ran: tuple[str, str] | None, due: Collection[tuple[str, str]]) -> str | None:
     """Count the run of a triggered workflow that ends with these triggers due.
 
-    `ran` is (component, workflow), or None for any other job, which starts a new chain. Returns an error that names the cycle if one of the due
-    workflows has run `TRIGGER_ROUNDS` times since the signals last settled.
+    `ran` is (component, workflow), or None for any other job, which starts a new chain. Returns an error that names
+    the cycle if a due workflow has run `TRIGGER_ROUNDS` times since the signals last settled.
     """
     if ran is None or not due:
         for path in state.paths():
