@@ -96,6 +96,17 @@ class Bay:
         assert answer.status_code == 200, (path, answer.text)
         return answer.json() if answer.content else None
 
+    def log(self, instance: str) -> list[str]:
+        """All lines of the instance's log."""
+        found: list[str] = []
+        after = ""
+        while True:
+            page = self.call("GET", f"instances/{instance}/logs{after}")
+            found += [line["text"] for line in page["lines"]]
+            if not page["lines"]:
+                return found
+            after = f"?after={page['lines'][-1]['id']}"
+
     def end(self) -> None:
         self.http.close()
         self.server.end()
@@ -149,6 +160,36 @@ def test_a_server_that_comes_back_finds_the_command_that_it_began(
     assert document["status"] == "Running", document["errorMessage"]
     assert lines(ledger) == ["begin", "end"]
     assert document["returnValues"]["out"] == {hosts[0].address: "done"}
+
+
+LINES = 1_500
+TALKATIVE = """
+launch:
+  steps:
+    - hosts: {action: provisionVms, parameters: {roleName: web, staticIps: [HOSTS]}}
+    - run:
+        action: execrun
+        precedingPhases: [hosts]
+        parameters:
+          roles: [web]
+          command: ["i=0; while [ $i -lt LINES ]; do i=$((i+1)); echo line $i; [ $((i % 5)) != 0 ] || sleep 0.04; done"]
+"""
+
+
+def test_the_log_has_every_line_of_a_command_once_however_often_the_server_is_killed(
+    bays: Callable[..., Bay], hosts: Hosts
+) -> None:
+    bay = bays()
+    text = TALKATIVE.replace("HOSTS", f'"{hosts[0].address}"').replace("LINES", str(LINES))
+    instance = bay.launch(text)
+    for _ in range(3):
+        time.sleep(2.0)
+        bay.server.kill()
+        bay.server.start()
+    document = bay.settled(instance)
+    assert document["status"] == "Running", document["errorMessage"]
+    expected = [f"[{hosts[0].address}] line {number}" for number in range(1, LINES + 1)]
+    assert [text for text in bay.log(instance) if "] line " in text] == expected
 
 
 def test_kills_at_any_moment_leave_every_command_run_exactly_once(bays: Callable[..., Bay], hosts: Hosts) -> None:

@@ -91,6 +91,43 @@ def test_it_does_not_matter_where_the_pieces_are_cut(text: str, cuts: list[int])
     assert lines_of(*pieces) == (expected if expected[-1] else expected[:-1])
 
 
+@given(
+    st.lists(
+        st.sampled_from(["a", "\r", "\n", "\N{EURO SIGN}", f"it is {SECRET}!", "x" * limits.LOG_LINE_CHARS]),
+        max_size=12,
+    ),
+    st.integers(0, 12),
+    st.lists(st.integers(0, 20_000), max_size=4),
+    st.lists(st.integers(0, 20_000), max_size=4),
+)
+def test_another_process_continues_where_the_log_ends(
+    texts: list[str], logged: int, cuts: list[int], other_cuts: list[int]
+) -> None:
+    data = "".join(texts).encode()
+
+    def log_of(position: str, cuts: list[int], most: int) -> tuple[list[str], str]:
+        """Log at most so many lines, and return them with the position that was noted with the last one."""
+        found: list[str] = []
+        positions = [position]
+
+        def note(position: str) -> None:
+            if len(found) <= most:
+                positions.append(position)
+
+        redaction = RedactionStream(SecretEncodings([SECRET]), REDACTED)
+        lines = LineSplitter("stdout", lambda _, line: found.append(line), redaction, position, note)
+        begin = lines.received
+        for cut in sorted({*(begin + cut for cut in cuts if begin + cut < len(data)), len(data)}):
+            lines(data[lines.received : cut])
+        lines.close()
+        return found[:most], positions[-1]
+
+    whole, _ = log_of("", [], 1_000_000)
+    first, position = log_of("", cuts, logged)
+    rest, _ = log_of(position, other_cuts, 1_000_000)
+    assert first + rest == whole
+
+
 @given(st.lists(st.binary(max_size=50)), st.integers(0, 100))
 def test_no_more_is_kept_than_may_be(pieces: list[bytes], most: int) -> None:
     kept = OutputBuffer(most)

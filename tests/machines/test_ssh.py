@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -47,13 +47,16 @@ async def test_a_command_gives_its_output_and_exit_code(ssh: SshMachines, hosts:
     assert (result.stdout, result.stderr, result.exit_code) == ("hi\n", "no\n", 3)
 
 
-async def test_a_script_says_itself_who_reads_it_and_a_line_is_for_the_logins_shell(
+async def test_a_script_says_itself_who_reads_it_and_a_line_is_for_sh_or_the_shell_of_the_step(
     ssh: SshMachines, hosts: Hosts
 ) -> None:
     script = "#!/usr/bin/env perl\nprint 6 * 7;\n"
     assert (await ssh.run(asked("perl"), on(hosts[0]), RemoteCommand(line=script))).stdout == "42"
     line = "[[ -d ~ ]] && echo $0 | grep -q run && cat <<< yes"
-    assert (await ssh.run(asked("bash"), on(hosts[0]), RemoteCommand(line=line))).stdout == "yes\n"
+    assert (await ssh.run(asked("bash"), on(hosts[0]), RemoteCommand(line=line, shell="bash"))).stdout == "yes\n"
+    line = "echo ${BASH_VERSION:-none} $(readlink -f /proc/$$/exe)"
+    [version, reader] = (await ssh.run(asked("sh"), on(hosts[0]), RemoteCommand(line=line))).stdout.split()
+    assert version == "none" or reader == str(Path("/bin/sh").resolve())
 
 
 async def test_output_comes_line_by_line_while_the_command_runs(ssh: SshMachines, hosts: Hosts) -> None:
@@ -112,6 +115,34 @@ async def test_a_command_whose_job_goes_on_elsewhere_runs_on_and_is_adopted(ssh:
     go_on.touch()
     assert (await again).stdout == "done\n"
     assert ledger.read_text() == "x\n"
+
+
+async def test_the_next_process_continues_where_the_log_ended(ssh: SshMachines, hosts: Hosts) -> None:
+    @dataclass
+    class Positions:
+        stored: dict[str, str] = field(default_factory=dict)
+
+        def note(self, source: str, position: str) -> None:
+            self.stored[source] = position
+
+        async def find(self, source: str) -> str:
+            return self.stored.get(source, "")
+
+    seen: list[str] = []
+    go_on = hosts[0].work / "continues"
+    step = asked("continues", handed_over=lambda: True, log_positions=Positions())
+    line = f"seq 1 500; printf half; until [ -e {go_on} ]; do sleep 0.05; done; echo ' line'; seq 501 900"
+    command = RemoteCommand(line=line, sink=lambda _, text: seen.append(text))
+    task = asyncio.create_task(ssh.run(step, on(hosts[0]), command))
+    await _until(lambda: len(seen) == 500)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.touch()
+    for _ in range(2):  # and it may die after the end of the command
+        assert (await ssh.run(step, on(hosts[0]), command)).exit_code == 0
+    numbers = [str(number) for number in range(1, 901)]
+    assert seen == [*numbers[:500], "half line", *numbers[500:]]
 
 
 async def test_all_commands_of_a_job_are_ended_together_and_those_that_did_not_begin_never_do(

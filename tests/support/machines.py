@@ -88,6 +88,7 @@ def isolates() -> bool:
 
 ISOLATED = isolates()
 needs_sshd = pytest.mark.skipif(SSHD is None, reason="sshd is not installed (Debian: openssh-server)")
+needs_isolated = pytest.mark.skipif(not ISOLATED, reason="needs root and namespaces for logins of its own")
 needs_sudo = pytest.mark.skipif(
     not ISOLATED or shutil.which("sudo") is None, reason="needs root, namespaces and sudo for logins of its own"
 )
@@ -106,6 +107,10 @@ class Host:
     def home(self) -> Path:
         """The home directory of the login `ops`."""
         return self.directory / "home" / "ops" if ISOLATED else Path.home()
+
+    def home_of(self, login: str) -> Path:
+        """The home directory of a login of `Hosts.start`."""
+        return self.directory / "home" / login
 
     @property
     def static_ip(self) -> str:
@@ -171,8 +176,8 @@ class Hosts:
     hosts: list[Host] = field(default_factory=list)
 
     @classmethod
-    def start(cls, count: int, *, network: int = 1) -> Self:
-        """Start so many, on 127.0.`network`.1 and on."""
+    def start(cls, count: int, *, network: int = 1, shells: Mapping[str, str] | None = None) -> Self:
+        """Start so many, on 127.0.`network`.1 and on. `shells` are further logins with their shells."""
         _sweep()
         directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         directory.chmod(0o755)
@@ -182,7 +187,7 @@ class Hosts:
         try:
             for number in range(1, count + 1):
                 host = Host(directory / f"host-{number}", f"127.0.{network}.{number}", port)
-                _furnish(host, found.public_key)
+                _furnish(host, found.public_key, shells or {})
                 found.hosts.append(host)
                 host.start()
         except BaseException:
@@ -232,7 +237,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _furnish(host: Host, public_key: str) -> None:
+def _furnish(host: Host, public_key: str, shells: Mapping[str, str]) -> None:
     host.directory.mkdir(mode=0o755)
     host.work.mkdir()
     host.work.chmod(0o777)
@@ -247,10 +252,11 @@ def _furnish(host: Host, public_key: str) -> None:
     passwd.append("sshd:x:61000:65534::/run/sshd:/usr/sbin/nologin")
     shadow.append("sshd:*:19000:0:99999:7:::")
     group.append("nogroup:x:65534:")
-    for login, uid in UIDS.items():
+    uids = UIDS | {login: 61010 + number for number, login in enumerate(shells)}
+    for login, uid in uids.items():
         home = homes / login
         home.mkdir()
-        passwd.append(f"{login}:x:{uid}:{uid}::{home}:/bin/bash")
+        passwd.append(f"{login}:x:{uid}:{uid}::{home}:{shells.get(login, '/bin/bash')}")
         shadow.append(f"{login}:*:19000:0:99999:7:::")
         group.append(f"{login}:x:{uid}:")
         if ISOLATED:
@@ -381,7 +387,7 @@ class Lab:
         await asyncio.sleep(0.001)
         self._busy -= 1
         self._refuse("run", machine.host)
-        self.ran.append((machine.host, command.line))
+        self.ran.append((machine.host, command.shown))
         return self.results.get(machine.host, CommandResult(f"{machine.host}\n", "", 0))
 
     async def stop(self, context: ProviderContext, machine: Machine) -> None:

@@ -153,6 +153,7 @@ class Disk:
 
     steps: dict[str, StepRecord] = field(default_factory=dict)
     lines: list[tuple[str | None, str, str]] = field(default_factory=list)
+    positions: dict[tuple[str, int, str], str] = field(default_factory=dict)
     writes: int = 0
 
     def texts(self, level: str | None = None) -> list[str]:
@@ -233,6 +234,12 @@ class MemoryJournal:
 
     def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         self._disk.lines.append((path, level, text))
+
+    def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
+        self._disk.positions[path, attempt, source] = position
+
+    async def log_position(self, path: str, attempt: int, source: str) -> str:
+        return self._disk.positions.get((path, attempt, source), "")
 
     def _write_late(self) -> None:
         late, self._late = self._late, None

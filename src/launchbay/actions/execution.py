@@ -27,7 +27,7 @@ from launchbay.actions.parameters import (
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, RemoteCommand, shell_line
+from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, RemoteCommand
 
 T = TypeVar("T")
 _ROLES = ActionParameter("The roles of the machines. Default: all roles.", type="list<string>", needs_value=True)
@@ -103,6 +103,10 @@ class ExecRun(ActionDefaults):
         "command": ActionParameter(
             "A list: one element is a shell line or script, more are a program and its arguments.", required=True
         ),
+        "shell": ActionParameter(
+            "The shell that reads the line, such as bash. The other elements are its arguments. Default: sh.",
+            type="string",
+        ),
         "isSudo": ActionParameter("Run as the superuser.", type="bool"),
         "batchSize": ActionParameter(
             "The number of machines at a time. The next ones start when these have succeeded.", type="int"
@@ -121,7 +125,8 @@ class ExecRun(ActionDefaults):
         machines, parameters = call.context.machines, call.parameters
         batch = parameters.get("batchSize")
         at_once = None if batch is None else whole_number(batch, "batchSize", minimum=1, maximum=limits.ROLE_MACHINES)
-        line = shell_line(_elements(parameters))
+        line, *arguments = _elements(parameters)
+        shell = optional_text(parameters, "shell", "the name or path of a shell, such as bash") or ""
         sudo = flag(parameters, "isSudo", default=False)
         timeout_s = optional_duration_s(parameters, "timeout")
         targets = machines.targets(optional_roles(call))
@@ -130,10 +135,20 @@ class ExecRun(ActionDefaults):
 
             async def run(machine: Machine) -> CommandResult:
                 sink = live.for_host(machine.host)
-                command = RemoteCommand(line=line, sudo=sudo, timeout_s=timeout_s, sink=sink, keep_bytes=keep_bytes)
+                command = RemoteCommand(
+                    line=line,
+                    arguments=arguments,
+                    shell=shell,
+                    sudo=sudo,
+                    timeout_s=timeout_s,
+                    sink=sink,
+                    keep_bytes=keep_bytes,
+                )
                 result = await machines.run(machine, command)
                 if result.exit_code != 0:
-                    raise ActionFailed(describe_exit(f"The command on {machine.host}", result, call.context.redact))
+                    notes = (result.note,) if result.note else ()
+                    what = describe_exit(f"The command on {machine.host}", result, call.context.redact)
+                    raise ActionFailed(what, *notes)
                 return result
 
             results = await gather_on_machines(targets, run, batch=at_once)

@@ -162,6 +162,7 @@ class _Batch:
     failed: dict[str, list[list[Any]]] = field(default_factory=dict)
     lines: list[_Line] = field(default_factory=list)
     waits: dict[str, str] = field(default_factory=dict)  # path → JSON, empty if the wait is over
+    positions: dict[tuple[str, int, str], str] = field(default_factory=dict)  # path, attempt, source
     sent_at_s: float = 0.0
     written: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -372,6 +373,19 @@ class PostgresJournal:
         self._batch().lines.append(line)
         self._write_within(LAZY_S)
 
+    def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
+        """Record the position with the last line: in the batch that has it, unless that is written already."""
+        batch = self._unwritten[-1] if self._unwritten else self._batch()
+        batch.positions[path, attempt, source] = position
+        self._write_within(LAZY_S)
+
+    async def log_position(self, path: str, attempt: int, source: str) -> str:
+        for batch in reversed(self._unwritten):
+            if (known := batch.positions.get((path, attempt, source))) is not None:
+                return known
+        query = {"job_id": self._key["job_id"], "path": path, "attempt": attempt, "source": source}
+        return await run_until_available(self._database, jobs.get_log_position, **query) or ""
+
     def redact(self, text: str, longest_chars: int) -> str:
         """Mask the secrets in a text and make it storable."""
         return postgres_text(self.secrets.redact(text), longest_chars)
@@ -555,11 +569,31 @@ class PostgresJournal:
     async def _write(self, batch: _Batch, columns: dict[str, Any]) -> None:
         async with self._database.connection() as connection:
             batch.sent_at_s = self._clock.monotonic_s()
-            if await jobs.write_journal(connection, **self._key, **columns) is None:
-                raise Fenced("Another worker has taken the job over.")
+            if not batch.positions:
+                await self._write_rows(connection, columns)
+            else:
+                # With its lines or not at all: the next process would write lines again, or leave some out.
+                async with connection.transaction():
+                    await self._write_rows(connection, columns)
+                    await self._write_positions(connection, batch.positions)
             if batch.waits:
                 await self._write_waits(connection, batch.waits)
         self._count(batch)
+
+    async def _write_rows(self, connection: Connection, columns: dict[str, Any]) -> None:
+        if await jobs.write_journal(connection, **self._key, **columns) is None:
+            raise Fenced("Another worker has taken the job over.")
+
+    async def _write_positions(self, connection: Connection, positions: Mapping[tuple[str, int, str], str]) -> None:
+        paths, attempts, sources = zip(*positions, strict=True)
+        await jobs.set_log_positions(
+            connection,
+            **self._key,
+            paths=list(paths),
+            attempts=list(attempts),
+            sources=list(sources),
+            positions=list(positions.values()),
+        )
 
     async def _write_waits(self, connection: Connection, waits: Mapping[str, str]) -> None:
         await jobs.set_waits(connection, **self._key, paths=list(waits), waits=list(waits.values()))

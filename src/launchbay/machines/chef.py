@@ -22,8 +22,10 @@ from launchbay import limits
 from launchbay.egress.archives import read_members
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
+from launchbay.machines.answers import run_script
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
-from launchbay.machines.remote_commands import OutputBuffer, RemoteRun, run_key, script
+from launchbay.machines.remote_commands import RemoteRun, cannot_run, run_key
+from launchbay.machines.scripts import script
 from launchbay.model.machine import ChefRun, Machine, RemoteCommand
 
 COOKBOOKS, ROLES, DATA_BAGS = "cookbooks", "roles", "data_bags"
@@ -169,7 +171,7 @@ async def converge(
 
     async def prepare(shell: Shell) -> None:
         client = egress.for_environment(context.organization_id, context.environment_id, context.policies)
-        await _upload(shell, chef, items, place, client)
+        await _upload(shell, machine.host, chef, items, place, client)
 
     run = RemoteRun(context, machine, open_shell, _PURPOSE, directory)
     command = RemoteCommand(line=f"#!/bin/sh\n{script('chef', place=place)}", sudo=chef.sudo, sink=chef.sink)
@@ -206,18 +208,16 @@ def attributes_of(node: bytes, machine: Machine) -> Mapping[str, Any]:
     return {**found, "run_list": saved.get("run_list", [])}
 
 
-async def _upload(shell: Shell, chef: ChefRun, items: list[str], place: str, egress: EgressClient) -> None:
+async def _upload(shell: Shell, host: str, chef: ChefRun, items: list[str], place: str, egress: EgressClient) -> None:
     cookbooks = _ON_THE_HOST
     if chef.recipe_url:
         try:
             cookbooks = await fetch_cookbooks(egress, chef.recipe_url, _cookbook(items))
         except AddressRefused as error:
             raise ActionFailed(str(error), retryable=False) from error
-    if (
-        await shell.script(f'umask 077\n{script(place=place)}mkdir -p "$place"\n', OutputBuffer(0), OutputBuffer(0))
-        != 0
-    ):
-        raise ActionFailed("Can't create the directory for Chef on the machine.")
+    made = await run_script(shell, f'umask 077\n{script(place=place)}mkdir -p "$place"\n', host)
+    if made.code != 0:
+        raise cannot_run(host, made)
     if cookbooks.archive:
         await shell.put(f"{place}/cookbooks.tgz", cookbooks.archive)
     await shell.put(f"{place}/solo.rb", _settings(cookbooks).encode())

@@ -34,6 +34,29 @@ from launchbay.model.redaction import REDACTED, RedactionStream, SecretEncodings
 ENTRY_POINT_GROUP = "launchbay.machines"
 
 
+class LogPositions(Protocol):
+    """Up to where the step's log has the output of programs, by source: a machine and its stream.
+
+    A position is noted together with the last log line, so a process that takes over continues exactly there.
+    """
+
+    def note(self, source: str, position: str) -> None:
+        """Note a position. It is stored with the line that was logged last, or not at all."""
+
+    async def find(self, source: str) -> str:
+        """Return the position that this attempt of the step noted last, in any process; or an empty text."""
+
+
+class NoLogPositions:
+    """The positions of a context without a job."""
+
+    def note(self, source: str, position: str) -> None:
+        """Do nothing."""
+
+    async def find(self, source: str) -> str:  # noqa: ARG002 - the contract's
+        return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
     """The step or component that a provider works for.
@@ -67,6 +90,7 @@ class ProviderContext:
     handed_over: Callable[[], bool] = lambda: False
     register_secret: Callable[[Any], None] = lambda _: None
     waiting: Callable[[StepWait], AbstractContextManager[None]] = lambda _: nullcontext()
+    log_positions: LogPositions = field(default_factory=NoLogPositions)
     redaction_stream: Callable[[], RedactionStream] = lambda: RedactionStream(SecretEncodings(), REDACTED)
 
 

@@ -220,8 +220,8 @@ class DryRun:
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Return the configured output, or a word that is unique for the step and machine."""
-        _log(context, f"on {_named(machine)}{' with sudo' if command.sudo else ''}: {_brief(command.line)}")
-        given = self._configured_answer(context, role=machine.role, host=machine.host, command=command.line)
+        _log(context, f"on {_named(machine)}{' with sudo' if command.sudo else ''}: {_brief(command.shown)}")
+        given = self._configured_answer(context, role=machine.role, host=machine.host, command=command.shown)
         stdout = given.get("stdout", f"dry-run-{_digest(context, machine)}")
         return CommandResult(_text(stdout), _text(given.get("stderr", "")), _exit_code(given.get("exitCode", 0)))
 

@@ -28,8 +28,10 @@ import asyncssh
 from launchbay import limits
 from launchbay.clock import Backoff
 from launchbay.errors import ActionFailed
+from launchbay.machines.answers import run_script
 from launchbay.machines.contract import OnData, ProviderContext, ProviderDeps, Shell, ShellLost
-from launchbay.machines.remote_commands import file_too_large
+from launchbay.machines.remote_commands import cannot_run, file_too_large
+from launchbay.machines.scripts import script
 from launchbay.machines.shell import ShellMachines
 from launchbay.model.machine import Machine, SshAccess
 
@@ -180,6 +182,9 @@ def fingerprint(key: str) -> str:
 
 _READ_BYTES = 64 * limits.KIB
 _CHUNK_BYTES = 32 * limits.KIB
+# All shells that a login may have read this alike. The path passes by aliases and a changed PATH, and with `exec` the
+# parent of `sh` is the server's end of the connection, whose end it notices.
+_SHELL = "exec /bin/sh -s"
 
 
 class SshShell:
@@ -192,7 +197,7 @@ class SshShell:
     async def script(self, text: str, stdout: OnData, stderr: OnData) -> int:
         """Pass the text to the standard input of `sh`: the shell of the login never reads it."""
         try:
-            process = await self._connection.create_process("exec sh -s", encoding=None)
+            process = await self._connection.create_process(_SHELL, encoding=None)
             try:
                 await asyncio.gather(
                     _send(process.stdin, text.encode("utf-8", "replace")),
@@ -281,9 +286,10 @@ class SshMachines(ShellMachines):
         while True:
             try:
                 async with self.open(context, machine) as shell, asyncio.timeout(limits.MACHINE_CONNECT_S):
-                    if await shell.script("exit 0", _drop, _drop) == 0:
+                    answer = await run_script(shell, script("place", key=""), host_name(machine))
+                    if answer.code == 0:
                         return
-                    reason = f"{host_name(machine)} has no POSIX shell 'sh' for {machine.login!r}"
+                    reason = str(cannot_run(host_name(machine), answer))
             except ShellLost as error:
                 reason = str(error)
             except TimeoutError:
@@ -318,7 +324,3 @@ class SshMachines(ShellMachines):
 
     async def forget(self, context: ProviderContext, machine: Machine) -> None:
         await self._deps.host_keys.forget(context, host_name(machine))
-
-
-def _drop(_data: bytes) -> None:
-    """Discard output."""

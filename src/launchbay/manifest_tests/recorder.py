@@ -99,7 +99,7 @@ class RecordedDryRun(DryRun):
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Record a command that a component runs on its own machine."""
         if context.action == "exec":
-            self._recorder.record(context.path, context.action, {"command": command.line})
+            self._recorder.record(context.path, context.action, {"command": command.shown})
         return await super().run(context, machine, command)
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:

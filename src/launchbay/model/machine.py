@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -70,28 +71,73 @@ Sink = Callable[[str, str], None]
 """Takes what a command writes while it runs: `stdout` or `stderr`, and a line of it."""
 
 
+class CommandKind(StrEnum):
+    """How a command starts: a program by itself, a script through its interpreter, or a line through a shell."""
+
+    PROGRAM = "program"
+    SCRIPT = "script"
+    LINE = "line"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCommand:
-    """A command for a machine's shell.
+    """A command for a machine.
 
-    `line` may be a script; `timeout_s` None is the provider's default. `sink` gets the live output, parts of it twice
-    after a broken connection. The result has the last `keep_bytes` bytes of stdout and of stderr.
+    `line` is the author's text: a shell line, a script that begins with `#!`, or with `arguments` a program. The
+    program gets the arguments as they are, and no shell reads them. `shell` reads the line instead of `sh`; the line
+    finds the arguments there as that shell names them.
+
+    `timeout_s` None is the provider's default. `sink` gets the live output. The result has the first and the last
+    bytes of stdout and of stderr, up to `keep_bytes` of each.
     """
 
     line: str
+    arguments: Sequence[str] = ()
+    shell: str = ""
     sudo: bool = False
     timeout_s: float | None = None
     sink: Sink | None = None
     keep_bytes: int = limits.COMMAND_RESULT_BYTES
 
+    @property
+    def kind(self) -> CommandKind:
+        if self.shell:
+            return CommandKind.LINE
+        if self.line.startswith("#!"):
+            return CommandKind.SCRIPT
+        is_program = self.arguments and _PROGRAM.fullmatch(self.line)
+        return CommandKind.PROGRAM if is_program else CommandKind.LINE
+
+    @property
+    def text(self) -> str:
+        """Return the text that `sh`, the named shell or the interpreter reads.
+
+        Public manifests also have shell syntax in the first element with arguments after it: `"$@"` adds them.
+        """
+        return self.line if self.shell or self.line.startswith("#!") or not self.arguments else f'{self.line} "$@"'
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Return the arguments as values, after the name of a program."""
+        return (self.line, *self.arguments) if self.kind is CommandKind.PROGRAM else self.arguments
+
+    @property
+    def shown(self) -> str:
+        """Return the command as one line, for logs and conditions of a dry run. Nothing runs it."""
+        return " ".join((self.line, *map(shlex.quote, self.arguments)))
+
+
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+@%:,][A-Za-z0-9_./+@%:,-]*")  # means itself to every shell
+
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The exit code of a command, and its output as text."""
+    """The exit code of a command, and its output as text. `note` says what is wrong with the output."""
 
     stdout: str
     stderr: str
     exit_code: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,15 +181,6 @@ class ChefRun:
     solo: bool = True
     sudo: bool = True
     sink: Sink | None = None
-
-
-def shell_line(command: Sequence[str]) -> str:
-    """Return a command as one line for a shell: the first element unchanged, each other one as one argument.
-
-    One element is a line or a script; more are a program with its arguments (manifest-language §9). Public manifests
-    also have shell syntax in the first element with arguments after it, and keep its meaning.
-    """
-    return " ".join((*command[:1], *map(shlex.quote, command[1:])))
 
 
 def merge_machines(machines: Iterable[Machine], added: Iterable[Machine]) -> list[Machine]:

@@ -95,6 +95,12 @@ class Journal(Protocol):
         `stream` is `stdout` or `stderr` for the output of a program.
         """
 
+    def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
+        """Record up to where the log has a program's output; durable exactly if the last line before it is."""
+
+    async def log_position(self, path: str, attempt: int, source: str) -> str:
+        """Return the position that was noted last, also by an earlier claim, or an empty text."""
+
     async def flush(self) -> None:
         """Return when everything so far is durable."""
 
@@ -134,6 +140,12 @@ class NullJournal:
 
     def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         """Do nothing."""
+
+    def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
+        """Do nothing."""
+
+    async def log_position(self, path: str, attempt: int, source: str) -> str:  # noqa: ARG002 - the contract's
+        return ""
 
     async def flush(self) -> None:
         """Do nothing."""

@@ -70,7 +70,23 @@ def provider_context(
         register_secret=job.secrets.register_secret,
         redaction_stream=job.secrets.stream,
         waiting=partial(job.journal.waiting, path),
+        log_positions=_LogPositions(job, path, attempt),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _LogPositions:
+    """Implements `machines.contract.LogPositions` for one attempt of a step."""
+
+    job: JobRun
+    path: str
+    attempt: int
+
+    def note(self, source: str, position: str) -> None:
+        self.job.journal.note_log_position(self.path, self.attempt, source, position)
+
+    async def find(self, source: str) -> str:
+        return await self.job.journal.log_position(self.path, self.attempt, source)
 
 
 @dataclass(frozen=True, slots=True)

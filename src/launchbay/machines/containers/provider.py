@@ -19,6 +19,7 @@ from launchbay import limits
 from launchbay.concurrency import gather_bounded
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
+from launchbay.machines.answers import run_script
 from launchbay.machines.containers.engine_api import ContainerShell, EngineApi, EngineRefused
 from launchbay.machines.containers.order import ContainerLimits, ContainerOrder, read_container_order
 from launchbay.machines.contract import (
@@ -26,12 +27,14 @@ from launchbay.machines.contract import (
     INSTANCE,
     ORGANIZATION,
     TAG,
+    OnData,
     ProviderContext,
     Shell,
     TaggedMachine,
     Tags,
 )
-from launchbay.machines.remote_commands import LineSplitter, OutputBuffer
+from launchbay.machines.remote_commands import LineSplitter, OutputBuffer, logged_lines
+from launchbay.machines.scripts import script
 from launchbay.machines.shell import ShellMachines
 from launchbay.model.machine import CommandResult, ImageRun, Machine, MachineSpec
 
@@ -113,18 +116,9 @@ async def _create_or_adopt(
 
 
 async def _follow(engine: EngineApi, context: ProviderContext, container: str, run: ImageRun) -> CommandResult:
-    out, err = (LineSplitter(name, run.sink, context.redaction_stream()) for name in ("stdout", "stderr"))
     kept_out, kept_err = OutputBuffer(run.keep_bytes), OutputBuffer(run.keep_bytes)
-
-    def stdout(data: bytes) -> None:
-        out(data)
-        kept_out(data)
-
-    def stderr(data: bytes) -> None:
-        err(data)
-        kept_err(data)
-
-    await engine.logs(container, stdout, stderr)
+    out, err = [await logged_lines(context, f"{container} {name}", name, run.sink) for name in ("stdout", "stderr")]
+    await engine.logs(container, _both(out, kept_out), _both(err, kept_err))
     out.close()
     err.close()
     exit_code = await engine.wait(container)
@@ -134,6 +128,21 @@ async def _follow(engine: EngineApi, context: ProviderContext, container: str, r
             "Set a larger 'size', up to the setting container_memory_mb.",
         )
     return CommandResult(kept_out.text, kept_err.text, exit_code)
+
+
+def _both(lines: LineSplitter, kept: OutputBuffer) -> OnData:
+    """Return what keeps a stream, and logs what the log doesn't have yet: the engine begins with the first byte."""
+    logged_bytes = lines.received
+
+    def take(data: bytes) -> None:
+        nonlocal logged_bytes
+        kept(data)
+        skipped = min(logged_bytes, len(data))
+        logged_bytes -= skipped
+        if skipped < len(data):
+            lines(data[skipped:])
+
+    return take
 
 
 def _order(run: ImageRun, allowed: ContainerLimits) -> ContainerOrder:
@@ -167,7 +176,6 @@ def _container_name(tags: Tags, kind: str = "") -> str:
 
 
 NAME = "container"
-_REPORTED_BYTES = 4 * limits.KIB
 
 
 class Installation(Protocol):
@@ -305,12 +313,12 @@ class ContainerMachines(ShellMachines):
 
     async def _validate_runnable(self, context: ProviderContext, machine: Machine, order: ContainerOrder) -> None:
         """Raise ActionFailed unless the container keeps running and has a shell."""
-        stdout, stderr = OutputBuffer(_REPORTED_BYTES), OutputBuffer(_REPORTED_BYTES)
         try:
             async with self._open_once(context, machine) as shell:
-                if await shell.script("exit 0", stdout, stderr) == 0:
+                answer = await run_script(shell, script("place", key=""), machine.host)
+                if answer.code == 0:
                     return
-            reason = (stderr.text or stdout.text).strip()
+            reason = answer.errors
         except ActionFailed as error:
             reason = str(error)
         raise ActionFailed(

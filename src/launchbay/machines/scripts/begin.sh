@@ -1,10 +1,13 @@
 # Starts the supervisor of a run, away from this connection and in a process group of its own.
-mkdir -p "$run" || exit 73
-printf '%s' "$command" >"$run/command" && printf '%s' "$supervisor" >"$run/supervise" || exit 73
+# The room for the exit code is taken now: it must be there even if the command fills the disk.
+{
+    printf '%s' "$command" >"$run/command" && printf '%s' "$arguments" >"$run/arguments" &&
+        printf '%s' "$supervisor" >"$run/supervise" && echo '143 full' >"$run/exit.new"
+} || exit 73
 [ -z "$sudo" ] || : >"$run/sudo"
 if command -v setsid >/dev/null 2>&1; then
-    setsid sh "$run/supervise" "$run" "$directory" </dev/null >/dev/null 2>&1 &
+    setsid sh "$run/supervise" "$run" "$directory" "$kind" "$shell" </dev/null >/dev/null 2>&1 &
 else
     set -m
-    nohup sh "$run/supervise" "$run" "$directory" </dev/null >/dev/null 2>&1 &
+    nohup sh "$run/supervise" "$run" "$directory" "$kind" "$shell" </dev/null >/dev/null 2>&1 &
 fi

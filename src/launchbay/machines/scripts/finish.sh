@@ -1,17 +1,32 @@
-# Says how a run ended: a line with its exit code, then what it wrote. Of too long an output the middle is left out, here
-# and on the disk of this machine, so that asking again gives the same.
-[ -f "$run/exit" ] || exit 75
-for name in out err; do
-    size=$(($(wc -c <"$run/$name")))
-    if [ "$size" -gt "$keep" ] && [ ! -f "$run/$name.cut" ]; then
-        half=$((keep / 2))
+# Says how a run ended, and what it wrote. Of too long an output the middle is left out, here and, if there is room, on
+# the disk of this machine, so that asking again gives the same.
+[ -n "$run" ] && [ -f "$run/exit" ] || exit 75
+size_of() { echo $(($(wc -c <"$1"))); }
+part() { # name, bytes, command that writes them
+    printf '\n%s %s %s\n' "$mark" "$1" "$2"
+    shift 2
+    "$@"
+}
+give() {
+    file=$run/$1 size=$(size_of "$run/$1") half=$((keep / 2))
+    note=$(printf '\n(%s bytes are left out here)\n.' $((size - half * 2)))
+    note=${note%.}
+    if [ "$size" -gt "$keep" ] && [ ! -f "$file.cut" ]; then
         {
-            head -c "$half" "$run/$name"
-            printf '\n(%s bytes are left out here)\n' $((size - half * 2))
-            tail -c "$half" "$run/$name"
-        } >"$run/$name.short" && : >"$run/$name.cut" && mv "$run/$name.short" "$run/$name"
+            head -c "$half" "$file" && printf '%s' "$note" && tail -c "$half" "$file"
+        } >"$file.short" 2>/dev/null && : >"$file.cut" && mv "$file.short" "$file" || rm -f "$file.short"
+        size=$(size_of "$file")
     fi
-done
-rm -f "$run/command" "$run/supervise"
-cat "$run/exit" "$run/out"
-cat "$run/err" >&2
+    if [ -f "$file.cut" ] || [ "$size" -le "$keep" ]; then
+        part "$1" "$size" cat "$file"
+    else
+        part "$1" "$half" head -c "$half" "$file"
+        part "$1" "${#note}" printf '%s' "$note"
+        part "$1" "$half" tail -c "$half" "$file"
+    fi
+}
+read -r code full <"$run/exit"
+rm -f "$run/command" "$run/arguments" "$run/supervise"
+say exit "$code" "$full"
+give out
+give err

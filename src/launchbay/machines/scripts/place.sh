@@ -1,11 +1,18 @@
-# Finds where runs are kept for this login: `$root/runs`. Nobody else may write there.
+# Finds the run: `$run`, in `$root/runs`, where nobody but this login may write. Both are empty if there is none yet.
 umask 077
-for root in "${HOME:-/nonexistent}/.launchbay" "/tmp/.launchbay-$(id -u)"; do
-    mkdir -p "$root/runs" 2>/dev/null && [ -O "$root" ] && [ -w "$root/runs" ] && break
-    root=
+missing=
+for program in cat chmod date env head id mkdir mv printf rm sh sleep tail wc; do
+    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
 done
-if [ -z "$root" ]; then
-    echo "there is no place to write in: neither the home directory nor /tmp can be used" >&2
+if [ -n "$missing" ]; then
+    echo "it lacks programs that Launchbay needs:$missing. Install coreutils or busybox" >&2
     exit 73
 fi
-run=$root/runs/$key
+uid=$(id -u)
+is_ours() { [ -d "$1/runs" ] && [ ! -h "$1" ] && [ -O "$1" ]; }
+# The places, the preferred one first. No here-documents: some shells keep those in files, where there may be no room.
+set -- "${HOME:-/nonexistent}/.launchbay" "/tmp/.launchbay-$uid" "/var/tmp/.launchbay-$uid" "/dev/shm/.launchbay-$uid"
+root= run=
+for place do
+    if [ -n "$key" ] && is_ours "$place" && [ -d "$place/runs/$key" ]; then root=$place run=$place/runs/$key && break; fi
+done

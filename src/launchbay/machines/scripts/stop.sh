@@ -6,8 +6,12 @@ signal() {
         kill -s "$1" -- "-$group"
     fi 2>/dev/null
 }
-for run in "$root/runs/$prefix"*; do
-    [ -d "$run" ] && [ ! -f "$run/exit" ] || continue
+is_of_run() {
+    [ -n "$1" ] || return 1
+    [ ! -r "/proc/$1/cmdline" ] || { case $(cat "/proc/$1/cmdline") in *"${run##*/}"*) ;; *) return 1 ;; esac } 2>/dev/null
+}
+end() {
+    [ -d "$run" ] && [ ! -f "$run/exit" ] || return 0
     as=
     if [ -f "$run/sudo" ] && [ "$(id -u)" != 0 ]; then as=sudo; fi
     if ! mkdir "$run/began" 2>/dev/null; then
@@ -17,7 +21,7 @@ for run in "$root/runs/$prefix"*; do
             left=$((left - 1))
         done
         group=$(cat "$run/pid" 2>/dev/null)
-        if [ -n "$group" ] && { [ ! -r "/proc/$group/cmdline" ] || grep -qs -- "${run##*/}" "/proc/$group/cmdline"; }; then
+        if is_of_run "$group"; then
             signal TERM
             left=$grace
             while [ "$left" -gt 0 ] && signal 0; do
@@ -27,7 +31,13 @@ for run in "$root/runs/$prefix"*; do
             signal KILL
         fi
     fi
-    [ -f "$run/exit" ] || echo 143 >"$run/exit"
-    rm -f "$run/command" "$run/supervise"
+    # The room that `begin` took is the exit code of a command that was ended.
+    [ -f "$run/exit" ] || echo 143 >"$run/exit" || mv "$run/exit.new" "$run/exit"
+    rm -f "$run/command" "$run/arguments" "$run/supervise"
+}
+for place do
+    for run in "$place/runs/$prefix"*; do
+        if is_ours "$place"; then end; fi
+    done
 done
 exit 0

@@ -1,25 +1,54 @@
 # Runs the command of a run once and keeps what came of it. Whoever makes `began` is the only one that ever runs it.
-run=$1
+run=$1 directory=$2 kind=$3 shell=$4
 umask 077
 mkdir "$run/began" 2>/dev/null || exit 0
 date +%s >"$run/since"
 echo $$ >"$run/pid.new" && mv "$run/pid.new" "$run/pid"
 : >"$run/out"
 : >"$run/err"
-if [ -n "$2" ]; then cd "$2"; else cd "${HOME:-/}" 2>/dev/null || cd /; fi
-# A line means to the login's own shell what it would mean if it was typed there; a script says itself who reads it.
-shell=${SHELL:-/bin/sh}
-[ -x "$shell" ] || shell=/bin/sh
-case $(head -c 2 "$run/command") in
-'#!')
-    chmod 700 "$run/command"
-    set -- "$run/command"
+if [ -n "$directory" ]; then cd "$directory"; else cd "${HOME:-/}" 2>/dev/null || cd /; fi
+is_program() {
+    case $1 in */*) return 0 ;; esac
+    (
+        set -f
+        IFS=:
+        for place in $PATH; do [ ! -f "${place:-.}/$1" ] || [ ! -x "${place:-.}/$1" ] || exit 0; done
+        exit 1
+    )
+}
+# Arguments are passed on as they are. No shell reads them, and the shell of the login has no part in it.
+. "$run/arguments"
+case $kind in
+program)
+    if is_program "$1"; then
+        # Not `exec "$@"`: mksh and zsh would run a builtin of that name.
+        set -- env "$@"
+    else
+        shift
+        set -- sh "$run/command" "$@"
+    fi
     ;;
-*) set -- "$shell" "$run/command" ;;
+script) # through the interpreter that its first line names, as the kernel does, but on file systems with noexec too
+    IFS= read -r named <"$run/command"
+    named=${named#'#!'}
+    named=${named#"${named%%[! 	]*}"}
+    named=${named%"${named##*[! 	]}"}
+    option=${named#"${named%%[ 	]*}"}
+    option=${option#"${option%%[! 	]*}"}
+    set -- "${named%%[ 	]*}" ${option:+"$option"} "$run/command" "$@"
+    ;;
+*) set -- "$shell" "$run/command" "$@" ;;
 esac
-if [ -f "$run/sudo" ] && [ "$(id -u)" != 0 ]; then set -- sudo -n -- "$@"; fi
+if [ -f "$run/sudo" ] && [ "$(id -u)" != 0 ]; then
+    [ "$1" != env ] || shift
+    set -- sudo -n -- "$@"
+fi
 umask 022
-"$@" </dev/null >"$run/out" 2>"$run/err"
+(exec "$@") </dev/null >"$run/out" 2>"$run/err"
 code=$?
 umask 077
-echo "$code" >"$run/exit.new" && mv "$run/exit.new" "$run/exit"
+full=
+echo >"$run/probe" || full=full
+rm -f "$run/probe"
+# In place, into room that was taken before the command began.
+printf '%-10s\n' "$code $full" 1<>"$run/exit.new" && mv "$run/exit.new" "$run/exit"

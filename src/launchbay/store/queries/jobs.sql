@@ -466,6 +466,20 @@ ON CONFLICT (job_id, path) DO UPDATE SET wait = excluded.wait, fence = excluded.
     since = CASE WHEN step_waits.fence = excluded.fence AND step_waits.wait::json ->> 'kind' = excluded.wait::json ->> 'kind'
             THEN step_waits.since ELSE excluded.since END;
 
+-- name: set_log_positions
+-- Up to where the log has what programs wrote, while this claim holds the job.
+WITH held AS (
+    SELECT id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing'
+)
+INSERT INTO log_positions (job_id, path, attempt, source, position)
+SELECT held.id, told.* FROM held, unnest(%(paths)s::text[], %(attempts)s::integer[], %(sources)s::text[], %(positions)s::text[]) AS told
+ON CONFLICT (job_id, path, attempt, source) DO UPDATE SET position = excluded.position;
+
+-- name: get_log_position
+-- Up to where the log has what a program wrote.
+SELECT position FROM log_positions
+WHERE job_id = %(job_id)s AND path = %(path)s AND attempt = %(attempt)s AND source = %(source)s;
+
 -- name: get_busy_job
 -- The job that keeps an instance busy.
 SELECT jobs.id, coalesce(jobs.number, 0) AS number, jobs.name AS workflow, instances.name AS instance
