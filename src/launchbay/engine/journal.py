@@ -374,7 +374,7 @@ class PostgresJournal:
         self._write_within(LAZY_S)
 
     def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
-        """Record the position with the last line: in the batch that has it, unless that is written already."""
+        """Record the position in the batch that has the last line."""
         batch = self._unwritten[-1] if self._unwritten else self._batch()
         batch.positions[path, attempt, source] = position
         self._write_within(LAZY_S)

@@ -27,7 +27,7 @@ _CLOSES_WITHIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame without its content: its first word, the words that follow, and its number of bytes."""
+    """A frame without its content: its words, and the number of bytes."""
 
     kind: str
     words: tuple[str, ...]
@@ -35,7 +35,7 @@ class Frame:
 
 
 OnContent = Callable[[Frame, bytes], None]
-"""Takes the content of a frame, in pieces; once with no bytes for an empty frame."""
+"""Takes the content of a frame in pieces; an empty one once."""
 
 
 class FrameReader:
@@ -74,7 +74,7 @@ class FrameReader:
             self._buffer.clear()
 
     def _read_header(self) -> bool:
-        """Read the next header, and skip what is before it. Returns False if more data is needed."""
+        """Read the next header and skip what is before it; False if more data is needed."""
         begin = self._buffer.find(self._mark)
         if begin < 0:
             keep = min(len(self._buffer), len(self._mark) - 1)
@@ -106,8 +106,9 @@ class FrameReader:
 
 @dataclass(slots=True)
 class Answer:
-    """What a script said: its exit code, its frames by kind, its errors, and what else was on the streams.
+    """What a script said: its exit code, frames by kind, and errors.
 
+    `noise` came before the first frame.
     `is_mixed`: something wrote in between the frames, so a content may not be what the script wrote.
     """
 
@@ -131,9 +132,10 @@ async def run_script(
     on_content: OnContent | None = None,
     on_noise: Callable[[str], None] = lambda _: None,
 ) -> Answer:
-    """Run the text of `scripts.script` and return its answer, with up to `keep_bytes` of each content.
+    """Run a text of `scripts.script` and return its answer.
 
-    `on_content` gets contents as they come. `on_noise` is called at most once, when the script has begun.
+    The answer has up to `keep_bytes` of each content, unless `on_content` gets contents as they come. `on_noise` is
+    called at most once, when the script has begun.
 
     Raises ShellLost if the connection ended before the script, and ActionFailed if the login runs no script at all:
     another attempt would find the same.
@@ -172,7 +174,10 @@ async def run_script(
 
 
 async def _until_ended(script: Coroutine[Any, Any, int], ended: asyncio.Event) -> int | None:
-    """Run a script to its end, or until it said that it ends: something else may keep its output open."""
+    """Run a script to its end, or until it said that it ends.
+
+    Something else may keep its output open.
+    """
     running, waiting = asyncio.ensure_future(script), asyncio.ensure_future(ended.wait())
     try:
         await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -214,8 +219,7 @@ def _no_script(host: str, exit_code: int, stdout: str, stderr: str) -> ActionFai
     else:
         reason = f"{host} let the login in, but what it started never ran /bin/sh: it ended with {exit_code}{answered}."
         advice = (
-            "Look for an exit or exec in the start-up files of the login's shell, such as ~/.bashrc, and restrict it to"
-            " interactive shells; or for a forced command in authorized_keys or sshd_config, which must run"
-            " $SSH_ORIGINAL_COMMAND."
+            "Look for an exit or exec in the start-up files of the login's shell, such as ~/.bashrc. A forced command in"
+            " authorized_keys must run $SSH_ORIGINAL_COMMAND."
         )
     return ActionFailed(reason, advice, retryable=False)

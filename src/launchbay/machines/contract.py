@@ -35,16 +35,17 @@ ENTRY_POINT_GROUP = "launchbay.machines"
 
 
 class LogPositions(Protocol):
-    """Up to where the step's log has the output of programs, by source: a machine and its stream.
+    """Up to where the step's log has the output of programs.
 
+    A source is a machine and its stream.
     A position is noted together with the last log line, so a process that takes over continues exactly there.
     """
 
     def note(self, source: str, position: str) -> None:
-        """Note a position. It is stored with the line that was logged last, or not at all."""
+        """Note a position, to be stored with the line that was logged last."""
 
     async def find(self, source: str) -> str:
-        """Return the position that this attempt of the step noted last, in any process; or an empty text."""
+        """Return what this attempt noted last, in any process, or an empty text."""
 
 
 class NoLogPositions:

@@ -95,7 +95,7 @@ class LineSplitter:
         self._rest = self._emit_pieces(self._rest)
 
     def _emit_pieces(self, text: str) -> str:
-        """Pass on pieces as long as a log line, and return the rest: the same ones however the text came."""
+        """Pass on pieces as long as a log line, and return the rest."""
         while len(text) > limits.LOG_LINE_CHARS:
             self._emit(text[: limits.LOG_LINE_CHARS])
             text = text[limits.LOG_LINE_CHARS :]
@@ -149,7 +149,7 @@ log = structlog.get_logger(__name__)
 
 
 async def logged_lines(context: ProviderContext, source: str, stream: str, sink: Sink | None) -> LineSplitter:
-    """Return a splitter that continues where the step's log ends, if another process has logged a part."""
+    """Return a splitter that continues where the step's log ends."""
     positions = context.log_positions
     position = await positions.find(source) if sink is not None else ""
     return LineSplitter(

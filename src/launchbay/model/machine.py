@@ -72,7 +72,7 @@ Sink = Callable[[str, str], None]
 
 
 class CommandKind(StrEnum):
-    """How a command starts: a program by itself, a script through its interpreter, or a line through a shell."""
+    """How a command starts: by itself, through its interpreter, or through a shell."""
 
     PROGRAM = "program"
     SCRIPT = "script"
@@ -123,7 +123,7 @@ class RemoteCommand:
 
     @property
     def shown(self) -> str:
-        """Return the command as one line, for logs and conditions of a dry run. Nothing runs it."""
+        """Return the command as a line for people; nothing runs it."""
         return " ".join((self.line, *map(shlex.quote, self.arguments)))
 
 
@@ -132,7 +132,10 @@ _PROGRAM = re.compile(r"[A-Za-z0-9_./+@%:,][A-Za-z0-9_./+@%:,-]*")  # means itse
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The exit code of a command, and its output as text. `note` says what is wrong with the output."""
+    """The exit code of a command, and its output as text.
+
+    `note` says what is wrong with the output.
+    """
 
     stdout: str
     stderr: str

@@ -96,10 +96,10 @@ class Journal(Protocol):
         """
 
     def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
-        """Record up to where the log has a program's output; durable exactly if the last line before it is."""
+        """Record up to where the log has a program's output, with its last line."""
 
     async def log_position(self, path: str, attempt: int, source: str) -> str:
-        """Return the position that was noted last, also by an earlier claim, or an empty text."""
+        """Return what was noted last, in any claim, or an empty text."""
 
     async def flush(self) -> None:
         """Return when everything so far is durable."""

@@ -131,7 +131,10 @@ async def _follow(engine: EngineApi, context: ProviderContext, container: str, r
 
 
 def _both(lines: LineSplitter, kept: OutputBuffer) -> OnData:
-    """Return what keeps a stream, and logs what the log doesn't have yet: the engine begins with the first byte."""
+    """Return what keeps a stream, and logs what the log doesn't have yet.
+
+    The engine begins with the first byte.
+    """
     logged_bytes = lines.received
 
     def take(data: bytes) -> None:

@@ -10,13 +10,19 @@ from importlib import resources
 
 
 def script(*names: str, **variables: str | int) -> str:
-    """Return the scripts in a row, after assignments of the variables. Raises ValueError as `quoted` does."""
+    """Return the scripts in a row, after assignments of the variables.
+
+    Raises ValueError as `quoted` does.
+    """
     lines = [f"{name}={quoted(str(value))}" for name, value in variables.items()]
     return "\n".join((*lines, *map(text_of, names), ""))
 
 
 def quoted(*words: str) -> str:
-    """Return the words as POSIX `sh` reads them. Raises ValueError for what a program can't receive."""
+    """Return the words as POSIX `sh` reads them.
+
+    Raises ValueError for what a program can't receive.
+    """
     for word in words:
         if "\0" in word:
             raise ValueError("an argument can't contain a NUL character")
@@ -28,7 +34,10 @@ def quoted(*words: str) -> str:
 
 
 def framed(text: str, mark: str) -> str:
-    """Return a script whose answers have this mark (`machines/answers.py`). It ends with a frame of its exit code."""
+    """Return a script whose answers have this mark (`machines/answers.py`).
+
+    It ends with a frame of its exit code.
+    """
     half = len(mark) // 2
     # Options may come with the environment, from a start-up file that exports them.
     head = f"set +Cefux\nmark_begin={mark[:half]} mark_end={mark[half:]}\n{text_of('speak')}"
