@@ -10,8 +10,8 @@ import pytest
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
+from launchbay.machines.answers import quoted
 from launchbay.machines.contract import ProviderContext
-from launchbay.machines.scripts import quoted
 from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import Machine, RemoteCommand
 from tests.support.contexts import Log, context
@@ -47,7 +47,7 @@ with open(sys.argv[1], "wb") as file:
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     links = tmp_path_factory.mktemp("shells")
     for directory in (links, *links.parents[:3]):
         directory.chmod(0o755)
@@ -55,17 +55,21 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     assert busybox is not None
     (links / "ash").symlink_to(busybox)
     shells = SHELLS | {"ash": str(links / "ash"), "nobody-in": "/usr/sbin/nologin", "bound": "/bin/rbash"}
-    with Hosts.start(1, network=7, shells=shells) as hosts:
-        record = hosts[0].work / "record"
+    with Hosts.start(1, network=7, shells=shells) as started:
+        record = started[0].work / "record"
         record.write_text(RECORD)
         record.chmod(0o755)
-        hosts[0].keys = hosts  # type: ignore[attr-defined]
-        yield hosts[0]
+        yield started
 
 
 @pytest.fixture
-def ssh(host: Host, tmp_path: Path) -> SshMachines:
-    return SshMachines(parts(host.keys, tmp_path))  # type: ignore[attr-defined]
+def host(hosts: Hosts) -> Host:
+    return hosts[0]
+
+
+@pytest.fixture
+def ssh(hosts: Hosts, tmp_path: Path) -> SshMachines:
+    return SshMachines(parts(hosts, tmp_path))
 
 
 def on(host: Host, login: str) -> Machine:

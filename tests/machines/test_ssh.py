@@ -278,6 +278,33 @@ async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Ho
     assert [host for _, host in provided.host_keys.pins] == [f"{host.address}:{host.port}"]
 
 
+async def test_a_stated_fingerprint_may_be_of_any_key_that_the_host_has(hosts: Hosts, tmp_path: Path) -> None:
+    ssh, host = SshMachines(parts(hosts, tmp_path)), hosts[1]
+    host.new_host_key("ed25519", "rsa", "ecdsa")
+    for number in range(3):
+        stated = {"machines.host-keys": f"{host.static_ip}={host.fingerprint(number)}"}
+        await ssh.wait_until_reachable(asked("any key", policies=stated), on(host))
+    stated = {"machines.host-keys": f"{host.static_ip}=SHA256:{'x' * 43}"}
+    with pytest.raises(ActionFailed, match="has changed: it shows SHA256") as error:
+        await ssh.wait_until_reachable(asked("no key", policies=stated), on(host), within_s=60)
+    for number, kind in enumerate(("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256")):
+        assert f"{host.fingerprint(number)} ({kind})" in str(error.value)
+
+
+async def test_a_type_of_key_that_has_gone_from_the_host_is_no_outage(hosts: Hosts, tmp_path: Path) -> None:
+    ssh, host = SshMachines(parts(hosts, tmp_path)), hosts[1]
+    host.new_host_key("ed25519")
+    await ssh.wait_until_reachable(asked("gone"), on(host))
+    host.new_host_key("rsa")
+    told = r"no longer has a host key of the pinned type ssh-ed25519: it has SHA256:.* \(ssh-rsa\)"
+    with pytest.raises(ActionFailed, match=told) as error:
+        await ssh.run(asked("gone"), on(host), RemoteCommand(line="true"))
+    assert not error.value.retryable
+    accepting = asked("accept", policies={"machines.host-keys": f"{host.static_ip}={host.fingerprint()}"})
+    assert f"{host.static_ip}={host.fingerprint()}" in str(error.value)
+    await ssh.wait_until_reachable(accepting, on(host))
+
+
 async def test_an_address_that_the_rules_forbid_is_not_dialled(hosts: Hosts, tmp_path: Path) -> None:
     ssh = SshMachines(parts(hosts, tmp_path, allowed="127.0.1.77"))
     with pytest.raises(AddressRefused, match=r"127\.0\.1\.1 is refused: it is a loopback address"):

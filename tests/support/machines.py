@@ -158,12 +158,24 @@ class Host:
         self.stop()
         self.start()
 
-    def new_host_key(self) -> None:
-        """Install the machine anew under its old address."""
+    def new_host_key(self, *kinds: str) -> None:
+        """Install the machine anew under its old address, with a host key of each kind."""
         self.stop()
-        (self.directory / "host_key").unlink()
-        make_key(self.directory / "host_key")
+        config = self.directory / "sshd_config"
+        lines = [line for line in config.read_text().splitlines() if not line.startswith("HostKey ")]
+        for number, kind in enumerate(kinds or ("ed25519",)):
+            file = self.directory / f"host_key{number or ''}"
+            file.unlink(missing_ok=True)
+            make_key(file, kind)
+            lines.append(f"HostKey {file}")
+        config.write_text("\n".join((*lines, "")))
         self.start()
+
+    def fingerprint(self, number: int = 0) -> str:
+        """The fingerprint of a host key, as `ssh-keygen` shows it."""
+        file = self.directory / f"host_key{number or ''}.pub"
+        shown = subprocess.run(["ssh-keygen", "-lf", str(file)], check=True, capture_output=True, text=True).stdout
+        return shown.split()[1]
 
 
 @dataclass
@@ -227,8 +239,8 @@ def _sweep() -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def make_key(file: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(file)], check=True)
+def make_key(file: Path, kind: str = "ed25519") -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "test", "-f", str(file)], check=True)
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""What a script answers through a shell whose login may write on the same streams.
+"""Scripts for machines, and what they answer through a shell whose login may write on the same streams.
 
 Start-up files of the login's shell, banners and background jobs write where our scripts do. So a script frames what it
 says (`scripts/speak.sh`): a line with a mark, which is new for each script, words, and a number of bytes; then those
@@ -10,14 +10,62 @@ bytes. Everything between frames is noise.
 
 import asyncio
 import secrets
+import shlex
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import Shell, ShellLost
-from launchbay.machines.scripts import framed
+
+# The shell scripts that run on machines (`scripts/`), written for POSIX `sh`.
+#
+# Each gets its parameters as variables, quoted by `script`, and is sent to the standard input of `sh -s`. The shell of
+# the login never reads it, and no parameter is read as code.
+
+
+def script(*names: str, **variables: str | int) -> str:
+    """Return the scripts in a row, after assignments of the variables.
+
+    Raises ValueError as `quoted` does.
+    """
+    lines = [f"{name}={quoted(str(value))}" for name, value in variables.items()]
+    return "\n".join((*lines, *map(text_of, names), ""))
+
+
+def quoted(*words: str) -> str:
+    """Return the words as POSIX `sh` reads them.
+
+    Raises ValueError for what a program can't receive.
+    """
+    for word in words:
+        if "\0" in word:
+            raise ValueError("an argument can't contain a NUL character")
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise ValueError("an argument can't contain half of a surrogate pair") from None
+    return " ".join(map(shlex.quote, words))
+
+
+def _framed(text: str, mark: str) -> str:
+    """Return a script whose answers have this mark in each frame.
+
+    It ends with a frame of its exit code.
+    """
+    half = len(mark) // 2
+    # Options may come with the environment, from a start-up file that exports them.
+    head = f"set +Cefux\nmark_begin={mark[:half]} mark_end={mark[half:]}\n{text_of('speak')}"
+    return f"{head}(\n{text}\n)\nsay end $?\n"
+
+
+@cache
+def text_of(name: str) -> str:
+    return resources.files("launchbay.machines.scripts").joinpath(f"{name}.sh").read_text("utf-8")
+
 
 _HEADER_BYTES = 4 * limits.KIB  # a longer header is none
 _NOISE_BYTES = 2 * limits.KIB  # that are kept, for a message
@@ -132,7 +180,7 @@ async def run_script(
     on_content: OnContent | None = None,
     on_noise: Callable[[str], None] = lambda _: None,
 ) -> Answer:
-    """Run a text of `scripts.script` and return its answer.
+    """Run a text of `script` and return its answer.
 
     The answer has up to `keep_bytes` of each content, unless `on_content` gets contents as they come. `on_noise` is
     called at most once, when the script has begun.
@@ -162,7 +210,7 @@ async def run_script(
 
     stdout = FrameReader(mark.encode(), take)
     stderr = FrameReader(mark.encode(), lambda _frame, _data: None)
-    exit_code = await _until_ended(shell.script(framed(text, mark), stdout.feed, stderr.feed), ended)
+    exit_code = await _until_ended(shell.script(_framed(text, mark), stdout.feed, stderr.feed), ended)
     stdout.finish()
     stderr.finish()
     answer.errors = _readable(stderr.later_noise)
@@ -219,7 +267,7 @@ def _no_script(host: str, exit_code: int, stdout: str, stderr: str) -> ActionFai
     else:
         reason = f"{host} let the login in, but what it started never ran /bin/sh: it ended with {exit_code}{answered}."
         advice = (
-            "Look for an exit or exec in the start-up files of the login's shell, such as ~/.bashrc. A forced command in"
-            " authorized_keys must run $SSH_ORIGINAL_COMMAND."
+            "Look for an exit or exec in the start-up files of the login's shell, such as ~/.bashrc. A forced command"
+            " in authorized_keys must run $SSH_ORIGINAL_COMMAND."
         )
     return ActionFailed(reason, advice, retryable=False)

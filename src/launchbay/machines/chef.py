@@ -22,10 +22,9 @@ from launchbay import limits
 from launchbay.egress.archives import read_members
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
-from launchbay.machines.answers import run_script
+from launchbay.machines.answers import run_script, script
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
 from launchbay.machines.remote_commands import RemoteRun, cannot_run, run_key
-from launchbay.machines.scripts import script
 from launchbay.model.machine import ChefRun, Machine, RemoteCommand
 
 COOKBOOKS, ROLES, DATA_BAGS = "cookbooks", "roles", "data_bags"

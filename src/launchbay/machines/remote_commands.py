@@ -23,9 +23,8 @@ import structlog
 from launchbay import limits
 from launchbay.clock import Backoff
 from launchbay.errors import ActionFailed
-from launchbay.machines.answers import Answer, Frame, run_script
+from launchbay.machines.answers import Answer, Frame, quoted, run_script, script, text_of
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
-from launchbay.machines.scripts import quoted, script, text_of
 from launchbay.model.machine import CommandResult, Machine, RemoteCommand, Sink
 from launchbay.model.redaction import RedactionStream
 

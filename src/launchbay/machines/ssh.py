@@ -19,7 +19,7 @@ old address has a new host key: call `forget` when you release a machine.
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,10 +28,9 @@ import asyncssh
 from launchbay import limits
 from launchbay.clock import Backoff
 from launchbay.errors import ActionFailed
-from launchbay.machines.answers import run_script
+from launchbay.machines.answers import run_script, script
 from launchbay.machines.contract import OnData, ProviderContext, ProviderDeps, Shell, ShellLost
 from launchbay.machines.remote_commands import cannot_run, file_too_large
-from launchbay.machines.scripts import script
 from launchbay.machines.shell import ShellMachines
 from launchbay.model.machine import Machine, SshAccess
 
@@ -40,8 +39,14 @@ PINNED_POLICY = "machines.host-keys"
 
 _KEEP_ALIVE_S = 15.0
 _KEEP_ALIVES = 4  # without an answer, then the connection counts as lost
-_KEY_ALGORITHMS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
 _RSA_ALGORITHMS = ("rsa-sha2-256", "rsa-sha2-512")
+_KINDS = (  # of host keys, the preferred one first
+    ("ssh-ed25519",),
+    ("ecdsa-sha2-nistp256",),
+    ("ecdsa-sha2-nistp384",),
+    ("ecdsa-sha2-nistp521",),
+    _RSA_ALGORITHMS,
+)
 
 
 @asynccontextmanager
@@ -70,26 +75,48 @@ def host_name(machine: Machine) -> str:
 
 
 class _Client(asyncssh.SSHClient):
-    """Checks the host's key. `presented_key` is the key that the host has shown."""
+    """Checks the host's key. `presented_key` is the key that the host has shown.
+
+    `pinned` is a key, which also selects the algorithm, a fingerprint, or None for a new host.
+    """
 
     def __init__(self, pinned: str | None) -> None:
-        self._pinned = pinned
+        self.pinned = pinned
         self.presented_key = ""
         self.is_refused = False
 
     def algorithms(self) -> tuple[str, ...]:
         """Return the algorithms to request: that of the pinned key, or all except certificates."""
-        kind = (self._pinned or "").partition(" ")[0]
-        if kind == "ssh-rsa":
-            return _RSA_ALGORITHMS
-        return (kind,) if kind in _KEY_ALGORITHMS else _KEY_ALGORITHMS + _RSA_ALGORITHMS
+        kind = (self.pinned or "").partition(" ")[0]
+        known = next((each for each in _KINDS if kind in each or (kind == "ssh-rsa" and each is _RSA_ALGORITHMS)), None)
+        return known or tuple(name for each in _KINDS for name in each)
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002 - contract
         """Accept the pinned key, or any key of a new host."""
-        self.presented_key = " ".join(key.export_public_key("openssh").decode("ascii").split()[:2])
-        is_right = self._pinned is None or self._pinned in (self.presented_key, key.get_fingerprint("sha256"))
+        self.presented_key = _text_of(key)
+        is_right = self.pinned is None or self.pinned in (self.presented_key, key.get_fingerprint("sha256"))
         self.is_refused = not is_right
         return is_right
+
+
+def _text_of(key: asyncssh.SSHKey) -> str:
+    return " ".join(key.export_public_key("openssh").decode("ascii").split()[:2])
+
+
+async def _offered_keys(address: str, port: int) -> list[str]:
+    """Return the keys that a host has: it shows only one of them to whoever connects."""
+    keys: list[str] = []
+    for algorithms in _KINDS:
+        try:
+            async with asyncio.timeout(limits.MACHINE_CONNECT_S):
+                key = await asyncssh.get_server_host_key(address, port, server_host_key_algs=algorithms, config=None)
+        except asyncssh.Error:  # it has no such key
+            continue
+        except (OSError, TimeoutError):
+            break
+        if key is not None:
+            keys.append(_text_of(key))
+    return keys
 
 
 async def _pinned(deps: ProviderDeps, context: ProviderContext, name: str) -> str | None:
@@ -107,15 +134,14 @@ async def _connect(
     failure: Exception = ShellLost(f"{machine.host} has no address")
     for address in addresses:
         try:
-            async with asyncio.timeout(limits.MACHINE_CONNECT_S):
-                return await asyncssh.connect(
-                    address, machine.port, client_factory=lambda: client, **_options(machine, client, private_key)
-                )
-        except asyncssh.HostKeyNotVerifiable as error:
-            if not client.is_refused:
-                raise ActionFailed(f"{host_name(machine)} did not prove its host key: {error.reason}.") from None
-            pinned = await _pinned(deps, context, host_name(machine))
-            raise _changed(host_name(machine), pinned or "", client.presented_key) from None
+            try:
+                return await _dial(address, machine, client, private_key)
+            except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed, asyncssh.ConnectionLost) as error:
+                # OpenSSH closes the connection without a word if it has no key of the only type that is asked for.
+                if isinstance(error, asyncssh.ConnectionLost) and (client.presented_key or not client.pinned):
+                    raise
+                await _find_pinned_key(address, machine, client, error)
+                return await _dial(address, machine, client, private_key)
         except asyncssh.PermissionDenied:
             raise _access_denied(machine) from None
         except TimeoutError:
@@ -123,6 +149,36 @@ async def _connect(
         except (OSError, asyncssh.Error) as error:
             failure = ShellLost(f"{host_name(machine)} is unreachable ({_describe(error)})")
     raise failure
+
+
+async def _dial(
+    address: str, machine: Machine, client: _Client, private_key: asyncssh.SSHKey
+) -> asyncssh.SSHClientConnection:
+    async with asyncio.timeout(limits.MACHINE_CONNECT_S):
+        return await asyncssh.connect(
+            address, machine.port, client_factory=lambda: client, **_options(machine, client, private_key)
+        )
+
+
+async def _find_pinned_key(address: str, machine: Machine, client: _Client, error: asyncssh.DisconnectError) -> None:
+    """Let the client ask for the pinned key, if the host has it but showed another one. Raises ActionFailed."""
+    name, pinned = host_name(machine), client.pinned or ""
+    if isinstance(error, asyncssh.HostKeyNotVerifiable) and not client.is_refused:
+        raise ActionFailed(f"{name} did not prove its host key: {error.reason}.") from None
+    offered = await _offered_keys(address, machine.port)
+    right = next((key for key in offered if pinned in (key, fingerprint(key))), "")
+    if right and right != pinned:
+        client.pinned = right
+        return
+    if client.is_refused:
+        raise _changed(name, pinned, *(offered or [client.presented_key])) from None
+    if pinned and offered and not right:
+        raise _gone(name, pinned, offered) from None
+    if isinstance(error, asyncssh.ConnectionLost):
+        raise error
+    raise ActionFailed(
+        f"{name} has no algorithm of SSH in common with Launchbay: {error.reason}.", retryable=False
+    ) from None
 
 
 def _options(machine: Machine, client: _Client, private_key: asyncssh.SSHKey) -> dict[str, Any]:
@@ -161,15 +217,37 @@ def _access_denied(machine: Machine) -> ActionFailed:
     )
 
 
-def _changed(name: str, pinned: str, presented: str) -> ActionFailed:
+def _changed(name: str, pinned: str, *presented: str) -> ActionFailed:
     return ActionFailed(
-        f"The host key of {name} has changed: it shows {fingerprint(presented)}, and {fingerprint(pinned)} is pinned."
+        f"The host key of {name} has changed: it shows {_described(presented)}, and {fingerprint(pinned)} is pinned."
         " Nothing was sent, because the host may be an impostor.",
-        "If you reinstalled the host, compare the new fingerprint on its console. Then forget the pinned key"
-        f" (launchbay organization forget-host-key {name}), or set the policy {PINNED_POLICY} of the environment to"
-        f" {name}={fingerprint(presented)} and reconfigure the instance.",
+        _how_to_accept(name, presented[0]),
         retryable=False,
     )
+
+
+def _gone(name: str, pinned: str, offered: Sequence[str]) -> ActionFailed:
+    kind = pinned.partition(" ")[0]
+    return ActionFailed(
+        f"{name} no longer has a host key of the pinned type {kind}: it has {_described(offered, with_types=True)}."
+        " Nothing was sent, because the host may be an impostor.",
+        _how_to_accept(name, offered[0]),
+        retryable=False,
+    )
+
+
+def _how_to_accept(name: str, presented: str) -> str:
+    return (
+        "If you reinstalled the host, compare the new fingerprint on its console. Then forget the pinned key"
+        f" (launchbay organization forget-host-key {name}), or set the policy {PINNED_POLICY} of the environment to"
+        f" {name}={fingerprint(presented)} and reconfigure the instance."
+    )
+
+
+def _described(keys: Sequence[str], *, with_types: bool = False) -> str:
+    if len(keys) == 1 and not with_types:
+        return fingerprint(keys[0])
+    return " and ".join(f"{fingerprint(key)} ({key.partition(' ')[0]})" for key in keys)
 
 
 def fingerprint(key: str) -> str:

@@ -19,7 +19,7 @@ from launchbay import limits
 from launchbay.concurrency import gather_bounded
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
-from launchbay.machines.answers import run_script
+from launchbay.machines.answers import run_script, script
 from launchbay.machines.containers.engine_api import ContainerShell, EngineApi, EngineRefused
 from launchbay.machines.containers.order import ContainerLimits, ContainerOrder, read_container_order
 from launchbay.machines.contract import (
@@ -34,7 +34,6 @@ from launchbay.machines.contract import (
     Tags,
 )
 from launchbay.machines.remote_commands import LineSplitter, OutputBuffer, logged_lines
-from launchbay.machines.scripts import script
 from launchbay.machines.shell import ShellMachines
 from launchbay.model.machine import CommandResult, ImageRun, Machine, MachineSpec
 
