@@ -98,14 +98,7 @@ class Bay:
 
     def log(self, instance: str) -> list[str]:
         """All lines of the instance's log."""
-        found: list[str] = []
-        after = ""
-        while True:
-            page = self.call("GET", f"instances/{instance}/logs{after}")
-            found += [line["text"] for line in page["lines"]]
-            if not page["lines"]:
-                return found
-            after = f"?after={page['lines'][-1]['id']}"
+        return [line["text"] for line in self.call("GET", f"instances/{instance}/log")]
 
     def end(self) -> None:
         self.http.close()

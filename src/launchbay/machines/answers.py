@@ -1,4 +1,4 @@
-"""Scripts for machines, and what they answer through a shell whose login may write on the same streams.
+"""Scripts for machines, and their answers between what else is written.
 
 Start-up files of the login's shell, banners and background jobs write where our scripts do. So a script frames what it
 says (`scripts/speak.sh`): a line with a mark, which is new for each script, words, and a number of bytes; then those
@@ -122,7 +122,7 @@ class FrameReader:
             self._buffer.clear()
 
     def _read_header(self) -> bool:
-        """Read the next header and skip what is before it; False if more data is needed."""
+        """Read the next header; return False if more data is needed."""
         begin = self._buffer.find(self._mark)
         if begin < 0:
             keep = min(len(self._buffer), len(self._mark) - 1)

@@ -75,9 +75,10 @@ def host_name(machine: Machine) -> str:
 
 
 class _Client(asyncssh.SSHClient):
-    """Checks the host's key. `presented_key` is the key that the host has shown.
+    """Checks the host's key.
 
-    `pinned` is a key, which also selects the algorithm, a fingerprint, or None for a new host.
+    `presented_key` is the key that the host has shown. `pinned` is a key, which also selects the algorithm, a
+    fingerprint, or None for a new host.
     """
 
     def __init__(self, pinned: str | None) -> None:
@@ -104,7 +105,7 @@ def _text_of(key: asyncssh.SSHKey) -> str:
 
 
 async def _offered_keys(address: str, port: int) -> list[str]:
-    """Return the keys that a host has: it shows only one of them to whoever connects."""
+    """Return all keys of a host, which shows each client only one."""
     keys: list[str] = []
     for algorithms in _KINDS:
         try:
@@ -161,7 +162,10 @@ async def _dial(
 
 
 async def _find_pinned_key(address: str, machine: Machine, client: _Client, error: asyncssh.DisconnectError) -> None:
-    """Let the client ask for the pinned key, if the host has it but showed another one. Raises ActionFailed."""
+    """Let the client ask for the pinned key, if the host has it.
+
+    Raises ActionFailed, or the error if the keys don't explain it.
+    """
     name, pinned = host_name(machine), client.pinned or ""
     if isinstance(error, asyncssh.HostKeyNotVerifiable) and not client.is_refused:
         raise ActionFailed(f"{name} did not prove its host key: {error.reason}.") from None
