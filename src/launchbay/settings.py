@@ -103,6 +103,7 @@ class Settings:
     manifest_bound_pins: Annotated[
         int, Meta(ge=20_000, le=1_000_000, description="a whole number, 20000 to 1000000")
     ] = 20_000
+    expression_memory_mib: Annotated[int, Meta(ge=16, le=4_096, description="a whole number, 16 to 4096")] = 64
     quota_applications: Rate = 10_000
     quota_instances: Rate = 200_000
     quota_jobs: Rate = 100_000

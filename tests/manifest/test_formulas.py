@@ -1,10 +1,13 @@
 """Operators and functions in expressions (docs/reference/manifest/expressions.md, "Operators and functions")."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from launchbay import limits
 from launchbay.errors import ExpressionError
@@ -238,3 +241,100 @@ def test_a_regular_expression_cannot_run_for_long() -> None:
 def test_each_function_is_described_on_the_page() -> None:
     described = (ROOT / "docs/reference/manifest/expressions.md").read_text()
     assert [name for name in FUNCTIONS if f"`{name}(" not in described] == []
+
+
+_DIGITS = "5" * 5_000
+_AWKWARD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -(2**63),
+    2**64 - 1,
+    1e308,
+    -0.5,
+    "",
+    _DIGITS,
+    f"-{_DIGITS}",
+    f"1e{_DIGITS}",
+    "1e999",
+    f"0.{_DIGITS}",
+    "\ud800",
+    "\\ud800",
+    '"\\ud800"',
+    '["\\udfff\\ud800", "\\ud83d\\ude00"]',
+    "\x00",
+    "%Y%\ud800",
+    "0001-01-01T00:00:00+23:59",
+    "9999-12-31T23:59:59-23:59",
+    "[" * 2_000,
+    "{a: [1, *b]}",
+    f"[{_DIGITS}, 1e999, .inf, .nan]",
+    "NaN",
+    "(?P<x>a)|\\xff{1000}",
+    "(",
+    [],
+    ["\ud800", "a"],
+    [1, 2.5, 2**64],
+    [None, {"a": [True]}],
+    {},
+    {"\ud800": "\ud800", "": [1e308, 1e308]},
+)
+_VALUE = st.sampled_from(_AWKWARD) | st.text(max_size=20) | st.floats(allow_nan=False) | st.integers()
+
+
+def test_any_function_of_any_values_gives_json_or_an_expression_error() -> None:
+    """Each function with each awkward value in each place, and beside each other one."""
+    for name, function in FUNCTIONS.items():
+        for count in range(function.least, function.most + 1):
+            templates = [
+                compile_condition(f"{name}({', '.join('$.' + 'ab'[(place + turn) % 2] for place in range(count))})")
+                for turn in range(2)
+            ]
+            for first in _AWKWARD:
+                for second in _AWKWARD[::3] if count > 1 else (first,):
+                    for template in templates:
+                        with suppress(ExpressionError):
+                            template.evaluate(Scope({"a": first, "b": second}))
+
+
+@given(st.sampled_from(["+", "-", "*", "/", "%", "==", "<", "in", "&&"]), _VALUE, _VALUE)
+def test_any_operator_of_any_values_gives_a_value_or_an_expression_error(operator: str, left: Any, right: Any) -> None:
+    scope = Scope({"a": left, "b": right})
+    for text in (f"$.a {operator} $.b", "$.a[$.b]", "-$.a", "!$.b", "$.a ? 1 : 2"):
+        with suppress(ExpressionError):
+            compile_condition(text).evaluate(scope)
+    with suppress(ExpressionError):
+        compile_template(["x {$.a} {$.b}", "{$..a}", "{$.b.*}"]).evaluate(scope)
+
+
+@pytest.mark.parametrize(
+    "text", [_DIGITS, f"-{_DIGITS}", f"$.names[{_DIGITS}]", f"$.names[-{_DIGITS}]", f"1e{_DIGITS}", f"[1, {_DIGITS}]"]
+)
+def test_literals_of_thousands_of_digits_are_malformed(text: str) -> None:
+    with pytest.raises(MalformedExpression, match="too large"):
+        compile_condition(text)
+    with pytest.raises(MalformedExpression):
+        compile_template(f"{{$= {text} }}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "number($.digits)",
+        "parseJson($.digits)",
+        "parseJson('[1e999]')",
+        "parseJson($.half)",
+        "matches($.lone, 'a')",
+        "matches('a', $.lone)",
+        "parseYaml($.lone)",
+        "base64($.lone)",
+        "text([$.infinite])",
+    ],
+)
+def test_what_is_no_json_value_never_comes_out_of_a_function(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        value(text, digits=_DIGITS, half='"\\ud800"', lone="\ud800", infinite=float("inf"))
+
+
+def test_pairs_of_surrogates_are_one_character() -> None:
+    assert value("parseJson($.pair)", pair='"\\ud83d\\ude00"') == "\U0001f600"

@@ -42,7 +42,7 @@ from launchbay.engine.stager import Stager
 from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender
 from launchbay.engine.worker import Engine, PeriodicTask
 from launchbay.errors import CannotStart
-from launchbay.limits import KIB
+from launchbay.limits import KIB, MIB
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.reader import Bounds
 from launchbay.planning import CompiledManifests
@@ -52,6 +52,7 @@ from launchbay.processes.run import Programs
 from launchbay.quotas import MEASURE_S, SAVE_S, OtherServers, Quotas, StoredBytes, default_quotas, this_machine
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import RuntimeDeps
+from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
@@ -450,6 +451,8 @@ def _assemble(
         given_password_days=settings.given_password_days,
     )
     approvals = PendingApprovals(database, clock)
+    evaluations = Evaluations(settings.expression_memory_mib * MIB)
+    stack.push_async_callback(evaluations.close)
     deps = RuntimeDeps(
         actions=actions,
         component_types=component_types.running,
@@ -462,6 +465,7 @@ def _assemble(
         mail=mail_server(settings),
         documents=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),
+        evaluator=evaluations,
     )
     calls = ServiceCalls(database, context.service_types, secret)
     sender = WebhookSender(database, egress, secret, settings.base_url)

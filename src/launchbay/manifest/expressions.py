@@ -14,22 +14,22 @@ one element.
 that doesn't continue as a name stays unchanged, as any other brace: it is shell, such as `${X:-1}`.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Any, TypeAlias
 
 import msgspec
 
 from launchbay import limits
 from launchbay.errors import ExpressionError
-from launchbay.manifest.formulas import Formula, parse_condition, parse_formula
+from launchbay.manifest.budget import CHAR_NS, ITEM_NS, EvaluationBudget
+from launchbay.manifest.formulas import JSON_COST, Formula, encoded, parse_condition, parse_formula
 from launchbay.manifest.paths import (
     DOUBLED_ROOT,
     NOTHING,
-    EvaluationBudget,
     MalformedExpression,
     Path,
     Scope,
@@ -70,13 +70,47 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The tree with its expressions as written."""
         return _written(self.node)
 
-    def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
-        """Return the tree with its expressions filled in, as new data, and warnings for the step's log.
+    @property
+    def _expressions(self) -> "Iterator[_Expression]":
+        pending: list[_Node] = [self.node]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, _EXPRESSION):
+                yield node
+            elif isinstance(node, _Text):
+                pending.extend(part for part in reversed(node.parts) if isinstance(part, _EXPRESSION))
+            elif isinstance(node, _Map):
+                pending.extend(child for _, child in reversed(node.children))
+            elif isinstance(node, _List):
+                pending.extend(reversed(node.children))
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """Yield the expressions as written."""
+        return (each.text for each in self._expressions)
+
+    def needed(self, scope: Scope) -> Scope:
+        """Return the part of the scope that the expressions can see."""
+        names, steps = set[str](), set[str]()
+        for path in (path for each in self._expressions for path in each.paths):
+            first = path.variable
+            if path.macro_step is not None:
+                steps.add(path.macro_step)
+            elif first is None:
+                names.update(scope.variables)
+            else:
+                names.update((first,) if path.exact is None else (first, path.exact))
+        variables = {name: scope.variables[name] for name in names if name in scope.variables}
+        inner = {step: dict(scope.inner[step]) for step in steps if step in scope.inner}
+        return Scope(variables, inner, scope.now_s)
+
+    def evaluate(self, scope: Scope, budget: EvaluationBudget | None = None) -> tuple[Any, tuple[str, ...]]:
+        """Return the tree with its expressions filled in, and warnings for the step's log.
 
         Raises `ExpressionError` if lists of different lengths broadcast together, or a limit is reached. No message
-        contains a value.
+        contains a value. A budget for a trial raises `TooExpensive`.
         """
-        run = _Run(scope)
+        run = _Run(scope, budget or EvaluationBudget())
         value = _evaluate(self.node, run, limits.JSON_DEPTH)
         return value, run.shown_warnings()
 
@@ -106,7 +140,7 @@ class _Run:
     """One evaluation."""
 
     scope: Scope
-    work: EvaluationBudget = field(default_factory=EvaluationBudget)
+    work: EvaluationBudget
     warnings: dict[str, None] = field(default_factory=dict)  # an ordered set
 
     def shown_warnings(self) -> tuple[str, ...]:
@@ -233,8 +267,10 @@ def _evaluate(node: _Node, run: _Run, depth: int) -> Any:
         return _fill(node, run, depth)
     if isinstance(node, _Map):
         _enter(depth)
+        run.work.charge(len(node.children) * ITEM_NS)
         return {key: _evaluate(child, run, depth - 1) for key, child in node.children}
     _enter(depth)
+    run.work.charge(len(node.children) * ITEM_NS)
     items: list[Any] = []
     for child in node.children:
         value = _evaluate(child, run, depth - 1)
@@ -267,6 +303,7 @@ def _copied(value: Any, budget: EvaluationBudget, depth: int) -> Any:
 
 def _fill(node: _Text, run: _Run, depth: int) -> Any:
     """Return the string with its expressions filled in, or a list of such strings."""
+    run.work.charge(len(node.parts) * ITEM_NS)
     pieces: list[Any] = []
     for part in node.parts:
         if isinstance(part, str):
@@ -285,6 +322,7 @@ def _broadcast(pieces: list[Any], node: _Text, run: _Run, depth: int) -> Any:
         if length > limits.EXPRESSION_TEXT_CHARS:
             raise ExpressionError(f"A string with expressions has more than {limits.EXPRESSION_TEXT_CHARS} characters.")
         run.work.chars(length)
+        run.work.charge(length * CHAR_NS, sum(map(getsizeof, pieces)))
         return "".join(pieces)
     _enter(depth)
     paths = [part for part in node.parts if isinstance(part, _EXPRESSION)]
@@ -320,9 +358,10 @@ def _piece(value: Any, path: _Expression, run: _Run) -> Any:
         run.warnings[f"{_shown(path)} has no value, so the string is empty at its place."] = None
         return ""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        raise ExpressionError(f"{_shown(path)} isn't a JSON value, so it can't be part of a string.") from None
+        JSON_COST.charge(run.work, (value,))
+        return encoded(value)
+    except ExpressionError as error:
+        raise ExpressionError(f"{_shown(path)} can't be part of a string: {error}") from None
 
 
 def _enter(depth: int) -> None:

@@ -1,8 +1,9 @@
 """Operators and functions in expressions: `{$.port + 1}`, `{$= length($.hosts) > 3}` (manifest.md, "Operators").
 
 A recursive-descent parser makes a tree; each node evaluates itself. Nothing here loops over a program: the work grows
-with the expression and its values, and `EvaluationBudget` bounds both. Functions are pure, so that a repetition after
-a crash gives the same result; `now()` is when the job was accepted. Regular expressions run in RE2, in linear time.
+with the expression and its values. Everything charges an `EvaluationBudget` before it works, functions what the table
+`FUNCTIONS` says. Functions are pure, so that a repetition after a crash gives the same result, and so does one in
+another process; `now()` is when the job was accepted. Regular expressions run in RE2, in linear time.
 
 Types are strict: `"80" == 80` is false, and `"80" + 1` an error that names `number()`.
 """
@@ -12,9 +13,10 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from sys import getsizeof
 from typing import Any, NamedTuple, NoReturn
 
 import re2
@@ -22,9 +24,9 @@ import yaml
 
 from launchbay import limits
 from launchbay.errors import ExpressionError, InvalidManifest
+from launchbay.manifest.budget import CHAR_NS, ITEM_BYTES, EvaluationBudget
 from launchbay.manifest.paths import (
     NOTHING,
-    EvaluationBudget,
     Path,
     Scope,
     is_list,
@@ -46,8 +48,14 @@ _CONSTANTS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
 _DEPTH = 50
 _VALUES = 300  # in one expression, so that its evaluation doesn't nest too deep
 _INTEGER_MAX = 2**63 - 1
-_REGEX_CHARS = 1_000
-_REGEX_BYTES = 1 << 20
+_DIGITS_MAX = 20  # of a whole number, with its sign
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_REPETITION = re.compile(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
+_LARGE_CLASS = re.compile(r"\\[pPDSW]|\[\^|\.|\(\?[a-z]*i")
+_REGEX_REPEATED_MAX = 1_000  # RE2 refuses more
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_UTF8_BYTES = 4  # of one character, at most
 
 
 @dataclass(slots=True)
@@ -59,17 +67,20 @@ class _Run:
 
     def text(self, value: str) -> str:
         """Count a string that was made."""
-        if len(value) > limits.EXPRESSION_TEXT_CHARS:
-            raise ExpressionError(f"An expression makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
-        self.budget.chars(len(value))
+        self.chars(len(value))
         return value
 
-    def items(self, value: list[Any]) -> list[Any]:
-        """Count a list that was made."""
-        if len(value) > limits.EXPRESSION_RESULT_ITEMS:
+    def chars(self, count: int) -> None:
+        """Count the characters of a string that will be made."""
+        if count > limits.EXPRESSION_TEXT_CHARS:
+            raise ExpressionError(f"An expression makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
+        self.budget.chars(count)
+
+    def items(self, count: int) -> None:
+        """Count the items of a list that will be made."""
+        if count > limits.EXPRESSION_RESULT_ITEMS:
             raise ExpressionError(f"An expression makes more than {limits.EXPRESSION_RESULT_ITEMS} items.")
-        self.budget.items(len(value))
-        return value
+        self.budget.items(count)
 
 
 _Evaluate = Callable[[_Run], Any]
@@ -77,17 +88,27 @@ _Evaluate = Callable[[_Run], Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """An expression with operators or functions. `text` is the expression as written.
+    """An expression with operators or functions.
 
-    `variables` are those that its paths start at.
+    `text` is the expression as written, and `paths` those in it.
     """
 
     text: str
-    variables: frozenset[str]
+    paths: tuple[Path, ...]
     _evaluate: _Evaluate
+
+    def __reduce__(self) -> tuple[Callable[[str], "Formula"], tuple[str]]:
+        """Let another process compile the text again: closures can't be sent."""
+        return _parse_again, (self.text,)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Return the variables that the paths start at."""
+        return frozenset().union(*(path.variables for path in self.paths))
 
     def resolve(self, scope: Scope, budget: EvaluationBudget) -> Any:
         """Return the value, which may share data with the scope. Raises `ExpressionError`."""
+        budget.expression = self.text
         try:
             return self._evaluate(_Run(scope, budget))
         except ExpressionError as error:
@@ -105,7 +126,7 @@ def parse_formula(text: str, start: int, at: int, end: str = "}") -> tuple[Formu
     parser = _Parser(text, start, at)
     evaluate = parser.expression()
     parser.expect(end)
-    return Formula(text[start : parser.at], frozenset(parser.variables), evaluate), parser.at
+    return Formula(text[start : parser.at], tuple(parser.paths), evaluate), parser.at
 
 
 def parse_condition(text: str) -> Formula:
@@ -113,7 +134,14 @@ def parse_condition(text: str) -> Formula:
     parser = _Parser(text, 0, 0)
     evaluate = parser.expression()
     parser.expect("")
-    return Formula(text.strip(), frozenset(parser.variables), evaluate)
+    return Formula(text.strip(), tuple(parser.paths), evaluate)
+
+
+def _parse_again(text: str) -> Formula:
+    """Return the formula that was written so, in braces or as a condition without them."""
+    if not text.startswith("{"):
+        return parse_condition(text)
+    return parse_formula(text, 0, len("{$=") if text.startswith("{$=") else len("{"))[0]
 
 
 class _Parser:
@@ -121,7 +149,7 @@ class _Parser:
         self.text = text
         self.start = start
         self.at = at
-        self.variables: set[str] = set()
+        self.paths: list[Path] = []
         self._depth = 0
         self._values = 0
 
@@ -213,7 +241,7 @@ class _Parser:
             self._fail(f"expected at most {_VALUES} values in one expression")
         if self.text.startswith("$", self.at):
             path, self.at = parse_path_at(self.text, self.start, self.at + 1)
-            self.variables |= path.variables
+            self.paths.append(path)
             return _path(path)
         return self._group() or self._literal() or self._call()
 
@@ -224,7 +252,7 @@ class _Parser:
             return inner
         if self._take_text("["):
             items = self._list("]")
-            return lambda run: run.items([item(run) for item in items])
+            return _listed(items)
         return None
 
     def _literal(self) -> _Evaluate | None:
@@ -241,7 +269,7 @@ class _Parser:
 
     def _read_number(self, match: re.Match[str]) -> Any:
         try:
-            return _number(json.loads(match[0]))
+            return _read_number(match[0])
         except ExpressionError as error:
             return self._fail(str(error))
 
@@ -308,6 +336,14 @@ def _path(path: Path) -> _Evaluate:
     return evaluate
 
 
+def _listed(items: Sequence[_Evaluate]) -> _Evaluate:
+    def evaluate(run: _Run) -> Any:
+        run.items(len(items))
+        return [item(run) for item in items]
+
+    return evaluate
+
+
 def _choice(condition: _Evaluate, chosen: _Evaluate, other: _Evaluate) -> _Evaluate:
     return lambda run: chosen(run) if _flag(condition(run), "?") else other(run)
 
@@ -338,9 +374,10 @@ def _item(value: _Evaluate, index: _Evaluate) -> _Evaluate:
 
 def _called(name: str, function: "_Function", arguments: Sequence[_Evaluate]) -> _Evaluate:
     def evaluate(run: _Run) -> Any:
-        run.budget.items(1)
+        values = [argument(run) for argument in arguments]
         try:
-            return function.call(run, *(argument(run) for argument in arguments))
+            function.cost.charge(run.budget, values)
+            return function.call(run, *values)
         except _WrongArgument as error:
             raise ExpressionError(f"{name}() needs {error.wanted}, not {kind(error.value)}.") from None
 
@@ -384,11 +421,22 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _read_number(text: str) -> Any:
+    """Return the number that a text in JSON's form is."""
+    try:
+        return _number(json.loads(text))
+    except ValueError:  # Python reads no whole number of thousands of digits
+        raise ExpressionError("The whole number is too large. Use at most 64 bits.") from None
+
+
 def _add(left: Any, right: Any, run: _Run) -> Any:
     if isinstance(left, str) and isinstance(right, str):
-        return run.text(left + right)
+        run.chars(len(left) + len(right))
+        run.budget.charge((len(left) + len(right)) * CHAR_NS, getsizeof(left) + getsizeof(right))
+        return left + right
     if is_list(left) and is_list(right):
-        return run.items([*left, *right])
+        run.items(len(left) + len(right))
+        return [*left, *right]
     if _is_number(left) and _is_number(right):
         return _number(left + right)
     raise ExpressionError(
@@ -432,7 +480,11 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any, _Run], Any]] = {
 def equal(left: Any, right: Any, budget: EvaluationBudget) -> bool:
     """Compare two JSON values: 1 and 1.0 are equal, 1 and true are not."""
     budget.items(1)
+    if isinstance(left, str) and isinstance(right, str):
+        budget.charge(min(len(left), len(right)) * CHAR_NS)
+        return left == right
     if isinstance(left, Mapping) and isinstance(right, Mapping):
+        budget.items(len(left))
         return left.keys() == right.keys() and all(equal(left[key], right[key], budget) for key in left)
     if is_list(left) and is_list(right):
         return len(left) == len(right) and all(
@@ -449,14 +501,17 @@ def _contains(item: Any, whole: Any, run: _Run) -> bool:
     if is_list(whole):
         return any(equal(item, each, run.budget) for each in whole)
     if isinstance(whole, str) and isinstance(item, str):
-        run.budget.items(1 + len(whole) // 100)
+        run.budget.charge((len(whole) + len(item)) * _FIND_NS)
         return item in whole
     raise ExpressionError(f"in can't look for {kind(item)} in {kind(whole)}; use a list, a map or text.")
 
 
 def _ordered(operator: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, _Run], bool]:
-    def apply(left: Any, right: Any, run: _Run) -> bool:  # noqa: ARG001 - the other comparisons count their work
-        if (isinstance(left, str) and isinstance(right, str)) or (_is_number(left) and _is_number(right)):
+    def apply(left: Any, right: Any, run: _Run) -> bool:
+        if isinstance(left, str) and isinstance(right, str):
+            run.budget.charge(min(len(left), len(right)) * CHAR_NS)
+            return compare(left, right)
+        if _is_number(left) and _is_number(right):
             return compare(left, right)
         raise ExpressionError(f"{operator} can't compare {kind(left)} with {kind(right)}. Convert text with number().")
 
@@ -507,18 +562,25 @@ def _length(run: _Run, value: Any) -> int:  # noqa: ARG001 - see _Function
 
 
 def _text(run: _Run, value: Any) -> str:
-    return value if isinstance(value, str) else run.text("" if value is None else _encoded(run, value))
+    return value if isinstance(value, str) else run.text(encoded(value))
 
 
-def _encoded(run: _Run, value: Any) -> str:
-    run.budget.items(_size(value))
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+def encoded(value: Any) -> str:
+    """Return a value as text: null is empty, other values are JSON.
+
+    `JSON_COST` must be charged before. Raises `ExpressionError`.
+    """
+    if value is None:
+        return ""
+    try:
+        text = int.__repr__(value) if type(value) is int else _ENCODER.encode(value)
+    except (TypeError, ValueError):
+        raise ExpressionError("A value isn't a JSON value.") from None
+    return text
 
 
-def _size(value: Any) -> int:
-    if isinstance(value, Mapping):
-        return 1 + sum(map(_size, value.values()))
-    return 1 + sum(map(_size, value)) if is_list(value) else 1
+def _json(run: _Run, value: Any) -> str:
+    return run.text("null" if value is None else encoded(value))
 
 
 def _to_number(run: _Run, value: Any) -> Any:  # noqa: ARG001 - see _Function
@@ -526,31 +588,51 @@ def _to_number(run: _Run, value: Any) -> Any:  # noqa: ARG001 - see _Function
         return value
     text = _as_text(value).strip()
     if _NUMBER.fullmatch(text.removeprefix("-")):
-        return _number(json.loads(text))
+        return _read_number(text)
     raise ExpressionError("number() needs text with a number, such as '80' or '-1.5'.")
 
 
 def _join(run: _Run, items: Any, separator: Any = ",") -> str:
     between = _as_text(separator)
-    texts = [_text(run, item) for item in _as_list(items)]
-    if sum(map(len, texts)) + len(between) * (len(texts) - 1) > limits.EXPRESSION_TEXT_CHARS:
-        raise ExpressionError(f"join() makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
-    return run.text(between.join(texts))
+    length = len(between) * max(0, len(_as_list(items)) - 1)
+    texts = []
+    for item in items:
+        if isinstance(item, str):
+            text = item
+        else:
+            if type(item) is not int:
+                run.budget.charge(_ENCODE_NS)
+                JSON_COST.charge(run.budget, (item,))
+            text = encoded(item)
+        texts.append(text)
+        length += len(text)
+        if length > limits.EXPRESSION_TEXT_CHARS:
+            raise ExpressionError(f"join() makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
+    run.chars(length)
+    run.budget.charge(length * CHAR_NS, length * _UTF8_BYTES)
+    return between.join(texts)
 
 
 def _split(run: _Run, value: Any, separator: Any = ",") -> list[Any]:
     if not _as_text(separator):
         raise ExpressionError("split() needs a separator that isn't empty.")
-    return run.items(list(_as_text(value).split(separator)))
+    count = 1 + _as_text(value).count(separator)
+    run.items(count)
+    run.budget.charge(0, getsizeof(value) + count * ITEM_BYTES)
+    return list(value.split(separator))
 
 
 def _replace(run: _Run, value: Any, old: Any, new: Any) -> str:
     if not _as_text(old):
         raise ExpressionError("replace() needs a string to replace that isn't empty.")
-    count = _as_text(value).count(old)
-    if len(value) + count * (len(_as_text(new)) - len(old)) > limits.EXPRESSION_TEXT_CHARS:
+    text = _as_text(value)
+    count = text.count(old)
+    length = len(text) + count * (len(_as_text(new)) - len(old))
+    if length > limits.EXPRESSION_TEXT_CHARS:
         raise ExpressionError(f"replace() makes more than {limits.EXPRESSION_TEXT_CHARS} characters.")
-    return run.text(value.replace(old, new))
+    run.chars(length)
+    run.budget.charge(length * CHAR_NS + count * _FOUND_NS, length * _UTF8_BYTES)
+    return text.replace(old, new)
 
 
 def _default(run: _Run, value: Any, other: Any) -> Any:  # noqa: ARG001 - see _Function
@@ -561,9 +643,26 @@ def _parsed_json(run: _Run, value: Any) -> Any:
     text = _as_text(value)
     run.budget.items(text.count(",") + text.count("[") + text.count("{"))
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        found = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_fraction)
     except (ValueError, RecursionError) as error:
         raise ExpressionError(f"parseJson(): the text isn't JSON: {_reason(error)}.") from None
+    if _SURROGATE_ESCAPE.search(text):  # otherwise there is none
+        JSON_COST.charge(run.budget, (found,))
+        if _SURROGATE.search(encoded(found)):
+            raise ExpressionError("parseJson(): the text has half of a surrogate pair.")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise ValueError("a whole number has more than 64 bits")
+    found: int = _number(int(digits))
+    return found
+
+
+def _fraction(digits: str) -> float:
+    found: float = _number(float(digits))
+    return found
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -577,7 +676,6 @@ def _reason(error: Exception) -> str:
 
 
 def _yaml(run: _Run, value: Any) -> str:
-    run.budget.items(_size(value))
     return run.text(yaml.safe_dump(_unshared(value), allow_unicode=True, sort_keys=False))
 
 
@@ -592,7 +690,7 @@ def _parsed_yaml(run: _Run, value: Any) -> Any:
     text = _as_text(value)
     run.budget.items(text.count("\n") + text.count(","))
     try:
-        return plain(read(text.encode()))
+        return plain(read(_utf8(text)))
     except InvalidManifest as error:
         found = error.findings[0]  # its message may contain parts of the text
         raise ExpressionError(
@@ -600,8 +698,15 @@ def _parsed_yaml(run: _Run, value: Any) -> Any:
         ) from None
 
 
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ExpressionError("The text has half of a surrogate pair.") from None
+
+
 def _base64(run: _Run, value: Any) -> str:
-    return run.text(base64.b64encode(_as_text(value).encode()).decode())
+    return run.text(base64.b64encode(_utf8(_as_text(value))).decode())
 
 
 def _decoded_base64(run: _Run, value: Any) -> str:
@@ -611,29 +716,58 @@ def _decoded_base64(run: _Run, value: Any) -> str:
         raise ExpressionError("decodeBase64() needs base64 of UTF-8 text.") from None
 
 
-def _regex(pattern: str) -> Any:
-    if len(pattern) > _REGEX_CHARS:
-        raise ExpressionError(f"A regular expression has more than {_REGEX_CHARS} characters.")
+def _regex(run: _Run, pattern: str, *, never_capture: bool) -> Any:
+    if len(pattern) > limits.REGEX_CHARS:
+        raise ExpressionError(f"A regular expression has more than {limits.REGEX_CHARS} characters.")
+    run.budget.charge(_compile_ns(pattern), limits.REGEX_BYTES)
     options = re2.Options()
-    options.max_mem = _REGEX_BYTES
+    options.max_mem = limits.REGEX_BYTES
     options.log_errors = False
+    options.never_capture = never_capture
     try:
-        return re2.compile(pattern, options)
+        regex = re2.compile(_utf8(pattern), options)
     except re2.error as error:
         reason = error.args[0]
         shown = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise ExpressionError(f"Invalid regular expression: {shown}.") from None
+    if regex.programsize > limits.REGEX_INSTRUCTIONS:
+        raise ExpressionError("The regular expression is too large. Repeat less in it.")
+    if regex.groups > limits.REGEX_GROUPS:
+        raise ExpressionError(f"A regular expression has more than {limits.REGEX_GROUPS} groups. Use (?:…).")
+    return regex
+
+
+def _compile_ns(pattern: str) -> float:
+    """Return what it costs to compile a regular expression, with its repetitions."""
+    repeated = 1
+    for found in _REPETITION.finditer(pattern):
+        repeated = min(_REGEX_REPEATED_MAX, repeated * max(1, int(found[1]), int(found[2] or 0)))
+    large = len(_LARGE_CLASS.findall(pattern))
+    return _COMPILE_NS + repeated * (len(pattern) * _COMPILE_CHAR_NS + large * _COMPILE_CLASS_NS)
+
+
+def _search(run: _Run, value: Any, pattern: Any, *, never_capture: bool) -> Any:
+    """Return the first match in the text as UTF-8, or None."""
+    text = _utf8(_as_text(value))
+    regex = _regex(run, _as_text(pattern), never_capture=never_capture)
+    states = regex.programsize
+    run.budget.charge(len(text) * states * (_STATE_NS + regex.groups * _STATE_GROUP_NS))
+    return regex.search(text)
 
 
 def _matches(run: _Run, value: Any, pattern: Any) -> bool:
-    run.budget.items(1 + len(_as_text(value)) // 100)
-    return _regex(_as_text(pattern)).search(value) is not None
+    return _search(run, value, pattern, never_capture=True) is not None
 
 
 def _match(run: _Run, value: Any, pattern: Any) -> list[Any] | None:
-    run.budget.items(1 + len(_as_text(value)) // 100)
-    found = _regex(_as_text(pattern)).search(value)
-    return None if found is None else run.items([found[0], *found.groups()])
+    found = _search(run, value, pattern, never_capture=False)
+    if found is None:
+        return None
+    groups = (found[0], *found.groups())
+    run.items(len(groups))
+    size = sum(len(group) for group in groups if group is not None)  # groups within groups repeat their text
+    run.budget.charge(size, size * _UTF8_BYTES)
+    return [None if group is None else group.decode() for group in groups]
 
 
 def _now(run: _Run) -> int:
@@ -643,7 +777,7 @@ def _now(run: _Run) -> int:
 def _time(run: _Run, value: Any) -> int:  # noqa: ARG001 - see _Function
     try:
         moment = datetime.fromisoformat(_as_text(value).strip())
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ExpressionError("time() needs a time such as '2026-05-01T12:00:00Z'.") from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
@@ -662,79 +796,158 @@ def _format_time(run: _Run, value: Any, pattern: Any = "%Y-%m-%dT%H:%M:%SZ") -> 
 def _range(run: _Run, count: Any) -> list[Any]:
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= limits.EXPRESSION_RESULT_ITEMS:
         raise ExpressionError(f"range() needs a number from 0 to {limits.EXPRESSION_RESULT_ITEMS}.")
-    return run.items(list(range(count)))
+    run.items(count)
+    return list(range(count))
+
+
+def _comparable(name: str, items: Any) -> Sequence[Any]:
+    found = _as_list(items)
+    if not (all(isinstance(item, str) for item in found) or all(map(_is_number, found))):
+        raise ExpressionError(f"{name}() needs a list of texts or a list of numbers.")
+    return found
 
 
 def _sorted(run: _Run, items: Any) -> list[Any]:
-    found = _as_list(items)
-    if not (all(isinstance(item, str) for item in found) or all(map(_is_number, found))):
-        raise ExpressionError("sort() needs a list of texts or a list of numbers.")
-    return run.items(sorted(found))
+    found = _comparable("sort", items)
+    rounds = len(found).bit_length()
+    run.budget.charge(rounds * (len(found) * _COMPARE_NS + _chars(found) * CHAR_NS))
+    run.items(len(found))
+    return sorted(found)
+
+
+def _chars(items: Sequence[Any]) -> int:
+    return sum(len(item) for item in items if isinstance(item, str))
 
 
 def _extreme(name: str, choose: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
     def apply(run: _Run, items: Any) -> Any:
-        found = _as_list(items)
-        run.budget.items(len(found))
-        if not (all(isinstance(item, str) for item in found) or all(map(_is_number, found))):
-            raise ExpressionError(f"{name}() needs a list of texts or a list of numbers.")
+        found = _comparable(name, items)
+        run.budget.charge(_chars(found) * CHAR_NS)
         return choose(found) if found else None
 
     return apply
 
 
-def _total(run: _Run, items: Any) -> Any:
+def _total(run: _Run, items: Any) -> Any:  # noqa: ARG001 - see _Function
     found = _as_list(items)
-    run.budget.items(len(found))
     if not all(map(_is_number, found)):
         raise ExpressionError("sum() needs a list of numbers.")
     return _number(sum(found))
 
 
 def _keys(run: _Run, value: Any) -> list[Any]:
-    return run.items(list(_as_map(value)))
+    run.items(len(_as_map(value)))
+    return list(value)
 
 
 def _values(run: _Run, value: Any) -> list[Any]:
-    return run.items(list(_as_map(value).values()))
+    run.items(len(_as_map(value)))
+    return list(value.values())
+
+
+class Cost(NamedTuple):
+    """What a call costs at most.
+
+    It costs `ns`, and nanoseconds and bytes for each character and item of its arguments. A *deep* cost counts what is
+    in the arguments at any depth, another one only texts that are arguments, and the items of lists and maps.
+    """
+
+    ns: float = 1_500
+    char_ns: float = 0.0
+    char_bytes: float = 0.0
+    item_ns: float = 0.0
+    item_bytes: float = 0.0
+    is_deep: bool = False
+
+    def charge(self, budget: EvaluationBudget, values: Iterable[Any]) -> None:
+        """Charge a call with these arguments. Raises `ExpressionError`."""
+        ns, size = self.ns, 0.0
+        for value in values:
+            if isinstance(value, str):
+                ns += len(value) * self.char_ns
+                size += len(value) * self.char_bytes
+            elif self.is_deep:
+                self._charge_within(budget, value, limits.JSON_DEPTH)
+            elif is_list(value) or isinstance(value, Mapping):
+                ns += len(value) * self.item_ns
+                size += len(value) * self.item_bytes
+        budget.charge(ns, size)
+
+    def _charge_within(self, budget: EvaluationBudget, value: Any, depth: int) -> None:
+        if isinstance(value, str):
+            budget.charge(len(value) * self.char_ns, len(value) * self.char_bytes)
+        elif isinstance(value, Mapping) or is_list(value):
+            if depth == 0:
+                raise ExpressionError(f"A value in an expression has more than {limits.JSON_DEPTH} levels.")
+            budget.charge((1 + len(value)) * self.item_ns, (1 + len(value)) * self.item_bytes)
+            budget.items(len(value))
+            if isinstance(value, Mapping):
+                keys = _chars(list(value))
+                budget.charge((len(value) * self.item_ns + keys * self.char_ns), keys * self.char_bytes)
+                value = value.values()
+            for child in value:
+                self._charge_within(budget, child, depth - 1)
 
 
 class _Function(NamedTuple):
-    """A function: it gets the evaluation, which counts work, and `least` to `most` values."""
+    """A function: it gets the evaluation, which counts work, and `least` to `most` values.
+
+    `cost` is charged before the call. What depends on more than the sizes of the arguments, the function charges
+    itself before it works.
+    """
 
     call: Callable[..., Any]
     least: int
     most: int
+    cost: Cost = Cost()
 
 
+_FIND_NS = 6.0  # to look for a string, for each character
+_FOUND_NS = 60.0  # for each place where it was found
+_COMPARE_NS = 120.0
+_ENCODE_NS = 4_000  # to begin the JSON of one item
+_COMPILE_NS = 15_000  # a regular expression
+_COMPILE_CHAR_NS = 1_500
+_COMPILE_CLASS_NS = 5_000
+_STATE_NS = 12.0  # for each instruction of a regular expression and each byte of the text
+_STATE_GROUP_NS = 1.0
+JSON_COST = Cost(500, char_ns=6, char_bytes=8, item_ns=1_500, item_bytes=ITEM_BYTES, is_deep=True)
+_YAML_COST = Cost(200_000, char_ns=3_000, char_bytes=12, item_ns=30_000, item_bytes=1_000, is_deep=True)
+_READ_JSON_COST = Cost(3_000, char_ns=100, char_bytes=5)
+_READ_YAML_COST = Cost(100_000, char_ns=2_000, char_bytes=100)
+_SEARCH_COST = Cost(6_000, char_ns=1, char_bytes=_UTF8_BYTES)
+_CASE_COST = Cost(char_ns=10, char_bytes=16)
+_FIND_COST = Cost(char_ns=_FIND_NS)
+
+# What each function costs; `tests/manifest/test_costs.py` compares it with the processor.
 FUNCTIONS: Mapping[str, _Function] = {
     "length": _Function(_length, 1, 1),
     "default": _Function(_default, 2, 2),
-    "text": _Function(_text, 1, 1),
-    "number": _Function(_to_number, 1, 1),
-    "join": _Function(_join, 1, 2),
-    "split": _Function(_split, 1, 2),
-    "lower": _Function(lambda run, value: run.text(_as_text(value).lower()), 1, 1),
-    "upper": _Function(lambda run, value: run.text(_as_text(value).upper()), 1, 1),
-    "trim": _Function(lambda run, value: run.text(_as_text(value).strip()), 1, 1),
-    "replace": _Function(_replace, 3, 3),
-    "matches": _Function(_matches, 2, 2),
-    "match": _Function(_match, 2, 2),
+    "text": _Function(_text, 1, 1, JSON_COST),
+    "number": _Function(_to_number, 1, 1, Cost(3_000, char_ns=20)),
+    "join": _Function(_join, 1, 2, Cost(item_ns=300, item_bytes=8)),
+    "split": _Function(_split, 1, 2, _FIND_COST),
+    "lower": _Function(lambda run, value: run.text(_as_text(value).lower()), 1, 1, _CASE_COST),
+    "upper": _Function(lambda run, value: run.text(_as_text(value).upper()), 1, 1, _CASE_COST),
+    "trim": _Function(lambda run, value: run.text(_as_text(value).strip()), 1, 1, Cost(char_ns=3, char_bytes=4)),
+    "replace": _Function(_replace, 3, 3, _FIND_COST),
+    "matches": _Function(_matches, 2, 2, _SEARCH_COST),
+    "match": _Function(_match, 2, 2, _SEARCH_COST),
     "keys": _Function(_keys, 1, 1),
     "values": _Function(_values, 1, 1),
     "range": _Function(_range, 1, 1),
-    "sort": _Function(_sorted, 1, 1),
-    "min": _Function(_extreme("min", min), 1, 1),
-    "max": _Function(_extreme("max", max), 1, 1),
-    "sum": _Function(_total, 1, 1),
-    "json": _Function(lambda run, value: run.text(_encoded(run, value)), 1, 1),
-    "parseJson": _Function(_parsed_json, 1, 1),
-    "yaml": _Function(_yaml, 1, 1),
-    "parseYaml": _Function(_parsed_yaml, 1, 1),
-    "base64": _Function(_base64, 1, 1),
-    "decodeBase64": _Function(_decoded_base64, 1, 1),
+    "sort": _Function(_sorted, 1, 1, Cost(item_ns=300, item_bytes=8)),
+    "min": _Function(_extreme("min", min), 1, 1, Cost(item_ns=300)),
+    "max": _Function(_extreme("max", max), 1, 1, Cost(item_ns=300)),
+    "sum": _Function(_total, 1, 1, Cost(item_ns=300)),
+    "json": _Function(_json, 1, 1, JSON_COST),
+    "parseJson": _Function(_parsed_json, 1, 1, _READ_JSON_COST),
+    "yaml": _Function(_yaml, 1, 1, _YAML_COST),
+    "parseYaml": _Function(_parsed_yaml, 1, 1, _READ_YAML_COST),
+    "base64": _Function(_base64, 1, 1, Cost(char_ns=10, char_bytes=12)),
+    "decodeBase64": _Function(_decoded_base64, 1, 1, Cost(char_ns=6, char_bytes=6)),
     "now": _Function(_now, 0, 0),
-    "time": _Function(_time, 1, 1),
-    "formatTime": _Function(_format_time, 1, 2),
+    "time": _Function(_time, 1, 1, Cost(5_000, char_ns=20)),
+    "formatTime": _Function(_format_time, 1, 2, Cost(20_000, char_ns=400, char_bytes=100)),
 }
 _NAMES = ", ".join(FUNCTIONS)

@@ -17,10 +17,12 @@ depth. On a spread list,
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NoReturn, TypeAlias
 
 from launchbay import limits
 from launchbay.errors import ExpressionError
+from launchbay.manifest.budget import EvaluationBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +42,6 @@ class MalformedExpression(ExpressionError):
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
         self.offset = offset
-
-
-class EvaluationBudget:
-    """Counts the work of one evaluation, so that expressions stay within limits of time and memory."""
-
-    def __init__(self) -> None:
-        self._items = 0
-        self._chars = 0
-
-    def items(self, count: int) -> None:
-        """Count values that are read or copied. Raises `ExpressionError` beyond `EXPRESSION_WORK_ITEMS`."""
-        self._items += count
-        if self._items > limits.EXPRESSION_WORK_ITEMS:
-            raise ExpressionError(
-                f"The expressions read more than {limits.EXPRESSION_WORK_ITEMS} values. Use less data."
-            )
-
-    def chars(self, count: int) -> None:
-        """Count characters of resulting strings. Raises `ExpressionError` beyond `EXPRESSION_TOTAL_CHARS`."""
-        self._chars += count
-        if self._chars > limits.EXPRESSION_TOTAL_CHARS:
-            raise ExpressionError(
-                f"The expressions produce more than {limits.EXPRESSION_TOTAL_CHARS} characters. Use less data."
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +69,7 @@ _Step: TypeAlias = _Key | _Index | _Wildcard | _Descent
 NOTHING: Final = object()
 DOUBLED_ROOT: Final = "{$.$"  # older manifests have {$.$.x}, which means {$.x}
 _SHOWN_CHARS = 300
+_COLLECTED_AT_ONCE = 1_000
 _KEY = re.compile(r"[\w-]++")
 _INDEX = re.compile(r"\[\s*(-?[0-9]{1,9})\s*\]")
 _WILDCARD = re.compile(r"""\[\s*(?:\*|'\*'|"\*")\s*\]|\.\*""")
@@ -107,6 +86,11 @@ class Path:
     steps: tuple[_Step, ...]
     macro_step: str | None = None
     exact: str | None = None
+
+    @property
+    def paths(self) -> "tuple[Path, ...]":
+        """Return the path, as a formula returns those in it."""
+        return (self,)
 
     @property
     def variables(self) -> frozenset[str]:
@@ -268,14 +252,14 @@ def _under(name: str, value: Any, budget: EvaluationBudget) -> Iterator[Any]:
 
 
 def _collect(values: Iterator[Any], budget: EvaluationBudget) -> list[Any]:
-    gathered = []
-    for value in values:
-        gathered.append(value)
+    gathered: list[Any] = []
+    while part := list(islice(values, _COLLECTED_AT_ONCE)):
+        budget.items(len(part))
+        gathered += part
         if len(gathered) > limits.EXPRESSION_RESULT_ITEMS:
             raise ExpressionError(
                 f"An expression with * or .. gives more than {limits.EXPRESSION_RESULT_ITEMS} values. Narrow its path."
             )
-    budget.items(len(gathered))
     return gathered
 
 

@@ -22,11 +22,14 @@ from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.configuration import Configured
+from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.paths import Scope
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Link
 from launchbay.model.job import Plan, Question, StepStatus, StepWait, Verdict
 from launchbay.processes.run import Programs
+from launchbay.runtime.evaluation import Evaluated, Evaluator, InPlace
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import Graph, InstanceState
 
@@ -371,6 +374,7 @@ class RuntimeDeps:
     documents: StepDocuments = field(default_factory=NullDocuments)
     programs: Programs = field(default_factory=Programs)
     pace: Pace = field(default_factory=partial(Pace, limits.STEPS_AT_ONCE))
+    evaluator: Evaluator = field(default_factory=InPlace)
 
 
 class Caller(NamedTuple):
@@ -434,6 +438,10 @@ class JobRun:
     def configuration(self) -> Mapping[str, Mapping[str, Any]]:
         """The values of the configuration pins: component path → `interface.pin` → value."""
         return self.graph.configuration(self.state)
+
+    async def evaluate(self, template: Template, scope: Scope) -> Evaluated:
+        """Return the value of a template and warnings for the step's log. Raises `ExpressionError`."""
+        return await self.deps.evaluator.evaluate(template, scope, self.organization_id)
 
     def component(self, path: str) -> Component:
         return self.manifest.components[path]

@@ -105,17 +105,16 @@ class _Execution:
         try:
             if not is_counted:
                 self.job.budget.take()
-            if self.control.when is not None and earlier is None:
-                scope = self.workflow.scope.values
-                if not _condition("when", self.control.when.evaluate(scope)[0]):
-                    self.job.journal.skip(self.path, self.step.name)
-                    return {}
+            when = self.control.when if earlier is None else None
+            if when is not None and not _condition("when", await self._value(when)):
+                self.job.journal.skip(self.path, self.step.name)
+                return {}
             if self.control.each is not None:
                 return await self._run_loop(self.control.each)
             policies = self.job.environment.step_policies(self.step.action)
-            retries = _retry_count(self._setting("retryCount", self.step.retry_count, policies))
-            ignored = _ignore_fail(self._setting("ignoreFail", self.step.ignore_fail, policies))
-            parameters = self._parameters(policies)
+            retries = _retry_count(await self._setting("retryCount", self.step.retry_count, policies))
+            ignored = _ignore_fail(await self._setting("ignoreFail", self.step.ignore_fail, policies))
+            parameters = await self._parameters(policies)
             async with uninterruptible() if self.has_effect else nullcontext():
                 outputs = await self._in_time(parameters, retries)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
@@ -134,15 +133,18 @@ class _Execution:
             raise StepFailed(str(error), ignored=False) from error
         return dict(outputs)
 
-    def _setting(self, name: str, template: Template | None, policies: Mapping[str, Any]) -> Any:
+    async def _value(self, template: Template) -> Any:
+        return (await self.job.evaluate(template, self.workflow.scope.values))[0]
+
+    async def _setting(self, name: str, template: Template | None, policies: Mapping[str, Any]) -> Any:
         """Return a parameter of the runtime. It is read first, so it also applies if other parameters are invalid."""
         if name in policies:
             return policies[name]
-        return None if template is None else template.evaluate(self.workflow.scope.values)[0]
+        return None if template is None else await self._value(template)
 
-    def _parameters(self, policies: Mapping[str, Any]) -> dict[str, Any]:
+    async def _parameters(self, policies: Mapping[str, Any]) -> dict[str, Any]:
         """Evaluate the parameters just before the step starts; policies of the environment override them."""
-        value, warnings = self.step.parameters.evaluate(self.workflow.scope.values)
+        value, warnings = await self.job.evaluate(self.step.parameters, self.workflow.scope.values)
         if self.earlier is None:  # otherwise they are in the log
             for warning in warnings:
                 self.job.journal.log(self.path, "warning", warning)
@@ -156,7 +158,7 @@ class _Execution:
         """Run the attempts within the step's time limit, counted from its first start."""
         if self.control.timeout is None or self.workflow.is_replay:
             return await self._attempts(parameters, retries)
-        limit_s = required_seconds("timeout", self.control.timeout.evaluate(self.workflow.scope.values)[0])
+        limit_s = required_seconds("timeout", await self._value(self.control.timeout))
         passed_s = (self.job.deps.clock.now() - self.step_run.started_at).total_seconds()
         try:
             with staying():  # the limit counts in this process
@@ -201,7 +203,7 @@ class _Execution:
 
     async def _items(self, each: Template) -> Mapping[str, Any]:
         """Return the items of the loop, to be recorded."""
-        found = each.evaluate(self.workflow.scope.values)[0]
+        found = await self._value(each)
         if not isinstance(found, list | dict):
             raise ActionFailed(f"each: expected a list or a map, not {kind(found)}.", retryable=False)
         if len(found) > limits.EACH_ITEMS:
@@ -223,7 +225,7 @@ class _Execution:
         Returns the outputs of each, and the failures by number. After a crash, items with a record come first, as steps
         do in `runtime/workflow.py`.
         """
-        parallel = 1 if self.control.parallel is None else self._parallel(self.control.parallel)
+        parallel = 1 if self.control.parallel is None else await self._parallel(self.control.parallel)
         records = [self.job.journal.find(step_path(item.path, body.name)) for item in items]
         begun = {number for number, record in enumerate(records) if record is not None}
         failed_before = {n for n, record in enumerate(records) if record and record.status is StepStatus.FAILED}
@@ -263,8 +265,8 @@ class _Execution:
             failures[waiting[0]] = "it was interrupted."
         return results, failures
 
-    def _parallel(self, template: Template) -> int:
-        count = template.evaluate(self.workflow.scope.values)[0]
+    async def _parallel(self, template: Template) -> int:
+        count = await self._value(template)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= limits.EACH_PARALLEL_MAX:
             raise ActionFailed(
                 f"parallel: expected a number from 1 to {limits.EACH_PARALLEL_MAX}, not {kind(count)}.", retryable=False
@@ -295,17 +297,17 @@ class _Execution:
                 await self._pause(failures, retries, error)
                 attempt += 1
                 continue
-            if self.control.until is not None and not self._is_reached(self.control.until, outputs):
+            if self.control.until is not None and not await self._is_reached(self.control.until, outputs):
                 await self._pause_round(attempt)
                 attempt += 1
                 continue
             self._succeed(outputs)
             return outputs
 
-    def _is_reached(self, until: Template, outputs: Mapping[str, Any]) -> bool:
+    async def _is_reached(self, until: Template, outputs: Mapping[str, Any]) -> bool:
         variables = {variable: outputs.get(output) for variable, output in self.step.outputs.items()}
         scope = self.workflow.scope.within({**variables, OUTPUT: dict(outputs)})
-        return _condition("until", until.evaluate(scope.values)[0])
+        return _condition("until", (await self.job.evaluate(until, scope.values))[0])
 
     async def _pause_round(self, attempt: int) -> None:
         if self.workflow.is_replay:
@@ -314,7 +316,7 @@ class _Execution:
             raise ActionFailed(f"The condition of 'until' isn't true after {attempt} attempts.", retryable=False)
         delay_s = limits.UNTIL_DELAY_S
         if self.control.delay is not None:
-            delay_s = required_seconds("delay", self.control.delay.evaluate(self.workflow.scope.values)[0])
+            delay_s = required_seconds("delay", await self._value(self.control.delay))
         self.job.journal.log(
             self.path, "info", f"The condition of 'until' isn't true yet. Next attempt in {delay_s:g} s."
         )

@@ -117,7 +117,7 @@ class WorkflowRun:
             seconds_of(self.job.job_id),
         )
         await self._run_steps()
-        returned = self._return_values()
+        returned = await self._return_values()
         if not self.workflow.name.startswith("."):
             self._publish(returned)
         return returned
@@ -154,7 +154,9 @@ class WorkflowRun:
             return
         name, journal = self.workflow.name, self.job.journal
         try:
-            limit_s = required_seconds("timeout", self.workflow.timeout.evaluate(self.scope.values)[0])
+            limit_s = required_seconds(
+                "timeout", (await self.job.evaluate(self.workflow.timeout, self.scope.values))[0]
+            )
         except (ActionFailed, ExpressionError) as error:
             raise WorkflowFailed(f"workflow {name!r}: {error}") from error
         began, now = journal.find(decision_path(self.path, "began")), self.job.deps.clock.now()
@@ -195,11 +197,11 @@ class WorkflowRun:
         run.is_replay = True
         return run
 
-    def _return_values(self) -> dict[str, Any]:
+    async def _return_values(self) -> dict[str, Any]:
         returned: dict[str, Any] = {}
         for name, template in self.workflow.returns.items():
             try:
-                returned[name], warnings = template.evaluate(self.scope.values)
+                returned[name], warnings = await self.job.evaluate(template, self.scope.values)
             except ExpressionError as error:
                 raise WorkflowFailed(f"workflow {self.workflow.name!r}: return value {name!r}: {error}") from error
             if not self.is_replay:
