@@ -182,6 +182,7 @@ class Shape:
     parameters: Mapping[str, ActionParameter]
     outputs: Mapping[str, str]
     default_role: str | None = None
+    extra_parameters: bool = False
 
 
 KNOWN = {
@@ -197,6 +198,7 @@ KNOWN = {
     "make": Shape({"roleName": ActionParameter("")}, {"ips": ""}, default_role="default"),
     "run": Shape({"roles": ActionParameter("", type="list<string>")}, {"stdout": ""}),
     "log": Shape({}, {}),
+    "open": Shape({"targetQuantity": ActionParameter(""), "roleName": ActionParameter("")}, {}, extra_parameters=True),
 }
 
 
@@ -211,6 +213,8 @@ def mistypes(steps: str) -> list[tuple[str, str]]:
     [
         ("action: wait, parameters: {dealy: 3}", "UnknownStepParameter", "no parameter 'dealy'"),
         ("action: wait, parameters: {dealy: 3}", "UnknownStepParameter", "Did you mean 'delay'?"),
+        ("action: open, parameters: {targetQuanity: 3}", "UnknownStepParameter", "Did you mean 'targetQuantity'?"),
+        ("action: open, parameters: {rolename: web}", "UnknownStepParameter", "Did you mean 'roleName'?"),
         ("action: wait", "MissingStepParameter", "'wait' needs the parameter 'delay'"),
         ("action: wait, parameters: {delay: soon}", "WrongStepParameter", "'soon' is not a duration"),
         ("action: restcall, parameters: {metod: GET, command: x}", "UnknownStepParameter", "Did you mean 'method'?"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
@@ -129,12 +130,16 @@ class ActionRules:
         if action is None:
             return
         self._check_parameters(step.action, action.parameters, step.parameters, findings)
-        if action.parameters and not getattr(action, "extra_parameters", False):
-            for name in step.parameters:
-                if name not in action.parameters:
-                    hint = self._findings.hints.nearest(name, action.parameters)
-                    message = f"Action '{step.action.text}' has no parameter '{name}', so it has no effect.{hint}"
-                    findings.warning("UnknownStepParameter", message, step.parameter_places[name])
+        takes_more = getattr(action, "extra_parameters", False)
+        for name in step.parameters if action.parameters else ():
+            if name in action.parameters:
+                continue
+            # Of an action that takes any parameter, only a misspelled one has no effect.
+            if takes_more and not get_close_matches(name, action.parameters, n=1, cutoff=_MISSPELLED):
+                continue
+            hint = self._findings.hints.nearest(name, action.parameters)
+            message = f"Action '{step.action.text}' has no parameter '{name}', so it has no effect.{hint}"
+            findings.warning("UnknownStepParameter", message, step.parameter_places[name])
         for variable, output in step.outputs.items():
             if action.outputs and output.text not in action.outputs:
                 hint = self._findings.hints.nearest(output.text, action.outputs)
@@ -184,6 +189,7 @@ class ActionRules:
                 findings.warning("UnknownMachineRole", message, item)
 
 
+_MISSPELLED = 0.85  # the similarity from which a name is another one with a typo
 _parsed = lru_cache(maxsize=256)(parse_type)  # the types of parameters of actions: step after step has the same
 
 

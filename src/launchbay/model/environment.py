@@ -12,7 +12,7 @@ import msgspec
 
 from launchbay.errors import BadRequest
 from launchbay.limits import ENVIRONMENT_ENTRIES, NAME_CHARS
-from launchbay.model.types import BYTES, DOUBLE, UNIT, ListType, MapType, Type, TypeSyntaxError, parse_type
+from launchbay.model.types import BYTES, DOUBLE, STRING, UNIT, ListType, MapType, Type, TypeSyntaxError, parse_type
 from launchbay.model.values import CoercionError, coerce
 
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f](?:[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?")
@@ -52,7 +52,7 @@ def validate_properties(properties: Sequence[Property]) -> list[Property]:
     checked: list[Property] = []
     for entry in properties:
         try:
-            value = coerce(_allowed_type(entry.type), entry.value)
+            value = _coerced(_allowed_type(entry.type), entry.value)
         except CoercionError as error:
             problems.append(f"The value of property {entry.name[:80]!r} doesn't match its type. {error}")
         except TypeSyntaxError as error:
@@ -63,8 +63,17 @@ def validate_properties(properties: Sequence[Property]) -> list[Property]:
     return checked
 
 
+def _coerced(type_: Type, value: Any) -> Any:
+    if type_ is STRING and not isinstance(value, str):
+        raise CoercionError(type_, "a value of another type; put it in quotes")
+    return coerce(type_, value)
+
+
 def _allowed_type(text: str) -> Type:
     parsed = parse_type(text)
+    # The reference has neither the short form `map<V>` nor blanks around a type.
+    if text != text.strip() or "".join(text.split()) != "".join(str(parsed).split()):
+        raise TypeSyntaxError(f"Write '{parsed}'.", 0)
     open_types: list[Type] = [parsed]
     while open_types:
         match open_types.pop():
