@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.schedule import due_times, next_due, quartz, zone_of, zoned_due_times
+from launchbay.model.schedule import due_times, next_due, schedule_warnings, zone_of, zoned_due_times
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BERLIN = zone_of("Europe/Berlin")
@@ -105,13 +105,6 @@ def test_the_times_of_an_hourly_expression_are_an_hour_apart_but_for_odd_changes
     apart = Counter((later - earlier).total_seconds() / 60 for earlier, later in pairwise(times))
     assert set(apart) <= ({60.0} if zone != "Australia/Lord_Howe" else {30.0, 60.0, 90.0})
     assert all(each.astimezone(zone_of(zone)).minute == 0 for each in times)
-
-
-def test_five_fields_are_those_of_unix() -> None:
-    assert quartz("0 7 * * 1-5") == "0 0 7 * * 2-6"
-    assert quartz("0 7 * * 7") == "0 0 7 * * 1"
-    assert quartz("0 7 * * MON-FRI") == "0 0 7 * * MON-FRI"
-    assert quartz("0 0 7 ? * 2-6") == "0 0 7 ? * 2-6"
 
 
 def test_an_unknown_zone_is_named() -> None:
