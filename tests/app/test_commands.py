@@ -466,3 +466,30 @@ async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api)
     async with api.database.connection() as connection:
         checked = await (await connection.execute(statement.encode())).fetchall()
     assert {row[0] for row in checked} == {f"{table}_{column}_key" for table, column in sealed}
+
+
+@pytest.mark.parametrize(
+    ("given", "is_warned"),
+    [
+        (["--host", "0.0.0.0"], True),
+        (["--host", "127.0.0.1"], False),
+        (["--host", "localhost"], False),
+    ],
+)
+def test_a_server_that_others_reach_without_tls_warns_at_its_start(
+    given: list[str], is_warned: bool, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, said = launchbay("serve", *given, "--port", port, "--data-dir", str(tmp_path))
+    assert code == 1, said
+    assert ("passwords and tokens cross the network unencrypted" in said) == is_warned
+
+
+def test_a_trusted_proxy_or_a_certificate_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAUNCHBAY_TRUSTED_PROXIES", "192.0.2.1")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, said = launchbay("serve", "--host", "0.0.0.0", "--port", port, "--data-dir", str(tmp_path))
+    assert code == 1
+    assert "unencrypted" not in said

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from launchbay import __version__
 from launchbay.cli.main import main
 from launchbay.settings import Settings
 
@@ -67,6 +68,34 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     about_ours = [line for line in done.stderr.splitlines() if "launchbay" in line]
     assert (done.returncode, about_ours) == (0, [])
     assert len(copies) == 4
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze isn't installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_the_page_has_the_exposure_of_the_units(unit: Path) -> None:
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", unit], capture_output=True, text=True, check=True, timeout=60
+    )
+    found = re.search(r"exposure level for .*: ([0-9.]+)", done.stdout)
+    told = re.search(r"gives the units an exposure of ([0-9.]+)", Path("docs/howto/harden.md").read_text("utf-8"))
+    assert found is not None
+    assert told is not None
+    assert float(found[1]) <= float(told[1])
+
+
+def test_what_the_integrations_install_has_a_version() -> None:
+    action = yaml.safe_load(Path("integrations/github-action/action.yml").read_text("utf-8"))
+    component = next(yaml.safe_load_all(Path("integrations/gitlab-component/templates/review.yml").read_text("utf-8")))
+    defaults = [action["inputs"]["package"]["default"], component["spec"]["inputs"]["package"]["default"]]
+    pages = [*Path("integrations").rglob("README.md"), *Path("docs/howto").glob("*.md")]
+    texts = [path.read_text("utf-8") for path in pages]
+    named = [name for line in defaults for name in line.split()]
+    named += [
+        name for text in texts for line in re.findall(r"pip install (?!--no-index)(.*)", text) for name in line.split()
+    ]
+    ours = [name for name in named if re.match(r"launchbay(-[a-z]+)?(==|$)", name)]
+    assert len(ours) > 4
+    assert {name.partition("==")[2] for name in ours} == {__version__}
 
 
 def lines_of(unit: str, replaced: dict[str, str]) -> dict[str, str]:
@@ -138,6 +167,9 @@ def test_the_composition_runs_commands_that_exist() -> None:
         check(services[name]["command"])
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
+    published = [port for each in services.values() for port in each.get("ports", [])]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
 
 
 def test_the_image_copies_files_that_exist() -> None:

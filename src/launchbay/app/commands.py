@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import ipaddress
 import json
 import os
 import signal
@@ -500,6 +501,7 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
     settings = read_settings(config, given)
 
     async def run(stop: asyncio.Event) -> None:
+        _warn_of_plain_http(settings)
         # The port first: a busy one must not cost the password that is shown only once.
         with bind(settings.host, settings.port) as listener:
             started = partial(_announce, settings)
@@ -666,6 +668,27 @@ def _print_welcome(settings: Settings, administrator: FirstAdministrator | None)
     click.echo(f"Created administrator {administrator.email}.")
     if administrator.is_generated:
         click.echo(f"Password (shown only once): {administrator.password}")
+
+
+def _warn_of_plain_http(settings: Settings) -> None:
+    """Warn of passwords and tokens that would cross a network unencrypted."""
+    if settings.tls_certificate or settings.proxy_networks() or _is_loopback(settings.host):
+        return
+    effect = (
+        f"Listening on {settings.host} without TLS: passwords and tokens cross the network unencrypted. Set"
+        " tls_certificate, or trusted_proxies for a proxy with TLS: launchbay docs --print howto/harden"
+    )
+    if settings.log_format == "json":
+        log.warning("server.unencrypted", host=settings.host, effect=effect)
+    else:
+        click.echo(f"Warning: {effect}", err=True)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _announce(settings: Settings, host: str, port: int) -> None:
