@@ -1,5 +1,6 @@
 """The operations of the client: the class that both clients inherit from."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ JSON = "application/json"
 _REPEATABLE = {"validate_manifest", "preview_launch", "preview_configuration", "exchange_token", "refresh_manifest"}
 # A preview takes the body of what it previews; its own schema says nothing, since it answers what is wrong.
 _PREVIEWS = {"preview_launch": "launch_application", "preview_configuration": "reconfigure_instance"}
+_INCLUDE = "include"  # the field of a query that asks for additions to the answer
 # What the whole body of an operation is called where it has no fields.
 _BODIES = {
     "run_workflow": "parameters",
@@ -61,9 +63,17 @@ class Operation:
         return [Argument(name, wire, "str") for wire, name in path_arguments(self.path).items()]
 
     def query(self) -> list[Argument]:
-        """Return the fields of the query."""
-        found = [each for each in self.document.get("parameters", ()) if each["in"] == "query"]
+        """Return the fields of the query, but not `include`: the client always asks for all additions."""
+        found = [each for each in self._query() if each["name"] != _INCLUDE]
         return [_field(each["name"], each["schema"], required=each["required"], sent=True) for each in found]
+
+    def include(self) -> str:
+        """Return all additions to the answer that the query can ask for."""
+        about = next((each["schema"]["description"] for each in self._query() if each["name"] == _INCLUDE), "")
+        return ",".join(re.findall(r"`(\w+)`", about))
+
+    def _query(self) -> list[Any]:
+        return [each for each in self.document.get("parameters", ()) if each["in"] == "query"]
 
     def keyed(self) -> bool:
         """Tell whether it takes an Idempotency-Key."""
@@ -211,6 +221,7 @@ def _row(operation: Operation, arguments: Sequence[Argument]) -> str:
         "repeatable": "True" if operation.id in _REPEATABLE else "",
         "public": "True" if operation.document.get("security") == [] else "",
         "query": _query(operation) if body else "",
+        "include": literal(operation.include()) if operation.include() else "",
         "is_camel": "False" if any("_" in field.wire_name for field in arguments) else "",
     }
     known = [literal(operation.method), literal(operation.path)]

@@ -7,6 +7,7 @@ import time
 from typing import NamedTuple
 
 _ID = re.compile(r"[0-9a-f]{24}")
+PATTERN = "^[0-9a-fA-F]{24}$"  # of an ID that comes in; it is kept in lower case
 
 
 class _Times:
@@ -47,6 +48,12 @@ def seconds_of(id_: str) -> int:
 def is_id(text: str) -> bool:
     """Return whether the text has the form of an ID; anything else addresses no object (404)."""
     return _ID.fullmatch(text) is not None
+
+
+def canonical_id(text: str) -> str:
+    """Return an ID in lower case, and any other text unchanged."""
+    lower = text.lower()
+    return lower if is_id(lower) else text
 
 
 class NamedRow(NamedTuple):

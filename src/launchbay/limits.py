@@ -52,6 +52,7 @@ PATH_SEGMENT_CHARS = 512
 # Headers and slow clients.
 HEADER_BYTES = 32 * KIB
 HEADER_LINES = 100
+WARNINGS_HEADER_BYTES = 2 * KIB  # of the header with the warnings of an answer
 COOKIES_CHARS = 24 * KIB  # of all cookies of a request; other applications on the same host have theirs
 COOKIE_CHARS = 4 * KIB  # of one of ours; browsers keep no longer ones
 HEADER_READ_S = 10.0

@@ -1,6 +1,7 @@
 """Organizations, applications, manifests and revisions (reference §4; conformance.md "Wire")."""
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -130,12 +131,16 @@ async def test_a_wrong_manifest_is_refused_with_every_finding_at_its_place(api: 
 async def test_warnings_do_not_refuse_a_manifest_and_come_with_the_version(api: Api) -> None:
     path = f"applications/{await api.application()}/manifest"
     text = "launch:\n  steps:\n    - one: {action: getInstanceContext, precedingPhases: [never]}\n"
-    answer = accepted(await api.put_yaml(path, text))
+    plain = await api.put_yaml(path, text)
+    assert accepted(plain) == {"version": 2}
+    answer = accepted(await api.put_yaml(f"{path}?include=warnings", text))
     [warning] = answer["warnings"]
-    assert (answer["version"], warning["code"], warning["line"]) == (2, "UnknownPhase", 3)
+    assert (answer["version"], warning["code"], warning["line"]) == (3, "UnknownPhase", 3)
+    [told] = json.loads(plain.headers["Launchbay-Warnings"])
+    assert told == f"Line 3, column {warning['column']}: {warning['message']}"
     checked = await api.send("POST", "manifests/validate", text.encode(), content_type=YAML["Content-Type"])
     assert accepted(checked)["warnings"] == [warning]
-    assert accepted(await api.put_yaml(path, "launch: {steps: []}")) == {"version": 3}
+    assert accepted(await api.put_yaml(path, "launch: {steps: []}")) == {"version": 4}
 
 
 @pytest.mark.parametrize(

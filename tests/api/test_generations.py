@@ -50,16 +50,16 @@ async def test_a_rollback_leads_back_to_the_last_good_configuration(api: Api) ->
     instance = await api.running(picky())
     await configured(api, instance, parameters={"input.size": 0})
     await configured(api, instance, parameters={"input.size": BAD_SIZE})
-    told = accepted(await api.post(f"instances/{instance}/rollback", {"preview": True}))
+    told = accepted(await api.post(f"instances/{instance}/configuration/rollback", {"preview": True}))
     assert (told["generation"], told["jobId"]) == (2, None)
     assert [each["change"] for each in told["preview"]["components"]] == ["changes"]
     assert (await api.document(instance))["status"] == "Failed"
-    begun = accepted(await api.post(f"instances/{instance}/rollback", {}))
+    begun = accepted(await api.post(f"instances/{instance}/configuration/rollback", {}))
     after = await api.settled(instance)
     assert (after["status"], after["parameters"], begun["generation"]) == ("Running", {"input.size": 0}, 2)
     assert after["workflowHistory"][0]["id"] == begun["jobId"]
     # It is at its newest generation, so the next way back is one further.
-    accepted(await api.post(f"instances/{instance}/rollback", {}))
+    accepted(await api.post(f"instances/{instance}/configuration/rollback", {}))
     assert (await api.settled(instance))["parameters"] == {"input.size": 1}
     newest = (await kept(api, instance))[0]
     assert (newest["number"], newest["cause"]) == (3, {"kind": "rollback", "id": "1"})
@@ -74,7 +74,7 @@ async def test_a_rollback_brings_the_version_back_too(api: Api) -> None:
     await configured(api, instance, manifestVersion=3, parameters={"input.size": 1})
     document = await api.document(instance)
     assert (document["version"], document["returnValues"]["result.shown"]) == (3, "second at 1")
-    accepted(await api.post(f"instances/{instance}/rollback", {"generation": 1}))
+    accepted(await api.post(f"instances/{instance}/configuration/rollback", {"generation": 1}))
     document = await api.settled(instance)
     assert (document["version"], document["returnValues"]["result.shown"]) == (2, "first at 0")
 
@@ -88,7 +88,7 @@ async def test_a_rollback_brings_submodules_back_as_they_were(api: Api) -> None:
     await configured(api, instance, parameters={"input.size": 4}, submodules={"child": {"manifestVersion": 3}})
     changed = await api.document(child)
     assert (changed["version"], changed["parameters"]) == (3, {"input.size": 4})
-    accepted(await api.post(f"instances/{instance}/rollback", {"generation": 1}))
+    accepted(await api.post(f"instances/{instance}/configuration/rollback", {"generation": 1}))
     document = await api.settled(instance)
     assert (document["status"], child_of(document)) == ("Running", child), document["errorMessage"]
     back = await api.document(child)
@@ -187,14 +187,14 @@ async def test_due_rollbacks_of_deleted_accounts_hold_up_no_others(api: Api) -> 
 
 async def test_there_is_no_way_back_from_the_first_configuration_and_none_while_a_job_runs(api: Api) -> None:
     instance = await api.running(picky())
-    refused(await api.post(f"instances/{instance}/rollback", {}), 400, "NoGeneration")
-    refused(await api.post(f"instances/{instance}/rollback", {"generation": 9}), 404)
+    refused(await api.post(f"instances/{instance}/configuration/rollback", {}), 400, "NoGeneration")
+    refused(await api.post(f"instances/{instance}/configuration/rollback", {"generation": 9}), 404)
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 5}}))
-    refused(await api.post(f"instances/{instance}/rollback", {"generation": 1}), 409, "InstanceBusy")
+    refused(await api.post(f"instances/{instance}/configuration/rollback", {"generation": 1}), 409, "InstanceBusy")
 
 
 async def test_only_who_may_edit_the_instance_rolls_it_back(api: Api) -> None:
     instance = await api.running(picky())
     reader = await api.member("Read: [/applications/*, /environments/*]")
     assert len(accepted(await reader.get(f"instances/{instance}/generations"))) == 1
-    refused(await reader.post(f"instances/{instance}/rollback", {"generation": 1}), 403)
+    refused(await reader.post(f"instances/{instance}/configuration/rollback", {"generation": 1}), 403)

@@ -91,9 +91,9 @@ async def test_the_nearer_of_both_rules_and_of_both_ends_counts(api: Api) -> Non
 async def test_an_extension_moves_the_nearer_end(api: Api) -> None:
     _, instance = await running(api, {"idleMs": 2 * DAY_MS, "extensions": 1})
     before = (await lifetime(api, instance))["idleEndsAt"]
-    extended = accepted(await api.post(f"instances/{instance}/extend", {"byMs": HOUR_MS}))["destroyAt"]
+    extended = accepted(await api.post(f"instances/{instance}/lifetime/extend", {"byMs": HOUR_MS}))["destroyAt"]
     assert extended == before + HOUR_MS == (await lifetime(api, instance))["idleEndsAt"]
-    refused(await api.post(f"instances/{instance}/extend", {"byMs": HOUR_MS}), 400, "LifetimeRule")
+    refused(await api.post(f"instances/{instance}/lifetime/extend", {"byMs": HOUR_MS}), 400, "LifetimeRule")
 
 
 async def test_a_rule_of_less_than_an_hour_is_refused(api: Api) -> None:

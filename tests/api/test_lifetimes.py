@@ -79,9 +79,9 @@ async def test_an_extension_needs_its_permission_and_keeps_the_rules(api: Api) -
     instance = await api.launch(application)
     before = (await lifetime(api, instance))["destroyAt"]
     reader = await api.member(f"Read: [/applications/{application}/*]")
-    refused(await reader.post(f"instances/{instance}/extend", {"byMs": HOUR_MS}), 403)
+    refused(await reader.post(f"instances/{instance}/lifetime/extend", {"byMs": HOUR_MS}), 403)
     owner = await api.member("Read: [/*]", "RunInstanceWorkflow: [/applications/*/instances/*/workflows/extend]")
-    path = f"instances/{instance}/extend"
+    path = f"instances/{instance}/lifetime/extend"
     assert accepted(await owner.post(path, {"byMs": HOUR_MS})) == {"destroyAt": before + HOUR_MS}
     assert "2 hours at most, not 3 hours" in refused(await api.post(path, {"byMs": 3 * HOUR_MS}), 400, "LifetimeRule")
     accepted(await api.post(path, {"byMs": 2 * HOUR_MS - 60_000}))
@@ -93,7 +93,7 @@ async def test_an_extension_beyond_a_hundred_years_is_refused(api: Api) -> None:
     instance = await api.launch(await api.application(MANIFEST))
     before = await lifetime(api, instance)
     for by_ms in (10**14, 10**15, 2**63 - 1):
-        answer = await api.post(f"instances/{instance}/extend", {"byMs": by_ms})
+        answer = await api.post(f"instances/{instance}/lifetime/extend", {"byMs": by_ms})
         assert "100 years" in refused(answer, 400, "LifetimeRule")
     assert await lifetime(api, instance) == before
 

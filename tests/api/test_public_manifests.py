@@ -33,7 +33,8 @@ async def test_it_is_accepted_with_only_the_warnings_that_it_deserves(api: Api, 
     warnings = [(found["code"], found["line"]) for found in findings["warnings"]]
     assert warnings == DESERVED.get(path.stem, []) + MISTYPED.get(path.stem, [])
     application = await api.application()
-    answer = await api.send("PUT", f"applications/{application}/manifest", content, content_type="application/x-yaml")
+    where = f"applications/{application}/manifest?include=warnings"
+    answer = await api.send("PUT", where, content, content_type="application/x-yaml")
     assert accepted(answer) == {"version": 2} | ({"warnings": findings["warnings"]} if warnings else {})
 
 

@@ -7,26 +7,9 @@ import pytest
 
 from launchbay.clock import to_ms
 from tests.support.databases import Databases
+from tests.support.manifests import HOURLY
 from tests.support.service import Api, accepted, refused, running_api
 
-HOURLY = """
-application:
-  interfaces: {input: {size: bind(web#input.size)}, result: {count: bind(web#result.count)}}
-  components:
-    web:
-      type: workflow.Instance
-      interfaces:
-        input: {size: configuration(int)}
-        actions: {tick: receive-command()}
-        result: {count: publish-signal(int)}
-      configuration:
-        input.size: 1
-        configuration.schedule: {tick: "0 0 * * * ?"}
-        configuration.workflows:
-          launch: {steps: [], return: {count: {value: 0}}}
-          tick: {steps: [], return: {count: {value: 1}}}
-          destroy: {steps: []}
-"""
 EACH_SECOND = HOURLY.replace("0 0 * * * ?", "* * * * * ?")
 
 

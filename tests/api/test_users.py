@@ -155,6 +155,22 @@ async def test_a_password_that_somebody_else_chose_expires(api: Api, visitor: ht
     accepted(await given.get("organizations"))
 
 
+async def test_the_password_of_an_account_for_a_program_never_expires(api: Api) -> None:
+    email = fresh_email()
+    body = {"email": email, "name": "Builds", "password": PERSON_PASSWORD, "isForProgram": True}
+    user_id = accepted(await api.post(users(api.organization), body))["id"]
+    async with api.database.connection() as connection:
+        row = await connection.execute(
+            "UPDATE users SET password_expires_at = now() WHERE id = %s AND password_expires_at IS NOT NULL", [user_id]
+        )
+        assert row.rowcount == 0
+    accepted(await api.caller(basic(email, PERSON_PASSWORD)).get("organizations"))
+    rows = accepted(await api.get(f"organizations/{api.organization}/audit", object=user_id))
+    assert [each for row in rows for each in row["changes"] if each["field"] == "isForProgram"]
+    without = {"email": fresh_email(), "name": "Builds", "isForProgram": True}
+    assert "needs a password" in refused(await api.post(users(api.organization), without), 400, "InvalidField")
+
+
 async def test_a_password_of_ones_own_does_not_expire(api: Api) -> None:
     who = await person(api, "Guest")
     async with api.database.connection() as connection:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import time
 from typing import Any
 
@@ -210,12 +211,16 @@ async def test_a_parameter_that_is_neither_declared_nor_read_is_warned_of(api: A
     launched = accepted(await api.post(f"applications/{application}/launch", body))
     assert launched == {"id": launched["id"], "warnings": [warning]}
     await api.settled(launched["id"])
-    ran = accepted(await api.post(f"instances/{launched['id']}/greet", {"name": "Ann", "title": "Dr", "other": "1"}))
     expected = "Workflow greet has no parameter other, so it is ignored. Parameters: name."
-    assert ran == {"id": launched["id"], "warnings": [expected]}
-    await api.settled(launched["id"])
+    for query, more in (("", {}), ("?include=warnings", {"warnings": [expected]})):
+        given = {"name": "Ann", "title": "Dr", "other": "1"}
+        ran = await api.post(f"instances/{launched['id']}/greet{query}", given)
+        assert accepted(ran) == {"id": launched["id"], **more}
+        assert json.loads(ran.headers["Launchbay-Warnings"]) == [expected]
+        await api.settled(launched["id"])
     ran = await api.post(f"instances/{launched['id']}/greet", {"name": "Ann", "title": "Dr"})
     assert accepted(ran) == {"id": launched["id"]}
+    assert "Launchbay-Warnings" not in ran.headers
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"5", b"null", b'[{"text": "x"}]'])

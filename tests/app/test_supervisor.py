@@ -21,6 +21,8 @@ from launchbay.app.supervisor import Channel, Order
 from tests.support.external_services import made_certificate
 from tests.support.manifests import waits_in_a_row
 from tests.support.servers import (
+    EMAIL,
+    PASSWORD,
     PATIENCE_S,
     Process,
     Remote,
@@ -32,6 +34,7 @@ from tests.support.servers import (
     server_directory,
     until,
 )
+from tests.support.service import accepted, basic
 
 slow = pytest.mark.slow
 TOKEN = "metrics-token"
@@ -131,7 +134,7 @@ async def test_processes_share_port_database_administrator_and_metrics(place: Pa
 
 async def launched_until(remote: Remote, application: str, stop: asyncio.Event) -> list[str]:
     """Launch one instance after the other; return those whose launch was accepted."""
-    accepted = []
+    launched = []
     while not stop.is_set():
         try:
             answer = await remote.post(f"applications/{application}/launch", {"destroyInterval": -1})
@@ -139,8 +142,8 @@ async def launched_until(remote: Remote, application: str, stop: asyncio.Event) 
             continue
         assert answer.status_code in {200, 503}, answer.text
         if answer.status_code == 200:
-            accepted.append(str(answer.json()["id"]))
-    return accepted
+            launched.append(str(answer.json()["id"]))
+    return launched
 
 
 async def made_application(remote: Remote) -> str:
@@ -148,6 +151,33 @@ async def made_application(remote: Remote) -> str:
     document = await remote.settled(instance)
     assert document["status"] == "Running", document
     return str(document["applicationId"])
+
+
+@slow
+async def test_launches_are_answered_although_their_client_has_closed_its_sending_side(place: Path) -> None:
+    async with supervised(place, 2) as server, calling(server) as remote:
+        application = await made_application(remote)
+        before = len(accepted(await remote.get(f"applications/{application}/instances")))
+        head = (
+            f"POST /api/1/applications/{application}/launch HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: {basic(EMAIL, PASSWORD)}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+        )
+        ids = set()
+        for requests in (1, 1, 2, 3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write((head.encode() + b"{}") * requests)
+            writer.write_eof()
+            async with asyncio.timeout(PATIENCE_S):
+                text = (await reader.read()).decode()
+            writer.close()
+            assert text.count("HTTP/1.1 200 OK") == requests
+            ids.update(re.findall(r'{"id":"([0-9a-f]{24})"}', text))
+        listed = accepted(await remote.get(f"applications/{application}/instances"))
+        assert len(ids) == 7
+        assert ids <= {each["id"] for each in listed}
+        assert len(listed) == before + 7
+        asked = {line["process"] for line in logged(place) if line.get("operation") == "launch_application"}
+        assert asked == {1, 2}
 
 
 @slow
@@ -166,9 +196,9 @@ async def test_a_killed_process_is_started_again_and_nothing_is_lost(place: Path
         await until(lambda: any(line["event"] == "server_process.started" for line in logged(place)), PATIENCE_S)
         assert server_processes(server)[2] == first[2]
         stop.set()
-        accepted = [instance for found in await asyncio.gather(*launching) for instance in found]
-        assert len(accepted) > 1
-        for instance in accepted:
+        launched = [instance for found in await asyncio.gather(*launching) for instance in found]
+        assert len(launched) > 1
+        for instance in launched:
             assert (await remote.settled(instance))["status"] == "Running"
         after = await metrics(server)
         assert after[LIVE_COUNT] == before[LIVE_COUNT] + 4  # counters continue

@@ -239,6 +239,31 @@ def test_status_and_logs_take_a_job_as_well(cli: Shell, tmp_path: Path) -> None:
     assert "f" * 24 in cli.bad(3, "status", "f" * 24)
 
 
+def test_no_verb_of_the_commands_hides_a_workflow(cli: Shell, tmp_path: Path) -> None:
+    """Workflows may have the name of any command, such as `launchbay rollback` or `launchbay instance extend`."""
+    verbs = ("rollback", "extend", "schedule", "run", "log", "reconfigure")
+    uploaded(cli, tmp_path, "verbs", "launch: {steps: []}\n" + "".join(f"{verb}: {{steps: []}}\n" for verb in verbs))
+    instance = json.loads(cli.good("launch", "verbs", "--name", "hidden", "--wait", "-o", "json"))["id"]
+    for number, verb in enumerate(verbs, 2):
+        command = ("run",) if number % 2 else ("instance", "run")
+        cli.good(*command, instance, verb, "--wait")
+        newest = cli.document("job", "list", instance)[0]
+        assert (newest["number"], newest["name"], newest["status"]) == (number, verb, "Succeeded")
+        scheduled = cli.document("instance", "schedule", instance, verb, "1h")["id"]
+        assert cli.document("instance", "reschedule", instance, verb, "2h")["id"] == scheduled
+        assert verb in cli.document("instance", "schedules", instance)["schedules"][0]["name"]
+        cli.good("instance", "reschedule", instance, scheduled, "0")
+
+
+def test_a_run_prints_what_was_ignored(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "warning", "launch: {steps: []}\nlook: {steps: []}\n")
+    cli.good("launch", "warning", "--name", "warned of", "--wait")
+    told = cli.run("run", "warned of", "look", "odd=1")
+    assert told.exit_code == 0
+    assert "Warning: Workflow look has no parameter odd, so it is ignored." in told.stderr
+    assert re.fullmatch(r"[0-9a-f]{24}\n", told.stdout)
+
+
 def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path) -> None:
     cli.good("application", "create", "warned")
     file = tmp_path / "warned.yaml"

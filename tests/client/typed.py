@@ -5,13 +5,13 @@ from typing import Any, assert_type
 
 from launchbay.client import AsyncClient, Basic, Client, Event, Operations
 from launchbay.client.core import Call
-from launchbay.client.types import Created, InstanceDocument, InstanceSummary, Named
+from launchbay.client.types import InstanceDocument, InstanceSummary, LaunchAnswer, Named
 
 
 def at_once(client: Client, application: str) -> None:
     """Methods of the synchronous client return answers."""
     created = client.launch_application(application, instance_name="demo", parameters={"input.size": 2})
-    assert_type(created, Created)
+    assert_type(created, LaunchAnswer)
     assert_type(client.read_instance(created.id), InstanceDocument)
     assert_type(client.list_applications(application), list[Named])
     assert_type(client.list_application_instances.each(application, limit=100), Iterator[InstanceSummary])
@@ -26,9 +26,9 @@ def at_once(client: Client, application: str) -> None:
 
 async def awaited(client: AsyncClient, application: str) -> None:
     """Methods of the asynchronous client return what is awaited."""
-    coming: Coroutine[Any, Any, Created] = client.launch_application(application)
+    coming: Coroutine[Any, Any, LaunchAnswer] = client.launch_application(application)
     created = await coming
-    assert_type(created, Created)
+    assert_type(created, LaunchAnswer)
     assert_type(await client.read_instance(created.id), InstanceDocument)
     assert_type(await client.list_applications(application), list[Named])
     assert_type(client.list_application_instances.each(application), AsyncIterator[InstanceSummary])

@@ -15,7 +15,7 @@ GROUPS = ["Organizations", "Roles", "Applications", "Environments", "Service ins
 DECISIONS = [
     *("Wire", "States", "Organizations, roles, permissions", "Authentication", "Beyond the reference", "Running it"),
 ]
-WIRE_RULES = range(1, 11)
+WIRE_RULES = range(1, 14)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 _CALL = re.compile(r"`([A-Z]+ /[^`]*)`")
 

@@ -659,7 +659,7 @@ async def reconfigure_instance(stage: Stage) -> Call:
 
 
 async def rollback_instance(stage: Stage) -> Call:
-    return partial(stage.api.post, f"instances/{await stage.settled()}/rollback", {"generation": 1})
+    return partial(stage.api.post, f"instances/{await stage.settled()}/configuration/rollback", {"generation": 1})
 
 
 async def set_failure_policy(stage: Stage) -> Call:
@@ -706,7 +706,7 @@ async def keep_awake(stage: Stage) -> Call:
 
 
 async def extend_instance(stage: Stage) -> Call:
-    return partial(stage.api.post, f"instances/{await stage.settled()}/extend", {"byMs": 60_000})
+    return partial(stage.api.post, f"instances/{await stage.settled()}/lifetime/extend", {"byMs": 60_000})
 
 
 async def undo_destroy(stage: Stage) -> Call:

@@ -419,3 +419,42 @@ application:
           change: { steps: [{ refit: { action: wait, parameters: { delay: "{$.at-change}" } } }] }
           destroy: { steps: [{ scrap: { action: wait, parameters: { delay: "{$.at-destroy}" } } }] }
 """
+
+# Warned of when it is uploaded. `ask` waits for people, `hold` for a time, `break` fails.
+EXTENDED = """
+header: {concurrency: 2}
+launch:
+  parameters: [{size: {default: 1}}]
+  steps:
+    - one: {action: getInstanceContext, precedingPhases: [never]}
+  return: {shown: {value: "{$.size}"}}
+greet: {parameters: [{name: {default: x}}], steps: [], return: {shown: {value: "{$.name}"}}}
+ask: {steps: [{sign: {action: approval, parameters: {text: "Go on?"}}}]}
+hold: {steps: [{rest: {action: wait, parameters: {delay: 60 sec}}}]}
+break: {steps: [{stop: {action: restcall, parameters: {command: "not a URL"}}}]}
+stop: {steps: []}
+start: {steps: []}
+rollback: {steps: []}
+extend: {steps: []}
+destroy: {steps: []}
+"""
+
+# A schedule of the manifest.
+HOURLY = """
+application:
+  interfaces: {input: {size: bind(web#input.size)}, result: {count: bind(web#result.count)}}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces:
+        input: {size: configuration(int)}
+        actions: {tick: receive-command()}
+        result: {count: publish-signal(int)}
+      configuration:
+        input.size: 1
+        configuration.schedule: {tick: "0 0 * * * ?"}
+        configuration.workflows:
+          launch: {steps: [], return: {count: {value: 0}}}
+          tick: {steps: [], return: {count: {value: 1}}}
+          destroy: {steps: []}
+"""

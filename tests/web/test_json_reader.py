@@ -66,6 +66,12 @@ def test_far_down_a_long_text_the_place_is_left_out() -> None:
         read_json(b'{"a": 1, "b": "' + b"x" * 100_000 + b'", "a": 2}')
 
 
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert read_json(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+    with pytest.raises(MalformedBody, match="line 1, column 2"):
+        read_json(b"\xef\xbb\xbf{")
+
+
 def test_the_same_key_in_two_objects_is_fine() -> None:
     assert read_json(b'{"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}') == {"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}
 
@@ -81,7 +87,7 @@ def test_the_same_key_in_two_objects_is_fine() -> None:
         (b"[1,]", "not valid JSON"),
         (b"[01]", "not valid JSON"),
         (b'["\x01"]', "not valid JSON"),
-        (b"\xef\xbb\xbf{}", "not valid JSON"),
+        (b"{}\xef\xbb\xbf", "not valid JSON"),
         (b'{"a": "\xff"}', "isn't UTF-8"),
         (b'"\xed\xa0\x80"', "isn't UTF-8"),
         ('{"a": 1}'.encode("utf-16"), "isn't UTF-8"),

@@ -404,3 +404,78 @@ async def test_a_client_that_goes_away_before_its_body_is_complete_is_no_error(p
                 await asyncio.sleep(0.01)
     [line] = logs
     assert (line["event"], line["client_gone"], line["log_level"]) == ("http.request", True, "info")
+
+
+# A client that closes its sending side: everything that it has sent completely is answered.
+
+
+async def sent_and_shut(port: int, *parts: bytes) -> Wire:
+    wire = await Wire.open(port)
+    await wire.send(*parts)
+    wire.writer.write_eof()
+    return wire
+
+
+BODY = b'Content-Length: 7\r\n\r\n{"a":1}'
+
+
+@pytest.mark.parametrize("body", FRAMED.values(), ids=FRAMED)
+async def test_a_client_that_closes_its_sending_side_gets_its_answer(port: int, body: bytes) -> None:
+    wire = await sent_and_shut(port, SLEEP)
+    assert (await wire.answer()).status == 200
+    assert await wire.ended()
+    wire = await sent_and_shut(port, RUN + body)
+    answer = await wire.answer()
+    assert (answer.status, answer.json()["body"]) == (200, {"a": 1})
+    assert await wire.ended()
+
+
+async def test_pipelined_requests_are_answered_although_the_client_has_closed_its_sending_side(port: int) -> None:
+    wire = await sent_and_shut(port, SLEEP + RUN + BODY + head(path=b"/nope") + LIVE)
+    assert [(await wire.answer()).status for _ in range(4)] == [200, 200, 404, 200]
+    assert await wire.ended()
+
+
+@pytest.mark.parametrize("rest", [LIVE[:20], RUN + b"Content-Length: 50\r\n\r\n{"], ids=["headers", "body"])
+async def test_what_was_sent_in_part_before_the_end_is_dropped_and_the_rest_answered(port: int, rest: bytes) -> None:
+    wire = await sent_and_shut(port, SLEEP + LIVE + rest)
+    assert [(await wire.answer()).status for _ in range(2)] == [200, 200]
+    assert await wire.ended()
+
+
+async def test_a_long_list_comes_whole_after_the_client_has_closed_its_sending_side(port: int) -> None:
+    wire = await sent_and_shut(port, head(GOOD[:-2], path=b"/api/1/things?count=20000"))
+    data = await wire.reader.read()
+    assert data.count(b'"id"') == 20_000
+    assert data.endswith(b"\r\n0\r\n\r\n")
+
+
+async def test_a_client_that_has_gone_is_noticed_although_it_may_only_have_closed_its_sending_side(port: int) -> None:
+    closed = Streams.closed
+    wire = await sent_and_shut(port, head(GOOD[:-2], path=b"/api/1/things?count=1000000&slow=true"))
+    await wire.reader.readexactly(1000)
+    wire.close()
+    async with asyncio.timeout(5):
+        while Streams.closed == closed:
+            await asyncio.sleep(0.02)
+
+
+# What RFC 9110 lets a tolerant server read.
+
+
+async def test_a_client_of_http_1_0_never_gets_100_continue(port: int) -> None:
+    request = (RUN + b"Expect: 100-continue\r\n" + BODY).replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+    wire = await Wire.open(port)
+    head_only, _, body = request.partition(b"\r\n\r\n")
+    await wire.send(head_only + b"\r\n\r\n")
+    await asyncio.sleep(0.05)  # in which the server would ask for the body
+    await wire.send(body)
+    assert (await wire.reader.read(12)) == b"HTTP/1.1 200"
+    wire.close()
+
+
+async def test_blanks_after_the_value_of_a_header_do_not_count(port: int) -> None:
+    run = RUN.replace(b"application/json", b"application/json \t")
+    assert b"json \t" in run
+    assert (await exchange(port, run + BODY)).status == 200
+    assert (await exchange(port, LIVE.replace(b"Host: x", b"Host: x:80 "))).status == 200

@@ -38,7 +38,7 @@ async def test_words_may_be_written_with_escapes(client: httpx.AsyncClient) -> N
         "/",
         "/api/1",
         "/api/1/nope",
-        "/api/1/open/",
+        "/api/1/open//",
         "//api/1/open",
         "/api//1/open",
         "/API/1/open",
@@ -55,10 +55,26 @@ async def test_a_path_that_no_row_has_is_404_even_for_strangers(client: httpx.As
     assert answer.json()["code"] == "UnknownPath"
 
 
-@pytest.mark.parametrize("text", ["nope", ID[:-1], ID + "0", ID.upper(), "0" * 23 + "g", f"{ID[:-1]}%20"])
+@pytest.mark.parametrize("text", ["nope", ID[:-1], ID + "0", "0" * 23 + "g", f"{ID[:-1]}%20"])
 async def test_an_id_of_another_form_is_404(client: httpx.AsyncClient, text: str) -> None:
     answer = await client.get(f"/api/1/things/{text}")
     assert (answer.status_code, answer.json()["code"]) == (404, "NotFound")
+
+
+async def test_an_id_in_upper_case_is_the_same_id(client: httpx.AsyncClient) -> None:
+    for text in (ID.upper(), ID[:12] + ID[12:].upper()):
+        answer = await client.get(f"/api/1/things/{text}")
+        assert answer.status_code == 200
+        assert answer.json()["path"] == {"id": ID}
+    last = "00000000000000000000000A"
+    assert (await client.get("/api/1/pages", params={"limit": 1, "after": last})).status_code == 200
+
+
+async def test_a_slash_at_the_end_of_a_path_does_not_count(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/api/1/open/")).status_code == 200
+    answer = await client.post(f"/api/1/things/{ID}/go/", json={})
+    assert answer.json()["path"] == {"id": ID, "verb": "go"}
+    assert (await client.post(f"/api/1/things/{ID}/", json={})).status_code == 405
 
 
 async def test_a_word_is_only_a_word_for_the_methods_that_know_it(client: httpx.AsyncClient) -> None:

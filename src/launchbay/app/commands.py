@@ -294,11 +294,13 @@ def _with_organization(
     is_flag=True,
     help="Remove passkeys, authenticator applications and recovery codes too, for who lost them.",
 )
+@click.option("--for-program", "is_for_program", is_flag=True, help="The password never expires: a program uses it.")
 def reset_password(
     email: str,
     config: Path | None,
     password_stdin: bool,  # noqa: FBT001 - click hands flags over so
     remove_second_factors: bool,  # noqa: FBT001 - click hands flags over so
+    is_for_program: bool,  # noqa: FBT001 - click hands flags over so
     **given: Any,
 ) -> None:
     """Replace the forgotten password of the account EMAIL. Servers keep running.
@@ -320,13 +322,16 @@ def reset_password(
                 users.reset_password,
                 email=email,
                 password_hash=asyncio.run(_hash_new(password, account.email)),
-                lifetime_s=settings.given_password_days * 86_400,
+                lifetime_s=0 if is_for_program else settings.given_password_days * 86_400,
                 removes_second_factors=remove_second_factors,
             )
             asyncio.run(_in_transaction(url, change))
         except (BadRequest, NotFound) as error:
             raise CannotStart(*error.messages) from error
     click.echo(f"Replaced the password of {account.email}, and ended all sessions and tokens of the account.")
+    if is_for_program:
+        click.echo("It doesn't expire.")
+        return
     expiry = f" must be within {days:g} days. It" if (days := settings.given_password_days) else ""
     click.echo(f"The next sign-in{expiry} asks for another one.")
     if remove_second_factors:

@@ -68,9 +68,13 @@ def read_authorization(header: str | None) -> BasicCredentials | BearerCredentia
 def _basic(encoded: str) -> BasicCredentials:
     try:
         data = binascii.a2b_base64(encoded, strict_mode=True)
-        decoded = data.decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise _malformed("Basic credentials are the base64 of <email>:<password> in UTF-8") from error
+    except binascii.Error as error:
+        raise _malformed("Basic credentials are the base64 of <email>:<password>") from error
+    try:
+        decoded = data.decode()
+    except UnicodeDecodeError:
+        # RFC 7617 leaves the character set open. Older clients use Latin-1, whose accents are hardly ever UTF-8.
+        decoded = data.decode("latin-1")
     if binascii.b2a_base64(data, newline=False).decode() != encoded:
         raise _malformed("the base64 of Basic credentials has more padding than it needs")
     email, colon, password = decoded.partition(":")

@@ -28,7 +28,7 @@ from launchbay.auth import gate, permissions
 from launchbay.auth.gate import ALL_GRANTS, NO_GRANTS, Entry, Grants, RoleGrants, read_role_text
 from launchbay.auth.permissions import Actor, Permission, Resource
 from launchbay.errors import BadRequest, NotAllowed, NotAuthenticated, NotFound
-from launchbay.ids import is_id
+from launchbay.ids import canonical_id, is_id
 from launchbay.limits import GRANTS_CACHED
 from launchbay.store import lookups, users
 from launchbay.store.applications import Application, Revision
@@ -415,6 +415,7 @@ def _foreign() -> NotAllowed:
 
 def _id(text: str) -> str | None:
     """Return the text when it can be an id; nothing else gets to the database."""
+    text = canonical_id(text)
     return text if is_id(text) else None
 
 

@@ -672,6 +672,7 @@ EXTENSIONS: Mapping[str, Extension] = {
         flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
     ),
     "create_change_set": Extension(_create_change_set),
+    "create_user": Extension(flags={"is_for_program": ["--for-program"]}),
     "create_rollout": Extension(_create_rollout),
     "read_bulk": Extension(_show_bulk),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),

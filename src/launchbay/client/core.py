@@ -52,6 +52,7 @@ class OperationSpec:
     repeatable: bool = False  # a POST that does no harm when it is done twice
     public: bool = False  # needs no credentials
     query: tuple[str, ...] = ()  # names of its query fields, if it has a body, too
+    include: str = ""  # what to ask for in addition to the fields of the reference
     is_camel: bool = True  # the names of its fields are in camel case
 
 
@@ -92,6 +93,8 @@ class Call(Generic[T]):
         for value, part in zip(self.path, parts[1:], strict=True):
             filled += quote(_segment(value), safe="") + part.partition("}")[2]
         query = [(name, _text(value)) for name, value in self.query.items() if value is not None]
+        if self.known.include:
+            query.append(("include", self.known.include))
         return f"{filled}?{urlencode(query)}" if query else filled
 
     def headers(self) -> dict[str, str]:

@@ -119,12 +119,15 @@ class Operations:
         name: str,
         password: str | None = None,
         roles: Sequence[str] | None = None,
+        is_for_program: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.AddedUser]:
         """Add a user to an organization, or invite an existing account. Permission: ManageUsers; ManageRoles too if
         roles are given.
 
         `password`: First password. Default: an invitation link for the user to set one.
+        `is_for_program`: The account is for a program that signs in with this password, which never expires. The
+        password of a person expires unless the person replaces it.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/invitations"))
@@ -408,7 +411,7 @@ class Operations:
         labels: Mapping[str, Any] | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[types.Created]:
+    ) -> Call[types.LaunchAnswer]:
         """Launch an application into a new instance. Permission: CreateInstance on the application and the
         environment.
 
@@ -586,7 +589,11 @@ class Operations:
 
     @operation(
         OperationSpec(
-            "PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml", query=("message",)
+            "PUT",
+            "/api/1/applications/{appId}/manifest",
+            media_type="application/x-yaml",
+            query=("message",),
+            include="warnings",
         )
     )
     def replace_manifest(
@@ -1049,7 +1056,7 @@ class Operations:
     ) -> Call[None]:
         """Replace the user data of an instance. Permission: EditInstance."""
 
-    @operation(OperationSpec("PUT", "/api/1/instances/{id}/configuration", media_type=JSON))
+    @operation(OperationSpec("PUT", "/api/1/instances/{id}/configuration", media_type=JSON, include="warnings"))
     def reconfigure_instance(
         self,
         instance_id: str,
@@ -1060,7 +1067,7 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
         if_match: str | None = None,
-    ) -> Call[None]:
+    ) -> Call[types.Accepted]:
         """Reconfigure an instance. Replaces all parameters: an omitted one gets its default. The change takes effect
         after the response. Permission: EditInstance; CreateInstance on applications of new submodules.
 
@@ -1116,7 +1123,7 @@ class Operations:
     def read_generation(self, instance_id: str, number: str) -> Call[types.GenerationDocument]:
         """Show a configuration of an instance that took effect. Permission: Read."""
 
-    @operation(OperationSpec("POST", "/api/1/instances/{id}/rollback", media_type=JSON, keyed=True))
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/configuration/rollback", media_type=JSON, keyed=True))
     def rollback_instance(
         self,
         instance_id: str,
@@ -1174,7 +1181,7 @@ class Operations:
     def read_lifetime(self, instance_id: str) -> Call[types.LifetimeDocument]:
         """Show how long an instance lives, and what will happen when. Permission: Read."""
 
-    @operation(OperationSpec("POST", "/api/1/instances/{id}/extend", media_type=JSON))
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/lifetime/extend", media_type=JSON))
     def extend_instance(
         self, instance_id: str, *, by_ms: int, if_match: str | None = None
     ) -> Call[types.ExtendedDocument]:
@@ -1199,7 +1206,16 @@ class Operations:
 
     # Workflows
 
-    @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}", media_type=JSON, keyed=True, query=("force",)))
+    @operation(
+        OperationSpec(
+            "POST",
+            "/api/1/instances/{id}/{workflow}",
+            media_type=JSON,
+            keyed=True,
+            query=("force",),
+            include="warnings,destroyAt",
+        )
+    )
     def run_workflow(
         self,
         instance_id: str,
@@ -1217,7 +1233,12 @@ class Operations:
 
     @operation(
         OperationSpec(
-            "POST", "/api/1/instances/{id}/{workflow}/schedule", media_type=JSON, keyed=True, query=("force",)
+            "POST",
+            "/api/1/instances/{id}/{workflow}/schedule",
+            media_type=JSON,
+            keyed=True,
+            query=("force",),
+            include="warnings",
         )
     )
     def schedule_workflow(
@@ -1237,7 +1258,9 @@ class Operations:
         `force`: For `destroy`: destroy the instance although others use it.
         """
 
-    @operation(OperationSpec("POST", "/api/1/instances/{id}/{workflow}/reschedule", media_type=JSON))
+    @operation(
+        OperationSpec("POST", "/api/1/instances/{id}/{workflow}/reschedule", media_type=JSON, include="warnings")
+    )
     def reschedule_workflow(
         self,
         instance_id: str,

@@ -16,10 +16,9 @@ class Named(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The ID of the created object. `warnings` of a launch or run name parameters that are ignored."""
+    """The ID of the created object."""
 
     id: str
-    warnings: list[str] | None = None
 
 
 class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -299,6 +298,13 @@ class ApplicationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     created_at: int
 
 
+class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The ID of the instance. `warnings` name what is ignored."""
+
+    id: str
+    warnings: list[str] | None = None
+
+
 class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One finding of the manifest checker."""
 
@@ -309,7 +315,7 @@ class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ManifestVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A manifest version, with `warnings` about its text if there are any."""
+    """A manifest version, with warnings about its text if the request asks for them."""
 
     version: int
     warnings: list[FindingShape] = []
@@ -585,6 +591,12 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     workflow_history: list[JobDocument]
 
 
+class Accepted(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """With `include=warnings`, `warnings` name what was ignored."""
+
+    warnings: list[str] | None = None
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long the last successful launches of the application took. `usualDurationMs` is their median. Nine of ten
     took at most `slowDurationMs`.
@@ -761,17 +773,18 @@ class OfferedIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The ID of the instance. A destroy with a grace time is due at `destroyAt`, and can be taken back until then."""
+    """The ID of the instance. A destroy with a grace time is due at `destroyAt`."""
 
     id: str
-    warnings: list[str] | None = None
     destroy_at: int | None = None
+    warnings: list[str] | None = None
 
 
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The ID of the schedule, omitted if it no longer exists."""
 
     id: str | None = None
+    warnings: list[str] | None = None
 
 
 class ScheduleEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

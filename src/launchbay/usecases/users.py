@@ -133,13 +133,28 @@ async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserVie
 
 
 async def create_user(
-    ctx: Context, organization_id: str, *, email: str, name: str, password: str | None, role_names: Sequence[str]
+    ctx: Context,
+    organization_id: str,
+    *,
+    email: str,
+    name: str,
+    password: str | None,
+    role_names: Sequence[str],
+    is_for_program: bool = False,
 ) -> CreatedUser:
     """Add a new account to an organization, or invite the one with this email address.
 
-    A new account without a password gets an invitation too. Raises BadRequest for what is wrong with the fields, for
-    roles that do not exist, for a member, and for a password given for an existing account: it is not ours to change.
+    A new account without a password gets an invitation too. The password of an account for a program never expires,
+    because a program can't choose one of its own. Raises BadRequest for what is wrong with the fields, for roles that
+    do not exist, for a member, and for a password given for an existing account: it is not ours to change.
     """
+    if is_for_program and password is None:
+        raise BadRequest(
+            "An account for a program needs a password: a program can't follow an invitation.",
+            "Set a password, or leave isForProgram out.",
+            code="InvalidField",
+            field="password",
+        )
     user_id = new_id()
     async with ctx.read() as work:
         await _for_new_user(work, organization_id, user_id)
@@ -162,9 +177,8 @@ async def create_user(
             if password_hash is None:
                 invitation = await invite(work.connection, user_id)
             else:
-                await users.mark_password_given(
-                    work.connection, id=user_id, lifetime_s=ctx.app.given_password_days * 86_400
-                )
+                lifetime_s = 0.0 if is_for_program else ctx.app.given_password_days * 86_400
+                await users.mark_password_given(work.connection, id=user_id, lifetime_s=lifetime_s)
         require_assignment(work, organization_id, user_id, wanted)
         role_ids = [role.id for role in wanted]
         if existing is None:
@@ -181,6 +195,7 @@ async def create_user(
                 # Of the hash: a fingerprint of the password itself could be guessed at by who has the server's key.
                 "password": None if password_hash is None else work.fingerprint(password_hash),
                 "roles": [role.name for role in wanted],
+                **({"isForProgram": True} if is_for_program else {}),
             },
             at=permissions.user(user_id),
         )

@@ -14,7 +14,7 @@ from launchbay.auth.audit import Document
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import Backoff, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
-from launchbay.ids import is_id, new_id
+from launchbay.ids import canonical_id, is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
 from launchbay.manifest.v1 import ACTIONS, inner_name
 from launchbay.model.findings import shorten_names
@@ -505,7 +505,7 @@ def _fitting(pending: list[ScheduleRow], wanted: str) -> list[ScheduleRow]:
 
     An id wins, and a schedule that isn't cancelled.
     """
-    by_id = [row for row in pending if row.id == wanted]
+    by_id = [row for row in pending if row.id == canonical_id(wanted)]
     named = [row for row in pending if row.workflow == wanted]
     return by_id or [row for row in named if row.cancelled_at is None] or named
 

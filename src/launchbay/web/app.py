@@ -18,7 +18,7 @@ from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits, address_block
 from launchbay.concurrency import cancel_all, current_tenant
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
-from launchbay.ids import is_id
+from launchbay.ids import canonical_id, is_id
 from launchbay.quotas import (
     ANSWERS_ALONE,
     CHUNK_TURN_S,
@@ -61,6 +61,7 @@ from launchbay.web.responses import (
     Versioned,
     response_of,
     until_disconnect,
+    warned,
     write_events,
 )
 from launchbay.web.routing import Endpoint, Router, is_id_parameter
@@ -302,22 +303,24 @@ class Dispatcher:
                     scope["state"]["end_turn"] = await self._begin_turn(scope["state"]["tenant"], endpoint)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
-        body = None
+        body: Any = None
+        ignored: tuple[str, ...] = ()
         if endpoint.body is not None:
-            body = await read_body(
+            body, ignored = await read_body(
                 endpoint.body,
                 headers,
                 body_reader,
                 field_errors=endpoint.field_errors,
                 manifest_bytes=self._services.manifest_bytes,
             )
-        _check_ids(path)
+        path = _canonical(path)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         call: Request[Any, Any] = Request(
             caller=caller,
             path=path,
             query=query,
             body=body,
+            ignored=ignored,
             headers=headers,
             address=address,
             request_id=scope["state"]["request_id"],
@@ -391,12 +394,12 @@ class Dispatcher:
 
     async def _respond_if_matches(self, endpoint: Endpoint, call: Request[Any, Any]) -> Response:
         if endpoint.public or conditions.IF_MATCH not in call.headers:
-            return response_of(await endpoint.handler(call))
+            return warned(call, response_of(await endpoint.handler(call)))
         database = self._services.app.database
         async with database.transaction() as connection:
             with database.joined(connection):
                 await self._conditions.check(call, endpoint, connection)
-                return response_of(await endpoint.handler(call))
+                return warned(call, response_of(await endpoint.handler(call)))
 
 
 def _address(scope: Scope) -> str:
@@ -414,10 +417,18 @@ async def _refuse(
         await _send_buffered(send, refused.status, None, refused.body, refused.headers)
 
 
-def _check_ids(path: Mapping[str, str]) -> None:
-    for name, text in path.items():
+def _canonical(path: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the path parameters with their IDs in lower case.
+
+    Raises NotFound for what isn't an ID.
+    """
+    if all(is_id(text) for name, text in path.items() if is_id_parameter(name)):
+        return path
+    found = {name: canonical_id(text) if is_id_parameter(name) else text for name, text in path.items()}
+    for name, text in found.items():
         if is_id_parameter(name) and not is_id(text):
-            raise NotFound(f"Invalid ID {text[:60]!r}. An ID has 24 lower-case hexadecimal digits.")
+            raise NotFound(f"Invalid ID {text[:60]!r}. An ID has 24 hexadecimal digits.")
+    return found
 
 
 ServeRequest = Callable[[Scope, Receive, BodyReader, Send], Awaitable[None]]

@@ -8,6 +8,7 @@ suspicious escape.
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple, NoReturn
@@ -117,7 +118,7 @@ def read_json(data: bytes) -> Any:
 
 def _text(data: bytes) -> str:
     try:
-        return data.decode()
+        return data.removeprefix(BOM_UTF8).decode()  # RFC 8259 §8.1 lets readers ignore it
     except UnicodeDecodeError as error:
         raise MalformedBody(f"The body isn't UTF-8 (byte {error.start}). Send JSON encoded as UTF-8.") from None
 

@@ -12,7 +12,7 @@ from launchbay.web.conditions import ITEM_TAGS, Conditions, has_tag
 from launchbay.web.html import page
 from launchbay.web.problems import ErrorBody
 from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
-from launchbay.web.responses import EVENTS, HTML, NDJSON, HTMLResponse, RawJSONResponse, Response
+from launchbay.web.responses import EVENTS, HTML, NDJSON, HTMLResponse, IncludeQuery, RawJSONResponse, Response
 from launchbay.web.routing import Endpoint, Returns, Routes, is_id_parameter
 
 # Decision 0031 explains why the page at `/docs` needs no scripts.
@@ -149,6 +149,12 @@ _OTHER_FORMS: dict[str, Schema] = {
 _JOB: Schema = {
     "Location": {"schema": {"type": "string"}, "description": "The path of the job that the request began or queued."},
     "Launchbay-Job": {"schema": _ID, "description": "The ID of that job."},
+}
+_WARNINGS: Schema = {
+    "Launchbay-Warnings": {
+        "schema": {"type": "string"},
+        "description": "What was ignored, or is odd: a JSON array of strings, in ASCII. Missing without warnings.",
+    }
 }
 _REQUEST_ID: Schema = {
     "X-Request-Id": {"schema": {"type": "string"}, "description": "The ID of this request in the log."}
@@ -347,7 +353,8 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
         content = {"schema": _EMPTY if returns.type is None else schemas.of(returns.type)}
     if returns.example is not None:
         content["example"] = returns.example
-    headers = {**_REQUEST_ID, **_JOB} if endpoint.starts_job else _REQUEST_ID
+    warns = endpoint.query is not None and issubclass(endpoint.query, IncludeQuery)
+    headers = {**_REQUEST_ID, **(_JOB if endpoint.starts_job else {}), **(_WARNINGS if warns else {})}
     contents = {returns.media_type: content, **{kind: _OTHER_FORMS.get(kind, {}) for kind in returns.also}}
     return {"description": returns.description, "headers": headers, "content": contents}
 

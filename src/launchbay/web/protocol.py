@@ -134,6 +134,28 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self.closed()
 
+    def eof_received(self) -> bool:  # type: ignore[override]  # declared without the answer by uvicorn
+        """Answer what has arrived completely before the connection closes ("Wire" 13).
+
+        A client that has gone sends the same as one that only closes its sending side. It is noticed with the first
+        bytes that it refuses. An event stream, which has no end of its own, ends with either. asyncio can't leave half
+        of a TLS connection open.
+        """
+        self._stop_timer()
+        active = self._active
+        if self.scheme == "https" or active is None or active.response_complete:
+            return False
+        if active.scope["state"].get("is_stream"):
+            return False
+        if self._reading is _Reading.BODY:
+            if active is self.cycle:
+                return False
+            self.pipeline.popleft()
+        self._reading = _Reading.NOTHING
+        last = self.pipeline[0][0] if self.pipeline else active
+        last.keep_alive = False
+        return True
+
     def data_received(self, data: bytes) -> None:
         """Parse the data, and start the timer for the rest of the request."""
         if self._refusal is not None:
@@ -209,7 +231,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._header_lines += 1
         self._count_header(len(name) + len(value) + 4)
         if self._reading is _Reading.HEADERS:
-            super().on_header(name, value)
+            # The parser leaves blanks at the end, which RFC 9110 §5.5 doesn't count as part of the value.
+            super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
         """Start the request, unless too many are waiting."""
@@ -218,6 +241,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unparsed_bytes = self._leftover_bytes = 0
         if len(self.pipeline) >= PIPELINED_REQUESTS:
             self._stop_parsing(_TOO_MANY)
+        if self.parser.get_http_version() == "1.0":
+            # RFC 9110 §10.1.1: such a client doesn't know `100 Continue`, and would take it for its answer.
+            self.headers[:] = [header for header in self.headers if header[0] != b"expect"]
+            self.expect_100_continue = False
         super().on_headers_complete()
         self._reading = _Reading.BODY
 

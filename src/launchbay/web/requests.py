@@ -2,16 +2,18 @@
 
 import asyncio
 import re
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from starlette.types import Receive
 
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedBody, TooLarge
+from launchbay.ids import canonical_id
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
 from launchbay.urlencoded import MEDIA_TYPE as FORM
 from launchbay.urlencoded import decode_fields
@@ -135,6 +137,23 @@ _FIRST_NAME = re.compile(r"\.([^.\[]+)")
 INLINE_BYTES = 64 * KIB
 
 
+# Fields that name objects by ID: of queries, where they may be lists with commas, and of bodies besides `…Id`.
+ID_FIELDS = frozenset(
+    {"actor", "after", "application", "delivery", "environment", "instance", "job", "object"}
+    | {"organization", "otherId", "owner", "user"}
+)
+_NAMES_SHOWN = 8  # of unknown fields
+_NAME_SHOWN = 60
+_ID_LISTS = frozenset({"environments", "ids", "services"})
+
+
+class ReadBody(NamedTuple):
+    """A decoded body, and the fields that its endpoint doesn't know."""
+
+    value: Any
+    ignored: tuple[str, ...] = ()
+
+
 async def read_body(
     wanted: JsonBody | YamlBody | FormBody,
     headers: Mapping[str, str],
@@ -142,7 +161,7 @@ async def read_body(
     *,
     field_errors: bool,
     manifest_bytes: int = MANIFEST_BYTES,
-) -> Any:
+) -> ReadBody:
     """Return the decoded body of a request; a YAML one is a manifest.
 
     Raises MalformedBody, BadRequest, FieldErrors (with `field_errors`), TooLarge, ClientDisconnect.
@@ -150,18 +169,18 @@ async def read_body(
     if isinstance(wanted, YamlBody):
         data = await body_reader.read(manifest_bytes)
         _check_media_type(headers, wanted.media_type)
-        return _yaml_text(data)
+        return ReadBody(_yaml_text(data))
     data = await body_reader.read(wanted.bytes_max)
     if isinstance(wanted, FormBody):
         _check_media_type(headers, wanted.media_type)
-        return _form(data, wanted.type)
+        return ReadBody(_form(data, wanted.type))
     _check_json_media_type(headers, wanted, empty=not data)
     if wanted.type is msgspec.Raw:
-        return msgspec.Raw(data)
-    if not data.strip():
+        return ReadBody(msgspec.Raw(data))
+    if not data.removeprefix(BOM_UTF8).strip():
         if not wanted.may_be_empty():
             raise MalformedBody(f"The body is empty. Send a JSON {_kind(wanted.type)}.")
-        return _typed({}, wanted.type, field_errors=field_errors)
+        return ReadBody(_typed({}, wanted.type, field_errors=field_errors))
     if len(data) <= INLINE_BYTES:
         return _json(data, wanted.type, field_errors=field_errors)
     return await asyncio.to_thread(_json, data, wanted.type, field_errors=field_errors)
@@ -179,6 +198,8 @@ def _read_query(query_string: bytes, wanted: type[msgspec.Struct]) -> Any:
         values = {name: texts[0] for name, texts in decode_fields(query_string, QUERY_FIELDS).items()}
     except ValueError as error:
         raise BadRequest("Invalid query string.", str(error)) from None
+    for name in values.keys() & ID_FIELDS:
+        values[name] = ",".join(map(canonical_id, values[name].split(",")))
     try:
         return msgspec.convert(values, wanted, strict=False)
     except msgspec.ValidationError as error:
@@ -241,8 +262,25 @@ def _form(data: bytes, wanted: type[msgspec.Struct]) -> Any:
     return _typed(fields, wanted, field_errors=False)
 
 
-def _json(data: bytes, wanted: Any, *, field_errors: bool) -> Any:
-    return _typed(read_json(data), wanted, field_errors=field_errors)
+def _json(data: bytes, wanted: Any, *, field_errors: bool) -> ReadBody:
+    value = read_json(data)
+    if not isinstance(value, dict) or not (isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)):
+        return ReadBody(_typed(value, wanted, field_errors=field_errors))
+    value = {name: _with_canonical_ids(name, each) for name, each in value.items()}
+    known = {field.encode_name for field in msgspec.structs.fields(wanted)}
+    ignored = tuple(name[:_NAME_SHOWN] for name in value if name not in known)[:_NAMES_SHOWN]
+    return ReadBody(_typed(value, wanted, field_errors=field_errors), ignored)
+
+
+def _with_canonical_ids(name: str, value: Any) -> Any:
+    """Return the value of a field, with IDs in lower case."""
+    if name not in _ID_LISTS and name != "id" and not name.endswith(("Id", "Ids")):
+        return value
+    if isinstance(value, str):
+        return canonical_id(value)
+    if isinstance(value, list):
+        return [canonical_id(each) if isinstance(each, str) else each for each in value]
+    return value
 
 
 def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:
@@ -351,6 +389,7 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
     request_id: str
     deps: ApiDeps
     target: str  # the raw path with the raw query, for links back to this resource
+    ignored: tuple[str, ...] = ()  # fields of the body that the endpoint doesn't know
 
     @property
     def actor(self) -> Actor:

@@ -4,6 +4,7 @@ Pages are the exception: they show errors themselves, so an HTMLResponse has its
 """
 
 import asyncio
+import json
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from starlette.types import Receive, Send
 from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError
-from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
+from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX, WARNINGS_HEADER_BYTES
 from launchbay.planning import StartedJob
 from launchbay.web.requests import JSON, YAML, ClientDisconnect, Request
 
@@ -30,10 +31,14 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class JSONResponse(msgspec.Struct, frozen=True):
-    """A value that msgspec can encode."""
+    """A value that msgspec can encode.
+
+    `warnings` are for callers that can take them: see `warned`.
+    """
 
     value: Any
     headers: Headers = ()
+    warnings: Sequence[Any] = ()
 
 
 class RawJSONResponse(msgspec.Struct, frozen=True):
@@ -149,9 +154,13 @@ class PlainTextResponse(msgspec.Struct, frozen=True):
 
 
 class EmptyResponse(msgspec.Struct, frozen=True):
-    """An empty JSON object, for endpoints without a response body in the reference ("Wire" 2)."""
+    """An empty JSON object, for endpoints without a response body in the reference ("Wire" 2).
+
+    `warnings` are for callers that can take them: see `warned`.
+    """
 
     headers: Headers = ()
+    warnings: Sequence[Any] = ()
 
 
 BufferedResponse = JSONResponse | RawJSONResponse | YAMLResponse | HTMLResponse | PlainTextResponse | EmptyResponse
@@ -165,6 +174,64 @@ def response_of(returned: Any) -> Response:
     if isinstance(returned, Response):
         return returned
     return EmptyResponse() if returned is None else JSONResponse(returned)
+
+
+WARNINGS_HEADER = "Launchbay-Warnings"
+
+
+def warned(request: Request[Any, Any], response: Response) -> Response:
+    """Return a response with its warnings where old clients don't look ("Wire" 12).
+
+    All callers get a header: a JSON array of strings, in ASCII. Those that ask with `include=warnings` get the field
+    `warnings` in the object, too.
+    """
+    if not isinstance(response, JSONResponse | EmptyResponse):
+        return response
+    ignored = [f"The field {name!r} of the body is unknown, and was ignored." for name in request.ignored]
+    warnings = [*ignored, *response.warnings]
+    if not warnings:
+        return response
+    headers = (*response.headers, (WARNINGS_HEADER, _header_text([_sentence(each) for each in warnings])))
+    value = response.value if isinstance(response, JSONResponse) else {}
+    if includes(request, "warnings"):
+        value = {**msgspec.to_builtins(value), "warnings": warnings}
+    return JSONResponse(value, headers)
+
+
+def includes(request: Request[Any, Any], what: str) -> bool:
+    """Return whether the query asks for an addition to the answer."""
+    return what in (getattr(request.query, "include", "") or "").split(",")
+
+
+def _sentence(warning: Any) -> str:
+    if isinstance(warning, str):
+        return warning
+    return f"Line {warning.line}, column {warning.column}: {warning.message}"
+
+
+def _header_text(texts: Sequence[str]) -> str:
+    """Return a JSON array of the texts that fit: proxies refuse long headers."""
+    shown, size = list[str](), 0
+    for text in texts:
+        encoded = json.dumps(text).replace("\x7f", "\\u007f")
+        size += len(encoded) + 2
+        if size > WARNINGS_HEADER_BYTES:
+            shown.append(json.dumps(f"{len(texts) - len(shown)} more: ask with include=warnings."))
+            break
+        shown.append(encoded)
+    return f"[{', '.join(shown)}]"
+
+
+class IncludeQuery(msgspec.Struct, frozen=True):
+    """What the answer has besides the fields of the reference."""
+
+    include: Annotated[
+        str,
+        msgspec.Meta(
+            description="Additions to the answer, comma-separated: `warnings`. Default: none, because clients exist "
+            "that refuse fields they don't know.",
+        ),
+    ] = ""
 
 
 def job_headers(started: StartedJob) -> Headers:
@@ -405,10 +472,9 @@ class Named(msgspec.Struct):
 
 
 class Created(msgspec.Struct):
-    """The ID of the created object. `warnings` of a launch or run name parameters that are ignored."""
+    """The ID of the created object."""
 
     id: str
-    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class NameBody(msgspec.Struct, forbid_unknown_fields=False):

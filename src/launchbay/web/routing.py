@@ -306,9 +306,14 @@ def _descend(node: _Node | None, segments: list[str], values: list[str]) -> tupl
 
 
 def _segments(raw_path: bytes) -> list[str] | None:
-    """Return the decoded segments, or None if one of them can't be a name."""
+    """Return the decoded segments, or None if one of them can't be a name.
+
+    One slash at the end doesn't count.
+    """
     if not raw_path.startswith(b"/"):
         return None
+    if len(raw_path) > 1:
+        raw_path = raw_path.removesuffix(b"/")
     try:
         if b"%" not in raw_path:
             segments = raw_path[1:].decode().split("/")

@@ -50,6 +50,7 @@ async def list_all(
         email=request.form.text("email") if failed else "",
         name=request.form.text("name") if failed else "",
         selected=request.form.all("role") if failed else [],
+        is_for_program=failed and request.form.text("forProgram") != "",
         invited=invited,
         link=link,
     )
@@ -66,6 +67,7 @@ async def add(request: PageRequest) -> Response:
         name=form.text("name") or form.text("email"),
         password=form.raw("password") or None,
         role_names=form.all("role"),
+        is_for_program=form.text("forProgram") != "",
     )
     if added.invitation is None:
         return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} added.")

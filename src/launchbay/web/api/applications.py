@@ -38,6 +38,12 @@ class ApplicationDocument(msgspec.Struct):
     createdAt: int
 
 
+class LaunchAnswer(Created):
+    """The ID of the instance. `warnings` name what is ignored."""
+
+    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
 # Any object: the obsolete form puts parameters and settings on one level. `usecases/launch_request.py` reads both.
 LaunchBody = Annotated[
     dict[str, Any],
@@ -122,7 +128,7 @@ async def delete_application(request: Request[None, None]) -> None:
     body=JsonBody(
         required=False, media_optional=True, example={"instanceName": "demo", "parameters": {"input.size": 2}}
     ),
-    returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}, type=Created),
+    returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}, type=LaunchAnswer),
     idempotency_key=True,
     starts_job=True,
 )
@@ -130,4 +136,4 @@ async def launch_application(request: Request[LaunchBody, None]) -> Response:
     """Launch an application into a new instance."""
     started = await launch(request.ctx, request.path["appId"], request.body)
     warnings = [*started.warnings] or msgspec.UNSET
-    return JSONResponse(Created(started.instance_id, warnings), job_headers(started))
+    return JSONResponse(LaunchAnswer(started.instance_id, warnings), job_headers(started), started.warnings)

@@ -6,9 +6,9 @@ import msgspec
 
 from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
-from launchbay.web.api.workflows import RunQuery
+from launchbay.web.api.workflows import ForceQuery
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import EmptyResponse, job_headers
+from launchbay.web.responses import EmptyResponse, IncludeQuery, Response, job_headers
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes()
@@ -62,19 +62,27 @@ ConfigurationBody = Annotated[
 ]
 
 
+class Accepted(msgspec.Struct):
+    """With `include=warnings`, `warnings` name what was ignored."""
+
+    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
 @routes.put(
     "/instances/{id}/configuration",
     tags=("Instances",),
     permission="EditInstance; CreateInstance on applications of new submodules",
     body=JsonBody(required=False, example=_EXAMPLE),
+    returns=Returns("Nothing, or with `include=warnings` what was ignored.", {}, type=Accepted),
     statuses=(409,),
     starts_job=True,
 )
-async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> EmptyResponse:
+async def reconfigure_instance(request: Request[ConfigurationBody, IncludeQuery]) -> Response:
     """Reconfigure an instance. Replaces all parameters: an omitted one gets its default.
     The change takes effect after the response.
     """
-    return EmptyResponse(job_headers(await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)))
+    started = await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)
+    return EmptyResponse(job_headers(started), started.warnings)
 
 
 @routes.post(
@@ -105,7 +113,7 @@ async def preview_configuration(request: Request[dict[str, Any], None]) -> Previ
     ),
     extension=True,
 )
-async def preview_destroy(request: Request[None, RunQuery]) -> Preview:
+async def preview_destroy(request: Request[None, ForceQuery]) -> Preview:
     """Preview the destruction of an instance without changing anything."""
     return await preview.preview_destroy(request.ctx, request.path["id"], force=request.query.force == 1)
 

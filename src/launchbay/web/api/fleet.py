@@ -250,7 +250,7 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
         _about("Only the job with this number of each of these instances. Needs `instance`."),
     ] = None
     idPart: Annotated[
-        Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{4,24}\Z")] | None,
+        Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{4,24}\Z")] | None,
         _about("Only jobs whose ID begins with these 4 or more characters."),
     ] = None
     longerThan: Annotated[
@@ -270,7 +270,7 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
             raise BadRequest("number: add instance, since jobs are numbered in their instance.", code="InvalidFilter")
         return JobFilter(
             number=self.number,
-            id_part=self.idPart,
+            id_part=None if self.idPart is None else self.idPart.lower(),
             statuses=_values("status", self.status, known=list(JobStatus)),
             workflows=_values("workflow", self.workflow),
             application_ids=_ids("application", self.application),

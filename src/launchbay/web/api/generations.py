@@ -135,7 +135,7 @@ async def read_generation(request: Request[None, None]) -> GenerationDocument:
 
 
 @routes.post(
-    "/instances/{id}/rollback",
+    "/instances/{id}/configuration/rollback",
     tags=("Instances",),
     permission="EditInstance; CreateInstance on applications of submodules to launch again",
     body=JsonBody(required=False, example={"generation": 3, "preview": True}),

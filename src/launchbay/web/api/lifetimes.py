@@ -163,7 +163,7 @@ async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
 
 
 @routes.post(
-    "/instances/{id}/extend",
+    "/instances/{id}/lifetime/extend",
     tags=("Instances",),
     permission="RunInstanceWorkflow for the workflow extend",
     body=JsonBody(example={"byMs": 86_400_000}),

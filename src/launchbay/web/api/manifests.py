@@ -9,7 +9,7 @@ from launchbay.clock import to_ms
 from launchbay.model.findings import Finding
 from launchbay.usecases import manifests
 from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
-from launchbay.web.responses import Response, YAMLResponse
+from launchbay.web.responses import IncludeQuery, JSONResponse, Response, YAMLResponse
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Manifests")
@@ -27,7 +27,7 @@ class FindingShape(msgspec.Struct):
 
 
 class ManifestVersion(msgspec.Struct, omit_defaults=True):
-    """A manifest version, with `warnings` about its text if there are any."""
+    """A manifest version, with warnings about its text if the request asks for them."""
 
     version: int
     warnings: list[FindingShape] = []
@@ -59,8 +59,8 @@ class VersionQuery(msgspec.Struct, frozen=True):
     version: Annotated[int | None, msgspec.Meta(description="The version. Default: the newest.")] = None
 
 
-class UploadQuery(msgspec.Struct, frozen=True):
-    """What the new version changes."""
+class UploadQuery(IncludeQuery, frozen=True):
+    """What the new version changes, and additions to the answer."""
 
     message: Annotated[str | None, msgspec.Meta(description="What this version changes.")] = None
 
@@ -87,14 +87,14 @@ def _shapes(findings: Iterable[Finding]) -> list[FindingShape]:
     "/applications/{appId}/manifest",
     permission="EditApplication",
     body=YamlBody(example=_EXAMPLE),
-    returns=Returns("The new version's number.", {"version": 2}),
+    returns=Returns("The new version's number.", {"version": 2}, type=ManifestVersion),
 )
-async def replace_manifest(request: Request[str, UploadQuery]) -> ManifestVersion:
+async def replace_manifest(request: Request[str, UploadQuery]) -> Response:
     """Upload a manifest as the newest version."""
     stored = await manifests.replace_manifest(
         request.ctx, request.path["appId"], request.body, message=request.query.message
     )
-    return ManifestVersion(stored.version, _shapes(stored.warnings))
+    return JSONResponse(ManifestVersion(stored.version), warnings=_shapes(stored.warnings))
 
 
 @routes.post(

@@ -53,6 +53,13 @@ class NewUser(msgspec.Struct):
         str | None, msgspec.Meta(description="First password. Default: an invitation link for the user to set one.")
     ] = None
     roles: list[str] = []
+    isForProgram: Annotated[
+        bool,
+        msgspec.Meta(
+            description="The account is for a program that signs in with this password, which never expires. The "
+            "password of a person expires unless the person replaces it."
+        ),
+    ] = False
 
 
 class AddedUser(msgspec.Struct, omit_defaults=True):
@@ -126,6 +133,7 @@ async def create_user(request: Request[NewUser, None]) -> AddedUser:
         name=body.name,
         password=body.password,
         role_names=body.roles,
+        is_for_program=body.isForProgram,
     )
     if added.invitation is None:
         return AddedUser(added.id)

@@ -9,13 +9,21 @@ from launchbay.planning import DESTROY, StartedJob
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import workflows
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Created, EmptyResponse, JSONResponse, Response, job_headers
+from launchbay.web.responses import (
+    Created,
+    EmptyResponse,
+    IncludeQuery,
+    JSONResponse,
+    Response,
+    includes,
+    job_headers,
+)
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Workflows")
 
 
-class ScheduleBody(msgspec.Struct, forbid_unknown_fields=True):
+class ScheduleBody(msgspec.Struct):
     """When to run a workflow, and its parameters. `interval` is milliseconds, as a number or a string of digits."""
 
     interval: Annotated[
@@ -28,6 +36,7 @@ class Scheduled(msgspec.Struct):
     """The ID of the schedule, omitted if it no longer exists."""
 
     id: str | msgspec.UnsetType = msgspec.UNSET
+    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ScheduleEntry(msgspec.Struct, rename="camel"):
@@ -51,20 +60,39 @@ class Schedules(msgspec.Struct):
 
 
 class RunAnswer(Created):
-    """The ID of the instance.
-
-    A destroy with a grace time is due at `destroyAt`, and can be taken back until then.
-    """
+    """The ID of the instance. A destroy with a grace time is due at `destroyAt`."""
 
     destroyAt: int | msgspec.UnsetType = msgspec.UNSET
+    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class RunQuery(msgspec.Struct, frozen=True):
+_Force = Annotated[
+    int, msgspec.Meta(ge=0, le=1, description="For `destroy`: destroy the instance although others use it.")
+]
+
+
+class ForceQuery(msgspec.Struct, frozen=True):
     """Whether to destroy an instance that others use."""
 
-    force: Annotated[
-        int, msgspec.Meta(ge=0, le=1, description="For `destroy`: destroy the instance although others use it.")
-    ] = 0
+    force: _Force = 0
+
+
+class ScheduleQuery(IncludeQuery, frozen=True):
+    """Whether to destroy an instance that others use, and additions to the answer."""
+
+    force: _Force = 0
+
+
+class RunQuery(ScheduleQuery, frozen=True):
+    """Whether to destroy an instance that others use, and additions to the answer."""
+
+    include: Annotated[
+        str,
+        msgspec.Meta(
+            description="Additions to the answer, comma-separated: `warnings`, `destroyAt`. Default: none, because "
+            "clients exist that refuse fields they don't know.",
+        ),
+    ] = ""
 
 
 @routes.post(
@@ -81,13 +109,16 @@ async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
     instance_id, workflow, force = request.path["id"], request.path["workflow"], request.query.force == 1
     if workflow != DESTROY:
         started = await workflows.run_workflow(request.ctx, instance_id, workflow, request.body, force=force)
-        warnings = [*started.warnings] or msgspec.UNSET
-        return JSONResponse(RunAnswer(started.instance_id, warnings), job_headers(started))
+        return JSONResponse(RunAnswer(started.instance_id), job_headers(started), started.warnings)
     destroyed = await workflows.destroy(request.ctx, instance_id, request.body, force=force)
     if isinstance(destroyed, StartedJob):
         return JSONResponse(RunAnswer(destroyed.instance_id), job_headers(destroyed))
     headers = () if destroyed.job_id is None else job_headers(StartedJob(instance_id, destroyed.job_id))
-    return JSONResponse(RunAnswer(destroyed.instance_id, destroyAt=to_ms(destroyed.at)), headers)
+    at = to_ms(destroyed.at)
+    shown_at = at if includes(request, "destroyAt") else msgspec.UNSET
+    return JSONResponse(
+        RunAnswer(destroyed.instance_id, destroyAt=shown_at), (*headers, ("Launchbay-Destroy-At", str(at)))
+    )
 
 
 @routes.post(
@@ -101,7 +132,7 @@ async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
     idempotency_key=True,
     starts_job=True,
 )
-async def schedule_workflow(request: Request[ScheduleBody, RunQuery]) -> Response:
+async def schedule_workflow(request: Request[ScheduleBody, ScheduleQuery]) -> Response:
     """Schedule a workflow. Interval 0 runs it immediately."""
     scheduled = await workflows.schedule_workflow(
         request.ctx,
@@ -112,7 +143,7 @@ async def schedule_workflow(request: Request[ScheduleBody, RunQuery]) -> Respons
         force=request.query.force == 1,
     )
     if isinstance(scheduled, StartedJob):
-        return EmptyResponse(job_headers(scheduled))
+        return EmptyResponse(job_headers(scheduled), scheduled.warnings)
     return JSONResponse(Scheduled(scheduled))
 
 
@@ -122,7 +153,7 @@ async def schedule_workflow(request: Request[ScheduleBody, RunQuery]) -> Respons
     body=JsonBody(example={"interval": "0"}),
     returns=Returns("The ID of the schedule; an empty object if it was cancelled.", {"id": EXAMPLE_ID}, type=Scheduled),
 )
-async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
+async def reschedule_workflow(request: Request[ScheduleBody, IncludeQuery]) -> Response:
     """Reschedule a workflow, by schedule ID or workflow name. Interval 0 cancels the schedule.
 
     A schedule of the manifest stays cancelled until you launch or reconfigure the instance, or reschedule it.
