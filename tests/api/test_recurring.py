@@ -105,11 +105,24 @@ async def test_a_paused_schedule_has_no_next_time_until_it_is_resumed(api: Api) 
 async def test_times_follow_the_clock_of_the_zone(api: Api) -> None:
     body = {"cron": "0 7 * * MON-FRI", "zone": "Europe/Berlin", "preview": True}
     preview = await made(api, applicationId=await api.application(APP), **body)
-    assert (preview["id"], preview["status"]) == (None, "Preview")
+    assert (preview["id"], preview["status"], preview["warnings"]) == (None, "Preview", [])
     berlin = [datetime.fromtimestamp(each / 1000, ZoneInfo("Europe/Berlin")) for each in preview["nextAt"]]
     assert len(berlin) == 5
     assert {(each.hour, each.minute) for each in berlin} == {(7, 0)}
     assert all(each.weekday() < 5 for each in berlin)
+
+
+async def test_what_the_author_may_not_expect_is_said_before_and_after_it_is_made(api: Api) -> None:
+    application = await api.application(APP)
+    either = "Day of month 13 and day of week 5: it fires on days that match either of them."
+    body = {"cron": "30 2 13 * 5", "zone": "UTC", "applicationId": application}
+    assert (await made(api, **body, preview=True))["warnings"] == [either]
+    schedule = await made(api, **body)
+    assert schedule["warnings"] == [either]
+    assert accepted(await api.get(f"recurring-schedules/{schedule['id']}"))["warnings"] == [either]
+    [skipped, twice] = (await made(api, **{**body, "cron": "30 2 * * *", "zone": "Europe/Berlin"}, preview=True))["warnings"]
+    assert skipped.endswith("the clock of Europe/Berlin skips 02:30: it fires at 03:30.")
+    assert twice.endswith("the clock of Europe/Berlin shows 02:30 twice: it fires the first time only.")
 
 
 async def test_no_next_time_is_before_the_start(api: Api) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import threading
 import time
@@ -99,6 +100,12 @@ def test_a_machine_without_problems_gets_code_0_and_json(directory: Path) -> Non
         assert each["where"]
         assert each["found"]
         assert each["fix"] or each["level"] in {"ok", "note"}, each
+
+
+def test_it_names_the_version_of_the_time_zones(directory: Path) -> None:
+    _, printed = run("--data-dir", str(directory), "--port", "0", "--json")
+    [found] = [each for each in json.loads(printed)["findings"] if each["check"] == "time zones"]
+    assert re.search(r"IANA's version \d{4}[a-z]+\.$|don't say of which version", found["found"]), found
 
 
 def test_a_problem_is_code_1_and_has_a_fix(directory: Path) -> None:

@@ -44,6 +44,23 @@ def test_warnings_count_only_when_they_are_told_to(shell: Shell) -> None:
     assert shell.run("validate", "-", "--strict", stdin=unused).exit_code == 1
 
 
+def test_schedules_show_their_next_times_and_what_their_author_may_not_expect(shell: Shell) -> None:
+    scheduled = """application:
+  components:
+    web:
+      type: workflow.Instance
+      configuration:
+        configuration.schedule: {{ launch: "{cron}" }}
+        configuration.workflows: {{ launch: {{ steps: [] }} }}
+"""
+    told = shell.good("validate", "-", stdin=scheduled.format(cron="0 30 4 ? * 2")).splitlines()
+    assert told[0] == "-: valid"
+    assert told[1].startswith("-: web.launch at 0 30 4 ? * 2: Mon ")
+    assert told[1].count(" 04:30:00 UTC") == 5
+    over = shell.good("validate", "-", stdin=scheduled.format(cron="0 0 0 1 1 ? 2020"))
+    assert "web.launch at 0 0 0 1 1 ? 2020: It doesn't fire within 10 years." in over
+
+
 def test_a_default_of_the_wrong_type_fails_a_strict_check(shell: Shell) -> None:
     wrong = """application:
   configuration: { input.n: lots }

@@ -46,6 +46,7 @@ async def test_a_workflow_is_repeated_with_its_next_times_shown_while_typing(
     assert "Sat 27 Mar 2027, 02:30:00 CET" in times
     assert "Sun 28 Mar 2027, 03:30:00 CEST" in times
     assert "Mon 29 Mar 2027, 02:30:00 CEST" in times
+    assert "the clock of Europe/Berlin skips 02:30: it fires at 03:30." in times
     wrong = Page(await _sent(visitor, home, form, **{**fields, "cron": "often"}, do="preview"))
     assert wrong.status == 200
     assert "Invalid schedule" in wrong.text

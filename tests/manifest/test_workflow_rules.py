@@ -406,6 +406,12 @@ def test_a_schedule_is_a_quartz_expression(cron: str) -> None:
     assert warnings(scheduled(cron)) == []
 
 
+def test_a_schedule_that_may_not_mean_what_its_author_thinks_is_a_warning() -> None:
+    assert warnings(scheduled("0 0 4 13 * FRI")) == [("UnusualSchedule", 9)]
+    assert "match either of them" in message(scheduled("0 0 4 13 * FRI"))
+    assert warnings(scheduled("0 */90 4 * * ?")) == [("UnusualSchedule", 9)]
+
+
 @pytest.mark.parametrize(
     ("cron", "problem"),
     [

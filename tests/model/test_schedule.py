@@ -107,7 +107,60 @@ def test_the_times_of_an_hourly_expression_are_an_hour_apart_but_for_odd_changes
     assert all(each.astimezone(zone_of(zone)).minute == 0 for each in times)
 
 
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "warnings"),
+    [
+        ("0 7 * * MON-FRI", "Europe/Berlin", []),
+        ("*/15 * * * *", "Europe/Berlin", []),
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            [
+                "On 28 March 2027, the clock of Europe/Berlin skips 02:30: it fires at 03:30.",
+                "On 31 October 2027, the clock of Europe/Berlin shows 02:30 twice: it fires the first time only.",
+            ],
+        ),
+        (
+            "0 */2 * * *",
+            "Europe/Berlin",
+            [
+                "On 28 March 2027, the clock of Europe/Berlin skips 02:00: it doesn't fire then.",
+                "On 31 October 2027, the clock of Europe/Berlin shows 02:00 twice: it fires both times.",
+            ],
+        ),
+        ("30 2 * * *", "UTC", []),
+        (
+            "0 0 * * *",
+            "America/Santiago",
+            ["On 5 September 2027, the clock of America/Santiago skips 00:00: it fires at 01:00."],
+        ),
+        (
+            "15 2 * * *",
+            "Australia/Lord_Howe",
+            ["On 3 October 2027, the clock of Australia/Lord_Howe skips 02:15: it fires at 02:45."],
+        ),
+        ("0 9 13 * FRI", "UTC", ["Day of month 13 and day of week FRI: it fires on days that match either of them."]),
+        ("0 0 0 1 1 ? 2020", "UTC", ["It doesn't fire within 10 years."]),
+        ("0 0 0 29 2 ? 2099", "UTC", ["It doesn't fire within 10 years."]),
+    ],
+)
+def test_what_an_author_may_not_expect_has_a_sentence(text: str, zone: str, warnings: list[str]) -> None:
+    assert schedule_warnings(text, zone_of(zone), NOW) == warnings
+
+
+def test_what_the_warnings_say_of_a_change_is_what_happens() -> None:
+    """The sentence and the times come from different code."""
+    assert berlin("30 2 * * *", "2027-03-28T00:00", 1) == ["03-28T03:30:00+02:00"]
+    assert berlin("0 */2 * * *", "2027-03-28T01:00", 1) == ["03-28T04:00:00+02:00"]
+    assert berlin("30 2 * * *", "2027-10-31T00:00", 2) == ["10-31T02:30:00+02:00", "11-01T02:30:00+01:00"]
+    assert berlin("0 */2 * * *", "2027-10-31T01:00", 2) == ["10-31T02:00:00+02:00", "10-31T02:00:00+01:00"]
+
+
 def test_an_unknown_zone_is_named() -> None:
-    for name in ("Europe/Nowhere", "../etc/passwd", "", "a" * 5_000):
+    unknown = ("Europe/Nowhere", "../etc/passwd", "", "a" * 5_000, "localtime", "posixrules", "right/UTC", "Factory")
+    for name in unknown:
         with pytest.raises(ValueError, match="Unknown time zone"):
             zone_of(name)

@@ -8,6 +8,7 @@ import locale
 import os
 import platform
 import pwd
+import re
 import resource
 import shutil
 import socket
@@ -16,6 +17,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+import zoneinfo
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -28,6 +30,7 @@ from urllib.parse import urlsplit
 
 import click
 import httpx
+import tzdata
 from cryptography import x509
 
 from launchbay import __version__
@@ -73,6 +76,7 @@ _ANSWER_S = 3.0
 _CLOCKS_APART_S = 2.0
 _CLOCKS_FAR_APART_S = 10.0  # sign-ins through a provider begin to fail, and tokens too
 _EXPIRES_SOON_DAYS = 14
+_ZONES_VERSION = re.compile(r"# version (\w+)")
 _UNSYNCHRONIZED = 5  # TIME_ERROR of adjtimex(2)
 _TIMEX_BYTES = 512  # more than struct timex has on any platform
 _UNLIMITED = 1 << 60  # cgroups of version 1 write a number near 2^63 for no limit
@@ -128,6 +132,7 @@ def check_machine(settings: Settings, root: Path = Path("/")) -> Iterator[Findin
     yield from _check_tls(settings)
     yield from _check_access(settings)
     yield from _check_extras(settings)
+    yield _check_zones()
     yield from _check_programs(settings)
 
 
@@ -224,6 +229,21 @@ def _check_clock() -> Finding:
             "Start a time service: timedatectl set-ntp true, or chrony. In a container, start it on the host.",
         )
     return Finding("clock", Level.OK, now, "The clock is synchronized.")
+
+
+def _check_zones() -> Finding:
+    """Name the database of time zones: what countries decided since its version, schedules don't know."""
+    for folder in zoneinfo.TZPATH:
+        with suppress(OSError), Path(folder, "tzdata.zi").open(encoding="utf-8") as file:
+            if found := _ZONES_VERSION.fullmatch(file.readline().strip()):
+                return Finding(
+                    "time zones", Level.OK, folder, f"The time zones are those of IANA's version {found[1]}."
+                )
+        if Path(folder, "UTC").exists():
+            return Finding("time zones", Level.NOTE, folder, "The time zones don't say of which version they are.")
+    return Finding(
+        "time zones", Level.OK, "tzdata", f"The time zones are those of IANA's version {tzdata.IANA_VERSION}."
+    )
 
 
 def _check_port(settings: Settings) -> Iterator[Finding]:

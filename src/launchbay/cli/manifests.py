@@ -4,6 +4,8 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -14,7 +16,9 @@ from launchbay.cli.output import ExitCode
 from launchbay.errors import InvalidManifest
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.model.cron import parse
 from launchbay.model.findings import Finding
+from launchbay.model.schedule import due_times, local_time, schedule_warnings, zone_of
 from launchbay.runtime.components.registry import ComponentTypes
 
 
@@ -134,6 +138,8 @@ def _name(path: str) -> str:
 
 
 _AROUND_CHARS = 80
+_NEXT_TIMES = 5  # of a schedule
+_UTC = zone_of("UTC")
 
 
 @click.command()
@@ -145,7 +151,7 @@ _AROUND_CHARS = 80
 def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa: FBT001 - click hands flags over so
     """Check manifests without a server. Print findings with line and column.
 
-    A FILE of - reads standard input. Exit with 1 if a manifest has an error.
+    A FILE of - reads standard input. Exit with 1 if a manifest has an error. Schedules show their next times.
     """
     actions, types = Registry.load().by_name, ComponentTypes.load().definitions
     texts = {name: file_text(name) for name in files}
@@ -163,6 +169,10 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
                 _point(texts[name], finding)
             if not findings:
                 click.echo(f"{name}: valid")
+            if not any(finding.severity == "error" for finding in findings):
+                manifest = compile_manifest(texts[name].encode(), known_actions=actions, known_types=types)
+                for line in _schedules(manifest, datetime.now(UTC)):
+                    click.echo(f"{name}: {line}")
         codes = {finding.code for findings in found.values() for finding in findings}
         if codes:
             click.echo(f"To read more, run: launchbay explain {min(codes) if len(codes) == 1 else 'CODE'}", err=True)
@@ -195,6 +205,17 @@ def graph(file: str, form: str, output_file: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         output_file.write_text(text, "utf-8")
+
+
+def _schedules(manifest: CompiledManifest, now: datetime) -> Iterator[str]:
+    """Yield a line for each schedule of a manifest: its next times in UTC, and what its author may not expect."""
+    for path, component in manifest.components.items():
+        for workflow, cron in component.schedule.items():
+            times = [local_time(each, _UTC) for each in islice(due_times(cron, now), _NEXT_TIMES)]
+            # Days and steps are findings of their own, with line and column.
+            told = {*parse(cron).warnings}
+            notes = [each for each in schedule_warnings(cron, _UTC, now) if each not in told]
+            yield f"{path}.{workflow} at {cron}: {' · '.join([*times, *notes])}"
 
 
 def _line(name: str, finding: Finding) -> str:

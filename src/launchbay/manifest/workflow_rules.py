@@ -1,7 +1,6 @@
 """Rules of the workflows of one `workflow.Instance`, and of the variables in them (manifest-language §5)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
@@ -13,9 +12,9 @@ from launchbay.manifest.graph import ConfigurationPin, Pin, Workflow
 from launchbay.manifest.layout import Leaf
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
+from launchbay.model.cron import parse as parse_cron
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.findings import Findings, Place
-from launchbay.model.schedule import due_times
 from launchbay.model.types import ListType, PinKind, parse_type
 from launchbay.model.values import CoercionError, coerce
 
@@ -217,7 +216,6 @@ def _has_expression(node: Node) -> bool:
 
 
 _CRON_CHARS = 400
-_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # the syntax of a schedule doesn't depend on it
 _TRIGGERING = frozenset({PinKind.CONFIGURATION, PinKind.CONSUME_SIGNAL})
 
 
@@ -368,10 +366,15 @@ class WorkflowRules:
     def _check_schedule(self, name: str, cron: Named) -> None:
         if name not in self._syntax.workflows:
             self._unknown_workflow(self._findings.error, "'schedule'", name, cron)
-        problem = _cron_problem(cron.text)
-        if problem is not None:
-            message = f"{problem} Example: 0 30 4 * * ?"
+        if len(cron.text) > _CRON_CHARS:
+            message = f"Invalid schedule: expected at most {_CRON_CHARS} characters, found {len(cron.text)}."
             self._findings.at(name).error("MalformedSchedule", message, cron)
+            return
+        try:
+            for warning in parse_cron(cron.text, quartz_only=True).warnings:
+                self._findings.at(name).warning("UnusualSchedule", warning, cron)
+        except ValueError as error:
+            self._findings.at(name).error("MalformedSchedule", f"{error} Example: 0 30 4 * * ?", cron)
 
     def _triggers(self) -> Mapping[str, str]:
         triggers: dict[str, str] = {}
@@ -418,16 +421,6 @@ def _is_near(name: str, wanted: str) -> bool:
         return True
     first, *others = different
     return others == [first + 1] and name[first] == wanted[first + 1] and name[first + 1] == wanted[first]
-
-
-def _cron_problem(text: str) -> str | None:
-    if len(text) > _CRON_CHARS:
-        return f"Invalid schedule: expected at most {_CRON_CHARS} characters, found {len(text)}."
-    try:
-        due_times(text, _ANY_TIME)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def _check_retry_count(node: Node | None, findings: Findings) -> None:

@@ -182,25 +182,31 @@ def _parse(text: str, *, quartz_only: bool) -> Cron:
         fields = [*fields, "*"]
     second, minute, hour, day, month, weekday, year = fields
     days, weekdays = _parse_days(day), _parse_weekdays(weekday, dialect)
-    plain = [_numbers(at, spec) for at, spec in ((second, _SECOND), (minute, _MINUTE), (hour, _HOUR), (month, _MONTH))]
-    years = _numbers(year, _YEAR)
-    hours = plain[2]
+    seconds, minutes, hours, months, years = (
+        _numbers(text, field)
+        for text, field in ((second, _SECOND), (minute, _MINUTE), (hour, _HOUR), (month, _MONTH), (year, _YEAR))
+    )
     cron = Cron(
-        *(tuple(sorted(each.values)) for each in plain),
-        years=tuple(sorted(years.values)),
+        seconds=_sorted(seconds),
+        minutes=_sorted(minutes),
+        hours=_sorted(hours),
+        months=_sorted(months),
+        years=_sorted(years),
         days=days,
         weekdays=weekdays,
         is_every_hour=hours.is_star or len(hours.values) == 24,
-        warnings=tuple(_warnings(fields, plain, days, weekdays)),
+        warnings=tuple(_warnings(fields, (seconds, minutes, hours, months), days, weekdays)),
     )
-    if not weekdays.numbers.values and not (weekdays.last or weekdays.nth):
-        raise ValueError(f"Bad day-of-week {weekday!r}.")
     # 2024 is a leap year.
     if weekdays.numbers.is_star and not any(days.of(2024, each) for each in cron.months):
         raise ValueError(
             f"There is no day {day!r} in {' or '.join(calendar.month_name[each] for each in cron.months)}."
         )
     return cron
+
+
+def _sorted(numbers: _Numbers) -> tuple[int, ...]:
+    return tuple(sorted(numbers.values))
 
 
 def _fields(text: str, *, quartz_only: bool) -> list[str]:

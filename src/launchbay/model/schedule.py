@@ -15,6 +15,7 @@ from launchbay.model.cron import Cron, parse
 _MOST_SET = timedelta(hours=3)  # that a clock is set by
 _NEVER = timedelta(days=3_653)
 _CHANGES_LOOKED_AT = timedelta(days=400)
+_BETWEEN_CHANGES = timedelta(days=7)  # no zone sets its clock twice within
 # Names in the database that depend on the machine, or are no place.
 _NO_ZONES = frozenset({"localtime", "posixrules", "Factory"})
 
@@ -49,6 +50,11 @@ def zoned_due_times(text: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     """
     cron = parse(text)
     return (_continuous if cron.is_every_hour else _fixed)(cron, zone, after.astimezone(UTC))
+
+
+def local_time(at: datetime, zone: ZoneInfo) -> str:
+    """Return a time on the clock of a zone, with its day, such as `Mon 5 Jan 2026, 06:30:00 CET`."""
+    return at.astimezone(zone).strftime("%a %-d %b %Y, %H:%M:%S %Z")
 
 
 def schedule_warnings(text: str, zone: ZoneInfo, after: datetime) -> list[str]:
@@ -122,8 +128,8 @@ def _clock_changes(cron: Cron, zone: ZoneInfo, after: datetime) -> Iterator[str]
         return
     is_gap_told = is_overlap_told = False
     start = after.replace(microsecond=0)
-    for day in range(_CHANGES_LOOKED_AT.days):
-        before, end = start + timedelta(days=day), start + timedelta(days=day + 1)
+    for number in range(_CHANGES_LOOKED_AT // _BETWEEN_CHANGES):
+        before, end = start + number * _BETWEEN_CHANGES, start + (number + 1) * _BETWEEN_CHANGES
         if _clock(before, zone) - before == _clock(end, zone) - end:
             continue
         change = _change(zone, before, end)

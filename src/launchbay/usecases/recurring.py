@@ -23,7 +23,7 @@ from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
-from launchbay.model.schedule import zone_of, zoned_due_times
+from launchbay.model.schedule import schedule_warnings, zone_of, zoned_due_times
 from launchbay.planning import plan_run
 from launchbay.store import organizations
 from launchbay.store import recurring as store
@@ -114,12 +114,27 @@ class Timing:
         except ValueError as error:
             raise BadRequest(f"cron: {error}", code="InvalidSchedule") from error
 
+    def warnings(self, now: datetime) -> list[str]:
+        """Return what the author of the expression may not expect; see `schedule_warnings`. Raises BadRequest."""
+        try:
+            return schedule_warnings(self.cron, zone_of(self.zone), now)
+        except ValueError as error:
+            raise BadRequest(f"cron: {error}", code="InvalidSchedule") from error
+
     def next(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return the next time and when it fires, or None twice."""
         due_at = None if self.is_paused else next(self.times(now), None)
         if due_at is None:
             return None, None
         return due_at, due_at + timedelta(milliseconds=random.randint(0, self.jitter_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class TimingPreview:
+    """When a schedule fires next, and what its author may not expect of it (`schedule_warnings`)."""
+
+    times: list[datetime]
+    warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +163,13 @@ class RecurringView:
     next_at: list[datetime]
     firings: list[Firing]
     statuses: Mapping[str, str]
+
+    def warnings(self, now: datetime) -> list[str]:
+        """Return what the author of the expression may not expect, or that it can't be read any more."""
+        try:
+            return _timing(self.schedule).warnings(now)
+        except BadRequest as error:
+            return list(error.messages)
 
 
 async def create_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> RecurringView:
@@ -190,12 +212,13 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
         return (await _views(work, [await work.lookup.recurring_schedule(schedule_id)]))[0]
 
 
-async def preview_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> list[datetime]:
-    """Return the next times of a schedule. Raises as its creation does."""
+async def preview_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> TimingPreview:
+    """Return the next times of a schedule, and what its author may not expect. Raises as its creation does."""
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         await _check(work, organization.id, request)
-    return list(islice(request.timing.times(ctx.app.clock.now()), _SHOWN))
+    now = ctx.app.clock.now()
+    return TimingPreview(list(islice(request.timing.times(now), _SHOWN)), request.timing.warnings(now))
 
 
 async def _check(work: Work, organization_id: str, request: RecurringRequest) -> tuple[str, str | None]:
@@ -326,8 +349,13 @@ async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[Recurri
 
 
 def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -> list[datetime]:
-    """Return the next times of a schedule, without jitter."""
-    return [] if schedule.due_at is None else list(islice(_timing(schedule).times(now), most))
+    """Return the next times of a schedule, without jitter. One whose zone or expression is refused today has none."""
+    if schedule.due_at is None:
+        return []
+    try:
+        return list(islice(_timing(schedule).times(now), most))
+    except BadRequest:
+        return []
 
 
 def first_times(schedule: RecurringSchedule, since: datetime, until: datetime) -> Iterator[datetime]:

@@ -18,7 +18,7 @@ from launchbay.console.permissions import UiPermissions
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
-from launchbay.model.schedule import zone_of
+from launchbay.model.schedule import local_time, zone_of
 from launchbay.planning import DESTROY
 from launchbay.store.recurring import RecurringSchedule
 from launchbay.usecases import fleet, recurring
@@ -109,7 +109,6 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
     application = next((row for row in applications if application_id in (row.id, row.name)), None)
     if application_id and application is None:
         problem = problem or BadRequest(f"You can see no application {application_id!r}.", "Use the name of one.")
-    times, wrong = _times(request, form) if form.has("cron") else ([], "")
     return await request.page(
         "recurring_new.html",
         section="schedules",
@@ -126,8 +125,7 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
         acts=_BULK_ACTS,
         query=form.text("q", STANDARD),
         lifetimes=forms.CHOICES,
-        times=times,
-        wrong=wrong,
+        next=_next_times(form, request.now()) if form.has("cron") else NextTimes(),
         **_form_values(form),
     )
 
@@ -156,10 +154,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     view = await recurring.read_recurring_schedule(request.ctx, request.path("recurring"))
     found = view.schedule
     zone = zone_of(found.zone)
-    times = [local_time(each, zone) for each in view.next_at]
-    wrong = ""
+    following = NextTimes([local_time(each, zone) for each in view.next_at], view.warnings(request.now()))
     if form.has("cron"):
-        times, wrong = _times(request, form)
+        following = _next_times(form, request.now())
     [row] = await shown_rows(request, organization_id, [view])
     people = await user_names(request, organization_id)
     return await request.page(
@@ -173,8 +170,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         row=row,
         narrowing=_narrowing(view.doing),
         firings=[_firing(each, view, zone) for each in view.firings],
-        times=times,
-        wrong=wrong,
+        next=following,
         applications={each.id: each.name for each in await list_applications(request.ctx, organization_id)},
         owner=people.get(found.owner_id, found.owner_email),
         given=form,
@@ -293,21 +289,24 @@ def _at(label: str, text: str, zone: str) -> datetime | None:
         raise BadRequest(f"{label}: expected a time such as 2027-01-31T07:00.", code="InvalidSchedule") from error
 
 
-def _times(request: PageRequest, form: forms.Form) -> tuple[list[str], str]:
-    """Return the next times of a form, or what is wrong with it."""
-    now = request.now()
+class NextTimes(NamedTuple):
+    """The next times of a schedule, what its author may not expect of it, and what is wrong with it."""
+
+    times: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    wrong: str = ""
+
+
+def _next_times(form: forms.Form, now: datetime) -> NextTimes:
+    """Return the next times of what a form says."""
     try:
         timing = _timing(form)
         timing.check(now)
         zone = zone_of(timing.zone)
-        return [local_time(each, zone) for each in islice(timing.times(now), _SHOWN_TIMES)], ""
+        times = [local_time(each, zone) for each in islice(timing.times(now), _SHOWN_TIMES)]
+        return NextTimes(times, timing.warnings(now))
     except BadRequest as error:
-        return [], " ".join(error.messages)
-
-
-def local_time(at: datetime, zone: ZoneInfo) -> str:
-    """Return a time on the clock of a zone, with its day."""
-    return at.astimezone(zone).strftime("%a %-d %b %Y, %H:%M:%S %Z")
+        return NextTimes(wrong=" ".join(error.messages))
 
 
 async def _doing(request: PageRequest, organization_id: str) -> Doing:

@@ -1,6 +1,5 @@
 """Recurring schedules (conformance.md, "Beyond the reference")."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -150,6 +149,10 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
     workflow: str | None
     act: Annotated[str | None, msgspec.Meta(description="The act of a bulk run.")]
     nextAt: list[int]
+    warnings: Annotated[
+        list[str] | None,
+        msgspec.Meta(description="What the author of `cron` may not expect. null in lists, which don't look for it."),
+    ]
     waitingSince: Annotated[int | None, msgspec.Meta(description="Since when it waits for a busy instance.")] = None
     fired: int
     firings: list[FiringDocument]
@@ -189,11 +192,10 @@ async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Re
     """Run a workflow, launch an application or begin a bulk run at the times of a cron expression."""
     wanted = request.body.request()
     if request.body.preview:
-        times = await recurring.preview_recurring_schedule(request.ctx, request.path["orgId"], wanted)
-        return JSONResponse(_preview(wanted, times))
-    return JSONResponse(
-        _document(await recurring.create_recurring_schedule(request.ctx, request.path["orgId"], wanted))
-    )
+        preview = await recurring.preview_recurring_schedule(request.ctx, request.path["orgId"], wanted)
+        return JSONResponse(_preview(wanted, preview))
+    made = await recurring.create_recurring_schedule(request.ctx, request.path["orgId"], wanted)
+    return JSONResponse(_document(made, made.warnings(request.ctx.app.clock.now())))
 
 
 @routes.get(
@@ -223,7 +225,8 @@ async def list_recurring_schedules(request: Request[None, RecurringQuery]) -> Re
 )
 async def read_recurring_schedule(request: Request[None, None]) -> RecurringDocument:
     """Show a recurring schedule with its next times and last firings."""
-    return _document(await recurring.read_recurring_schedule(request.ctx, request.path["scheduleId"]))
+    view = await recurring.read_recurring_schedule(request.ctx, request.path["scheduleId"])
+    return _document(view, view.warnings(request.ctx.app.clock.now()))
 
 
 @routes.put(
@@ -257,7 +260,7 @@ async def delete_recurring_schedule(request: Request[None, None]) -> None:
     await recurring.delete_recurring_schedule(request.ctx, request.path["scheduleId"])
 
 
-def _preview(wanted: RecurringRequest, times: list[datetime]) -> RecurringDocument:
+def _preview(wanted: RecurringRequest, preview: recurring.TimingPreview) -> RecurringDocument:
     timing, doing = wanted.timing, wanted.doing
     return RecurringDocument(
         id=None,
@@ -274,7 +277,8 @@ def _preview(wanted: RecurringRequest, times: list[datetime]) -> RecurringDocume
         applicationId=wanted.application_id,
         workflow=doing.workflow,
         act=None if doing.bulk is None else doing.bulk.act,
-        nextAt=[to_ms(each) for each in times],
+        nextAt=[to_ms(each) for each in preview.times],
+        warnings=preview.warnings,
         fired=0,
         firings=[],
         ownerId=None,
@@ -283,7 +287,7 @@ def _preview(wanted: RecurringRequest, times: list[datetime]) -> RecurringDocume
     )
 
 
-def _document(view: RecurringView) -> RecurringDocument:
+def _document(view: RecurringView, warnings: list[str] | None = None) -> RecurringDocument:
     schedule, doing = view.schedule, view.doing
     status = "Paused" if schedule.is_paused else "Ended" if schedule.due_at is None else "Active"
     is_late = schedule.due_at is not None and schedule.fires_at is not None and schedule.jitter_ms == 0
@@ -303,6 +307,7 @@ def _document(view: RecurringView) -> RecurringDocument:
         workflow=doing.workflow,
         act=None if doing.bulk is None else doing.bulk.act,
         nextAt=[to_ms(each) for each in view.next_at],
+        warnings=warnings,
         waitingSince=optional_ms(schedule.due_at) if is_late and schedule.fires_at != schedule.due_at else None,
         fired=schedule.fired,
         firings=[_firing(each, view) for each in view.firings],
