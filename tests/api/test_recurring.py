@@ -120,7 +120,8 @@ async def test_what_the_author_may_not_expect_is_said_before_and_after_it_is_mad
     schedule = await made(api, **body)
     assert schedule["warnings"] == [either]
     assert accepted(await api.get(f"recurring-schedules/{schedule['id']}"))["warnings"] == [either]
-    [skipped, twice] = (await made(api, **{**body, "cron": "30 2 * * *", "zone": "Europe/Berlin"}, preview=True))["warnings"]
+    berlin = {"cron": "30 2 * * *", "zone": "Europe/Berlin", "applicationId": application, "preview": True}
+    [skipped, twice] = (await made(api, **berlin))["warnings"]
     assert skipped.endswith("the clock of Europe/Berlin skips 02:30: it fires at 03:30.")
     assert twice.endswith("the clock of Europe/Berlin shows 02:30 twice: it fires the first time only.")
 

@@ -232,7 +232,7 @@ def _check_clock() -> Finding:
 
 
 def _check_zones() -> Finding:
-    """Name the database of time zones: what countries decided since its version, schedules don't know."""
+    """Name the version of the time zones: schedules don't know later decisions."""
     for folder in zoneinfo.TZPATH:
         with suppress(OSError), Path(folder, "tzdata.zi").open(encoding="utf-8") as file:
             if found := _ZONES_VERSION.fullmatch(file.readline().strip()):

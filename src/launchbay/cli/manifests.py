@@ -208,7 +208,7 @@ def graph(file: str, form: str, output_file: Path | None) -> None:
 
 
 def _schedules(manifest: CompiledManifest, now: datetime) -> Iterator[str]:
-    """Yield a line for each schedule of a manifest: its next times in UTC, and what its author may not expect."""
+    """Yield a line for each schedule: its next times in UTC, and its warnings."""
     for path, component in manifest.components.items():
         for workflow, cron in component.schedule.items():
             times = [local_time(each, _UTC) for each in islice(due_times(cron, now), _NEXT_TIMES)]

@@ -1165,6 +1165,7 @@ class RecurringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     workflow: str | None
     act: str | None
     next_at: list[int]
+    warnings: list[str] | None
     waiting_since: int | None = None
     fired: int
     firings: list[FiringDocument]

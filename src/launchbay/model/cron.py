@@ -1,4 +1,4 @@
-"""Cron expressions: their grammar, and the times at which they fire on a clock without a zone. Pure.
+"""Cron expressions: their grammar, and when they fire by a clock. Pure.
 
 There are two dialects. An expression of five fields is of Unix (crontab(5)): minute, hour, day of month, month, day of
 week, with weekdays 0 to 7 (0 and 7 are Sunday). One of six or seven fields is of Quartz: it begins with the second,
@@ -39,7 +39,7 @@ _FORMS = "a list (1,15), a range (1-5) or steps (*/15)"
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One field of a dialect: its name in messages, what its numbers may be, and names for them."""
+    """One field of a dialect: its name in messages, its numbers, and their names."""
 
     name: str
     low: int
@@ -68,7 +68,7 @@ _WEEKDAY: Mapping[Dialect, _Field] = {
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """What a field means. `is_star` says that it begins with `*` or `?`, as crontab(5) asks for days."""
+    """What a field means. `is_star`: it begins with `*` or `?`."""
 
     values: frozenset[int]
     is_star: bool = False
@@ -77,7 +77,10 @@ class _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class _Days:
-    """Days of a month: by number, before the last (days back, whether the nearest weekday), nearest to a number."""
+    """Days of a month.
+
+    `before_last` has days back, and whether the nearest weekday is meant. `nearest` are the days with W.
+    """
 
     numbers: _Numbers
     before_last: frozenset[tuple[int, bool]] = frozenset()
@@ -94,7 +97,7 @@ class _Days:
 
 @dataclass(frozen=True, slots=True)
 class _Weekdays:
-    """Days of a week, from 0 (Sunday): each of the month, its last, or its nth (weekday, n)."""
+    """Days of a week, from 0 (Sunday). `nth` has weekday and number."""
 
     numbers: _Numbers
     last: frozenset[int] = frozenset()
@@ -129,7 +132,7 @@ class Cron:
     warnings: tuple[str, ...]
 
     def times(self, after: datetime) -> Iterator[datetime]:
-        """Yield the times after `after` on the clock that it is read from, soonest first, until there are no more."""
+        """Yield the times after `after` on its clock, soonest first."""
         for year in self.years:
             if year < after.year:
                 continue
@@ -230,7 +233,7 @@ def _fields(text: str, *, quartz_only: bool) -> list[str]:
 
 
 def _numbers(text: str, field: _Field) -> _Numbers:
-    """Return the numbers of a field without special days, or of those parts of one that aren't."""
+    """Return the numbers of a field, or of its parts that aren't special days."""
     values: set[int] = set()
     beyond: list[int] = []
     for part in text.split(","):
@@ -242,7 +245,7 @@ def _numbers(text: str, field: _Field) -> _Numbers:
 
 
 def _part(part: str, text: str, field: _Field) -> tuple[set[int], int]:
-    """Return the numbers of one part, as the field counts them, and its step (1 without one)."""
+    """Return the numbers of one part, and its step (1 without one)."""
     base, slash, step_text = part.partition("/")
     step = _number(step_text, text, field) if slash else 1
     if step < 1:

@@ -1,4 +1,4 @@
-"""When schedules are due: the times of a cron expression, in UTC or on the clock of a time zone. Pure.
+"""When schedules are due, in UTC or on the clock of a time zone. Pure.
 
 Schedules of manifests are Quartz expressions in UTC (manifest-language §5, `configuration.schedule`). Recurring
 schedules and sleep windows follow the clock of an IANA zone, and take the five fields of Unix too. The grammar is in
@@ -21,7 +21,7 @@ _NO_ZONES = frozenset({"localtime", "posixrules", "Factory"})
 
 
 def due_times(text: str, after: datetime) -> Iterator[datetime]:
-    """Yield the times in UTC after `after` of a Quartz expression, soonest first, until it has no more.
+    """Yield the times in UTC of a Quartz expression after `after`, soonest first.
 
     Raises ValueError at the call if the text isn't a Quartz cron expression.
     """
@@ -53,12 +53,12 @@ def zoned_due_times(text: str, zone: ZoneInfo, after: datetime) -> Iterator[date
 
 
 def local_time(at: datetime, zone: ZoneInfo) -> str:
-    """Return a time on the clock of a zone, with its day, such as `Mon 5 Jan 2026, 06:30:00 CET`."""
+    """Return a time of a zone, such as `Mon 5 Jan 2026, 06:30:00 CET`."""
     return at.astimezone(zone).strftime("%a %-d %b %Y, %H:%M:%S %Z")
 
 
 def schedule_warnings(text: str, zone: ZoneInfo, after: datetime) -> list[str]:
-    """Return a sentence for each thing about an expression that its author may not expect.
+    """Return sentences about what the author of an expression may not expect.
 
     These are: days that match by either of two fields, steps beyond a field, no time within 10 years, and what happens
     when the clock of the zone is set next. Raises ValueError if the text isn't an expression.
@@ -123,7 +123,7 @@ def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
 
 
 def _clock_changes(cron: Cron, zone: ZoneInfo, after: datetime) -> Iterator[str]:
-    """Yield a sentence for the next gap and the next overlap of the clock that the expression meets."""
+    """Yield sentences about the next gap and overlap of the clock that it meets."""
     if cron.is_every_hour and len(cron.hours) == 24:
         return
     is_gap_told = is_overlap_told = False

@@ -115,7 +115,7 @@ class Timing:
             raise BadRequest(f"cron: {error}", code="InvalidSchedule") from error
 
     def warnings(self, now: datetime) -> list[str]:
-        """Return what the author of the expression may not expect; see `schedule_warnings`. Raises BadRequest."""
+        """Return the warnings of the expression (`schedule_warnings`). Raises BadRequest."""
         try:
             return schedule_warnings(self.cron, zone_of(self.zone), now)
         except ValueError as error:
@@ -131,7 +131,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class TimingPreview:
-    """When a schedule fires next, and what its author may not expect of it (`schedule_warnings`)."""
+    """When a schedule fires next, and its warnings (`schedule_warnings`)."""
 
     times: list[datetime]
     warnings: list[str]
@@ -165,7 +165,7 @@ class RecurringView:
     statuses: Mapping[str, str]
 
     def warnings(self, now: datetime) -> list[str]:
-        """Return what the author of the expression may not expect, or that it can't be read any more."""
+        """Return the warnings of its expression, or that it can't be read any more."""
         try:
             return _timing(self.schedule).warnings(now)
         except BadRequest as error:
@@ -213,7 +213,7 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
 
 
 async def preview_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> TimingPreview:
-    """Return the next times of a schedule, and what its author may not expect. Raises as its creation does."""
+    """Return the next times of a schedule with its warnings. Raises as its creation does."""
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         await _check(work, organization.id, request)
@@ -349,7 +349,10 @@ async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[Recurri
 
 
 def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -> list[datetime]:
-    """Return the next times of a schedule, without jitter. One whose zone or expression is refused today has none."""
+    """Return the next times of a schedule, without jitter.
+
+    One whose zone or expression is refused today has none.
+    """
     if schedule.due_at is None:
         return []
     try:

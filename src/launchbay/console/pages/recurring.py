@@ -290,7 +290,7 @@ def _at(label: str, text: str, zone: str) -> datetime | None:
 
 
 class NextTimes(NamedTuple):
-    """The next times of a schedule, what its author may not expect of it, and what is wrong with it."""
+    """The next times of a schedule and its warnings, or its error."""
 
     times: Sequence[str] = ()
     warnings: Sequence[str] = ()
