@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -151,10 +152,14 @@ _ENDINGS = ("ing", "ed", "es", "s")  # that a search leaves out: "crashes" and "
 _SHORTEST_STEM, _SHORTEST_ENDING = 4, 3
 # Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
 _IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
-_LONGER_WORD = "[a-z]{0,6}"  # "install" finds "installation", and "launch" doesn't find "LaunchbayQueueLong"
+_LONGER_WORD = 6  # letters: "install" finds "installation", and "launch" doesn't find "LaunchbayQueueLong"
 _LONG_CHARS = 1_000  # in a longer text, a word has to appear more often for the same points
 # The best section for so many words, or for so many that count, may lack some; each costs points.
 _SENTENCE_WORDS, _COUNTING_WORDS, _PER_MISSING = 6, 5, 12
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
+_LETTERS_AND_DIGITS = _LETTERS | frozenset("0123456789")
+_SHORT_ENDINGS = ("", "s", "es", "ed", "ing")
+QUERY_CHARS = 200  # of a search; the rest is ignored
 _PUNCTUATION = '.,;:?!"()[]“”'
 _AS_KEYWORD = 8  # of a page, for its first section
 _OF_PAGES = {
@@ -447,7 +452,9 @@ def search(words: str, most: int = 20) -> list[Hit]:
     Entries with this name come first. Words such as *a* and *not* count only if there is no other. In a sentence, a
     section that is about most of the words can be before one that only has all of them.
     """
+    words = words[:QUERY_CHARS]
     typed = dict.fromkeys(word.strip(_PUNCTUATION) for word in words.lower().replace("’", "'").split())
+    typed.pop("", None)
     wanted = ([word for word in typed if word not in _LINKING] or list(typed))[:_MOST_WORDS]
     stems = [_stem(word) for word in wanted]
     is_sentence = len(typed) >= _SENTENCE_WORDS or len(wanted) >= _COUNTING_WORDS
@@ -511,20 +518,67 @@ def _points(stem: str, title: str, heading: str, text: str, keywords: str) -> in
 
     A stem counts where a word begins with it and, in headings, anywhere in a name.
     """
-    # The rest of a short word is no ending of it: "start" isn't "stars".
-    rest = r"(?:s|es|ed|ing)?(?![a-z])" if len(stem) == _SHORTEST_STEM else ""
-    if len(stem) < _SHORTEST_ENDING:  # "HA" isn't "has"
-        rest = r"(?![a-z])"
-    begins = re.compile(rf"(?<![a-z0-9]){re.escape(stem)}{rest}")
-    found = len(begins.findall(text)) if stem in text else 0
+    most = _MOST_IN_TEXT * max(_LONG_CHARS, len(text)) // _LONG_CHARS
+    found = sum(1 for _ in islice(_beginnings(stem, text), most))
     points = min(_MOST_IN_TEXT, ceil(found * _LONG_CHARS / max(_LONG_CHARS, len(text))))
     if stem in heading:
-        is_word = (
-            re.search(rf"\b{re.escape(stem)}{rest or _LONGER_WORD}\b", heading) is not None
-        )  # not a part of a name
+        is_word = _is_word_in(stem, heading)  # not a part of a name
         points += (_IN_HEADING if is_word or "`" in heading else 0) + (_AS_WORD if is_word else 0)
     points += _IN_TITLE if points and stem in title else 0
-    return points + (_AS_KEYWORD if begins.search(keywords) else 0)
+    return points + (_AS_KEYWORD if any(True for _ in _beginnings(stem, keywords)) else 0)
+
+
+# What people type is looked for as it is: a regular expression of it would take as long as they want.
+def _beginnings(stem: str, text: str) -> Iterator[int]:
+    """Yield the offset after each place where a word begins with a stem."""
+    at = text.find(stem)
+    while at >= 0:
+        end = at + len(stem)
+        is_begin = at == 0 or text[at - 1] not in _LETTERS_AND_DIGITS
+        if is_begin and (len(stem) > _SHORTEST_STEM or any(_ends(stem, text, end))):
+            yield end
+        else:
+            end = at + 1
+        at = text.find(stem, end)
+
+
+def _ends(stem: str, text: str, end: int) -> Iterator[int]:
+    """Yield where the word of a short stem can end: "HA" isn't "has", and "start" isn't "stars"."""
+    endings = _SHORT_ENDINGS if len(stem) == _SHORTEST_STEM else ("",)
+    if _SHORTEST_ENDING <= len(stem) < _SHORTEST_STEM:
+        yield end
+        return
+    for ending in endings:
+        after = end + len(ending)
+        if text.startswith(ending, end) and text[after : after + 1] not in _LETTERS:
+            yield after
+
+
+def _is_word_in(stem: str, heading: str) -> bool:
+    """Return whether a word of the heading is the stem with an ending."""
+    at = heading.find(stem)
+    while at >= 0:
+        if _is_boundary(heading, at):
+            end = at + len(stem)
+            if len(stem) == _SHORTEST_STEM or len(stem) < _SHORTEST_ENDING:
+                ends = [*_ends(stem, heading, end)]
+            else:
+                rest = heading[end : end + _LONGER_WORD]
+                ends = [end + count for count in range(len(rest) + 1) if all(each in _LETTERS for each in rest[:count])]
+            if any(_is_boundary(heading, each) for each in ends):
+                return True
+        at = heading.find(stem, at + 1)
+    return False
+
+
+def _is_boundary(text: str, at: int) -> bool:
+    """Return whether a word begins or ends here."""
+    before, after = text[at - 1 : at] if at else "", text[at : at + 1]
+    return _is_of_words(before) != _is_of_words(after)
+
+
+def _is_of_words(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def excerpt(section: Section, word: str) -> str:

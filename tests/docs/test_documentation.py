@@ -1,6 +1,7 @@
 """The pages in the package: whatever has a name has a heading, and a search finds what people type."""
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
@@ -123,6 +124,22 @@ def test_rows_of_other_tables_and_code_stay_as_they_are() -> None:
     assert (
         with_headings("howto/upgrade", "| code | a |\n|---|---|\n| `X` | y |") == "| code | a |\n|---|---|\n| `X` | y |"
     )
+
+
+@pytest.mark.parametrize("words", ["(" * 40_000 + "a*" * 20_000, " ".join(f"w{n}" + "x" * 8_000 for n in range(10))])
+def test_a_search_for_the_longest_query_costs_no_more_than_one_for_a_sentence(words: str) -> None:
+    def cpu_s(query: str) -> float:
+        begun = time.process_time()
+        search(query)
+        return time.process_time() - begun
+
+    search("stop")  # which makes the index
+    usual = min(cpu_s("stop a server that runs") for _ in range(5))
+    assert min(cpu_s(f"{words} {number}") for number in range(3)) < 3 * usual
+
+
+def test_a_search_for_punctuation_finds_nothing() -> None:
+    assert search("... ??") == []
 
 
 def test_what_a_search_shows_of_a_section_has_no_anchors() -> None:

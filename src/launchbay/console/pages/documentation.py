@@ -178,7 +178,7 @@ def _keep(page: Page, theme: str) -> _Kept:
 
 async def find(request: PageRequest) -> Response:
     """Search the pages for words."""
-    words = request.query("q") or ""
+    words = (request.query("q") or "")[: documentation.QUERY_CHARS]
     who = f"search {address_block(request.address)}"
     end_turn = await request.app.quotas.turns.begin(who, CHUNK_TURN_S, rest=REST_AFTER_JOB)
     try:
