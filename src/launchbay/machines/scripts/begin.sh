@@ -9,5 +9,6 @@ if command -v setsid >/dev/null 2>&1; then
     setsid sh "$run/supervise" "$run" "$directory" "$kind" "$shell" </dev/null >/dev/null 2>&1 &
 else
     set -m
-    nohup sh "$run/supervise" "$run" "$directory" "$kind" "$shell" </dev/null >/dev/null 2>&1 &
+    trap '' HUP
+    sh "$run/supervise" "$run" "$directory" "$kind" "$shell" </dev/null >/dev/null 2>&1 &
 fi

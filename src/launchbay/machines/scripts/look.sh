@@ -1,6 +1,12 @@
 # Says what is known of a run: `new`, or `known` and how many seconds ago it began. A new one goes where there is room.
 # Runs of two weeks ago are swept out.
-has_room() { mkdir -p "$1/runs" && is_ours "$1" && echo >"$1/runs/.room" && rm -f "$1/runs/.room"; }
+has_room() {
+    mkdir -p "$1/runs" && is_ours "$1" || return 1
+    echo >"$1/runs/.room"
+    set -- $? "$1"
+    rm -f "$2/runs/.room"
+    return "$1"
+}
 if [ -n "$run" ] && [ -d "$run/began" ]; then
     since=$(cat "$run/since" 2>/dev/null)
     now=$(date +%s)
