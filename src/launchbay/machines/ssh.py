@@ -39,6 +39,7 @@ PINNED_POLICY = "machines.host-keys"
 
 _KEEP_ALIVE_S = 15.0
 _KEEP_ALIVES = 4  # without an answer, then the connection counts as lost
+_CLOSED = (asyncssh.ConnectionLost, ConnectionResetError)
 _RSA_ALGORITHMS = ("rsa-sha2-256", "rsa-sha2-512")
 _KINDS = (  # of host keys, the preferred one first
     ("ssh-ed25519",),
@@ -111,7 +112,7 @@ async def _offered_keys(address: str, port: int) -> list[str]:
         try:
             async with asyncio.timeout(limits.MACHINE_CONNECT_S):
                 key = await asyncssh.get_server_host_key(address, port, server_host_key_algs=algorithms, config=None)
-        except asyncssh.Error:  # it has no such key
+        except (asyncssh.Error, ConnectionResetError):  # it has no such key
             continue
         except (OSError, TimeoutError):
             break
@@ -137,9 +138,9 @@ async def _connect(
         try:
             try:
                 return await _dial(address, machine, client, private_key)
-            except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed, asyncssh.ConnectionLost) as error:
+            except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed, *_CLOSED) as error:
                 # OpenSSH closes the connection without a word if it has no key of the only type that is asked for.
-                if isinstance(error, asyncssh.ConnectionLost) and (client.presented_key or not client.pinned):
+                if isinstance(error, _CLOSED) and (client.presented_key or not client.pinned):
                     raise
                 await _find_pinned_key(address, machine, client, error)
                 return await _dial(address, machine, client, private_key)
@@ -161,7 +162,7 @@ async def _dial(
         )
 
 
-async def _find_pinned_key(address: str, machine: Machine, client: _Client, error: asyncssh.DisconnectError) -> None:
+async def _find_pinned_key(address: str, machine: Machine, client: _Client, error: Exception) -> None:
     """Let the client ask for the pinned key, if the host has it.
 
     Raises ActionFailed, or the error if the keys don't explain it.
@@ -178,11 +179,9 @@ async def _find_pinned_key(address: str, machine: Machine, client: _Client, erro
         raise _changed(name, pinned, *(offered or [client.presented_key])) from None
     if pinned and offered and not right:
         raise _gone(name, pinned, offered) from None
-    if isinstance(error, asyncssh.ConnectionLost):
+    if isinstance(error, _CLOSED):
         raise error
-    raise ActionFailed(
-        f"{name} has no algorithm of SSH in common with Launchbay: {error.reason}.", retryable=False
-    ) from None
+    raise ActionFailed(f"{name} has no algorithm of SSH in common with Launchbay: {error}.", retryable=False) from None
 
 
 def _options(machine: Machine, client: _Client, private_key: asyncssh.SSHKey) -> dict[str, Any]:
