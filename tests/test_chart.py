@@ -201,6 +201,16 @@ def test_wrong_values_are_refused_with_their_place(values: dict[str, Any], messa
     assert message in refusal(tmp_path, **values)
 
 
+SECTIONS = sorted(yaml.safe_load((CHART / "values.yaml").read_text()).keys() - REQUIRED.keys())
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_any_section_may_be_null(section: str) -> None:
+    given = [f"--set={name}={value}" for name, value in {**REQUIRED, section: "null"}.items()]
+    done = helm("template", "bay", CHART, *given)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_commands_of_the_page_are_valid(tmp_path: Path) -> None:
     """`helm upgrade --install` of the page, as `helm template`, with the values of the page."""
     [values] = [each.text for each in blocks(PAGE) if each.language == "yaml" and "existingSecret" in each.text]

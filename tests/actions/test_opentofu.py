@@ -19,6 +19,30 @@ from tests.support.network import answer, loopback_server, packed
 from tests.support.servers import is_alive, pids, until
 
 TOFU = OpenTofu()
+NOTHING = dict.fromkeys(("add", "change", "remove", "import", "forget", "move", "outputs"), 0)
+BEFORE = """
+variable "name" { default = "a" }
+resource "terraform_data" "old" { input = var.name }
+resource "terraform_data" "gone" { input = 1 }
+"""
+AFTER = """
+variable "name" { default = "a" }
+resource "terraform_data" "new" { input = var.name }
+moved {
+  from = terraform_data.old
+  to   = terraform_data.new
+}
+removed {
+  from = terraform_data.gone
+  lifecycle { destroy = false }
+}
+check "name" {
+  assert {
+    condition     = var.name == "b"
+    error_message = "The name isn't b."
+  }
+}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +79,7 @@ async def test_a_module_is_applied_and_its_state_is_kept_and_destroyed(tmp_path:
     assert applied["outputs"] == {"place": str(file)}
     assert applied["secrets"] == {"password": "hunter22-1"}
     assert context.learned == [{"password": "hunter22-1"}]
-    assert applied["changes"] == {"add": 1, "change": 0, "remove": 0}
+    assert applied["changes"] == {**NOTHING, "add": 1, "outputs": applied["changes"]["outputs"]}
     assert [each["type"] for each in state_of(context)["resources"]] == ["terraform_data"]
     assert any("Apply complete" in text for _, text in context.lines)
     assert "hunter22" not in str(context.lines)
@@ -79,9 +103,11 @@ async def test_the_next_step_goes_on_from_the_state_that_is_kept(tmp_path: Path)
     planned = await run(TOFU, context, operation="plan", module=MODULE, variables={**variables, "size": 2})
     changed = await run(TOFU, context, module=MODULE, variables={**variables, "size": 2})
 
-    assert again["changes"] == {"add": 0, "change": 0, "remove": 0}
-    assert planned == {"outputs": {}, "secrets": {}, "changes": {"add": 1, "change": 0, "remove": 1}}
-    assert changed["changes"] == {"add": 1, "change": 0, "remove": 1}
+    assert again["changes"] == NOTHING
+    # The password is made of the size, and the place is known after the apply.
+    assert planned["changes"] == {**NOTHING, "add": 1, "remove": 1, "outputs": 2}
+    assert planned["hasChanges"]
+    assert changed["changes"] == {**NOTHING, "add": 1, "remove": 1, "outputs": changed["changes"]["outputs"]}
     assert file.read_text() == "2\n"
 
 
@@ -235,6 +261,58 @@ async def test_a_look_that_is_still_writing_does_not_stand_in_the_way_of_the_las
         state.write_text('{"serial": 2}')
 
     assert read_module(documents.documents["default"].data).state == '{"serial": 2}'
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_plan_tells_moves_forgets_and_outputs_from_nothing_to_do() -> None:
+    context = here()
+    await run(TOFU, context, module=BEFORE)
+    same = await run(TOFU, context, operation="plan", module=BEFORE)
+    assert (same["changes"], same["hasChanges"]) == (NOTHING, False)
+
+    moved = await run(TOFU, context, operation="plan", module=AFTER)
+    output = await run(TOFU, context, operation="plan", module=BEFORE + 'output "name" { value = var.name }\n')
+    imported = BEFORE + 'resource "terraform_data" "more" {}\nimport {\n  to = terraform_data.more\n  id = "x"\n}\n'
+    taken = await run(TOFU, context, operation="plan", module=imported)
+
+    assert (moved["changes"], moved["hasChanges"]) == ({**NOTHING, "move": 1, "forget": 1}, True)
+    assert (output["changes"], output["hasChanges"]) == ({**NOTHING, "outputs": 1}, True)
+    assert (taken["changes"], taken["hasChanges"]) == ({**NOTHING, "import": 1}, True)
+    assert 'Warning: check "name": Check block assertion failed: The name isn\'t b. (main.tf, line 14)' in [
+        text for _, text in context.lines
+    ]
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_failed_init_tells_its_first_error() -> None:
+    calls = "".join(f'module "m{number}" {{ source = "./nowhere-{number}" }}\n' for number in range(40))
+
+    error = await refusal(here(), module=calls)
+
+    assert "terraform init ended with exit code 1: Error: Unreadable module directory" in str(error).replace(
+        "tofu ", "terraform "
+    )
+    assert "nowhere-0" in str(error)
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_an_output_loses_its_mark_in_terraform_data() -> None:
+    """As the page says: `sensitive = true` on the output keeps it."""
+    module = """
+    variable "password" { sensitive = true }
+    resource "terraform_data" "kept" { input = var.password }
+    output "marked" {
+      value     = terraform_data.kept.output
+      sensitive = true
+    }
+    output "lost" { value = nonsensitive(terraform_data.kept.output) }
+    """
+    found = await run(TOFU, here(), module=module, variables={"password": "hunter22"})
+    assert found["secrets"] == {"marked": "hunter22"}
+    assert found["outputs"] == {"lost": "hunter22"}
 
 
 @needs_tofu

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from launchbay.client import ApiError, Basic, Client
+from tests.support.external_services import TERRAFORM
 from tests.support.servers import Bay
 from tests.support.service import EMAIL, PASSWORD, fresh_name
 
 ROOT = Path(__file__).parents[2]
 PROVIDER = ROOT / "integrations" / "terraform"
 PYTHON = ROOT / ".venv" / "terraform" / "bin" / "python"
-TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
 
 pytestmark = [
     pytest.mark.slow,  # each command of Terraform starts the provider several times
     pytest.mark.timeout(300),
-    pytest.mark.skipif(TERRAFORM is None, reason="neither terraform nor tofu is installed"),
+    pytest.mark.skipif(TERRAFORM is None, reason="requirements/tofu could not install Terraform"),
     pytest.mark.skipif(not PYTHON.exists(), reason="requirements/terraform could not install the framework"),
 ]
 
@@ -253,3 +253,21 @@ def test_services_and_what_others_made_are_used(workspace: Workspace, client: Cl
     workspace.run("import", "-input=false", "launchbay_service.colors", service["id"])
     assert "0 to add, 1 to change, 0 to destroy" in workspace.run("plan", "-input=false"), "it is not replaced"
     workspace.run("destroy", "-auto-approve", "-input=false")
+
+
+def test_labels_change_while_a_job_changes_what_terraform_knew(workspace: Workspace, client: Client) -> None:
+    """Each computed attribute of an instance changes between plan and apply."""
+    workspace.apply()
+    instance = workspace.value("launchbay_instance.greeter")
+    [file] = [each for each in workspace.directory.glob("*.tf") if '"web"' in each.read_text("utf-8")]
+    workspace.write(file.name, ('"web"', '"ops"'))
+    workspace.run("plan", "-input=false", "-out=plan")
+    client.reconfigure_instance(instance["id"], parameters={"input.size": 9})
+    client.wait(instance["id"])
+
+    workspace.run("apply", "-input=false", "plan")
+
+    shown = client.read_instance(instance["id"])
+    assert shown.labels == {"team": "ops"}
+    found = workspace.value("launchbay_instance.greeter")
+    assert (found["status"], json.loads(found["return_values"])) == (shown.status, shown.return_values)

@@ -8,6 +8,7 @@ controllers, a test says how many reads an object takes until it is ready.
 import asyncio
 import json
 import logging
+import os
 import secrets
 import shutil
 import ssl
@@ -268,9 +269,12 @@ async def postbox(security: str = "none", certificate: tuple[Path, Path] | None 
         yield box
 
 
-needs_tofu = pytest.mark.skipif(
-    shutil.which("tofu") is None and shutil.which("terraform") is None, reason="neither tofu nor terraform is installed"
-)
+# Where requirements/tofu installs Terraform, for machines that have neither program.
+_PROGRAMS = Path(__file__).parents[2] / ".venv" / "tofu" / "programs"
+if shutil.which("tofu") is None and shutil.which("terraform") is None and _PROGRAMS.exists():
+    os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{_PROGRAMS}"
+TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
+needs_tofu = pytest.mark.skipif(TERRAFORM is None, reason="requirements/tofu could not install Terraform")
 # What it makes is a file, by the one resource that is built into the program.
 MODULE = """
 variable "place" { type = string }

@@ -418,10 +418,15 @@ class Instance(_Resource):
         return any(each.name == config["name"] and each.status != "Destroyed" for each in listed)
 
     def plan(self, ctx: Any, current: State, planned: State) -> State:
-        """Show what the reconfiguration would do."""
-        if not ctx.changed_fields & {"name", "version", "parameters"}:
+        """Show what the reconfiguration would do.
+
+        With any change, even of labels alone, Terraform must expect other computed values: a job may run meanwhile.
+        """
+        if not ctx.changed_fields:
             return planned
         planned["return_values"], planned["status"] = Unknown, Unknown
+        if not ctx.changed_fields & {"name", "version", "parameters"}:
+            return planned
         given = {name: planned[name] for name in ("name", "version", "parameters")}
         if any(value is Unknown for value in given.values()) or "application_id" in ctx.changed_fields:
             return planned
@@ -465,7 +470,8 @@ class Instance(_Resource):
         shown = self.client.read_instance(planned["id"])
         return {
             **planned,
-            "version": shown.version,
+            # Somebody may have reconfigured it meanwhile: the next plan shows that. Terraform insists on what it knew.
+            "version": shown.version if planned["version"] is Unknown else planned["version"],
             "status": shown.status,
             "return_values": shown.return_values,
         }

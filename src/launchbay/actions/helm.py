@@ -12,7 +12,7 @@ import msgspec
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.kubernetes_client import KubeAccess, read_access, read_documents
-from launchbay.actions.output import LiveLog, describe_exit, parse_event
+from launchbay.actions.output import LiveLog, describe_exit
 from launchbay.actions.parameters import (
     choice,
     duration_s,
@@ -78,6 +78,10 @@ _RELEASE_CHARS = 53
 _NAMESPACE_CHARS = 63
 _HISTORY = 10
 _NOT_FOUND = "not found"
+_READING = frozenset(("history", "get"))
+_ON_PENDING = ("fail", "rollback", "uninstall")
+_IS_DONE = frozenset(("deployed", "superseded"))
+_STATUS_BYTES = limits.MIB  # of a history, which has no manifests and no values
 _REPORTED_CHARS = 1_000
 
 
@@ -114,6 +118,13 @@ class Helm(ActionDefaults):
         ),
         "createNamespace": ActionParameter("true: create the namespace if it doesn't exist.", type="bool"),
         "values": ActionParameter("Values for the chart.", type="map<string,object>", needs_value=True),
+        "onPending": ActionParameter(
+            "If a killed run left the release pending: fail, rollback to the last revision that was deployed, or "
+            "uninstall a release that has none. rollback uninstalls it, too. Default: fail.",
+            type="string",
+            needs_value=True,
+            check=one_of(*_ON_PENDING),
+        ),
         "wait": ActionParameter("false: do not wait until the objects are ready.", type="bool"),
         "timeout": ActionParameter(
             'The maximum duration, in seconds or as a string such as "5 minutes". Default: 10 minutes.',
@@ -147,6 +158,7 @@ class Helm(ActionDefaults):
             await call.context.documents.write(key, document, 0 if stored is None else stored.version)
             options = ["--create-namespace"] if flag(parameters, "createNamespace", default=False) else []
             options += ["--wait"] if flag(parameters, "wait", default=True) else []
+            await work.settle(directory, release, namespace, choice(parameters, "onPending", _ON_PENDING))
             return await work.install(directory, chart, release, namespace, values, options)
 
     async def teardown(self, call: ActionCall, name: str) -> None:
@@ -180,28 +192,96 @@ class _Work:
         result = await self._start(
             directory,
             *("upgrade", release, str(chart), "--install", "--namespace", namespace, "--values", str(file)),
-            *("--output", "json", "--history-max", str(_HISTORY), *options),
+            # Without --reset-values, Helm takes the former values where the new ones are empty.
+            *("--reset-values", "--history-max", str(_HISTORY), *options),
         )
         if result.exit_code != 0:
             raise self._failed("upgrade --install", result)
-        report = parse_event(result.stdout) or {}
-        info = report.get("info")
-        details = info if isinstance(info, dict) else {}
+        newest = (await self._history(directory, release, namespace))[-1]
         return {
-            "status": str(details.get("status", "")),
-            "revision": report.get("version") if isinstance(report.get("version"), int) else None,
-            "notes": str(details.get("notes") or ""),
+            "status": newest.status,
+            "revision": newest.revision,
+            "notes": await self._notes(directory, release, namespace),
         }
+
+    async def settle(self, directory: Path, release: str, namespace: str, on_pending: str) -> None:
+        """End what a killed run has begun.
+
+        The lock of the job makes sure that no other run is under way.
+        """
+        history = await self._history(directory, release, namespace)
+        if not history or not history[-1].status.startswith("pending-"):
+            return
+        pending, log = history[-1], self._call.context.log
+        what = f"The release {release!r} is {pending.status} in revision {pending.revision}: a run was killed."
+        if on_pending == "fail":
+            raise ActionFailed(
+                what,
+                "If nothing else uses Helm for it, set onPending to rollback or uninstall.",
+                retryable=False,
+            )
+        done = [each.revision for each in history if each.status in _IS_DONE]
+        if not done:
+            log("info", f"{what} It is uninstalled first, because no revision was ever deployed.")
+            await self.uninstall(directory, release, namespace)
+        elif on_pending == "rollback":
+            log("info", f"{what} It is rolled back to revision {done[-1]} first.")
+            result = await self._start(
+                directory, "rollback", release, str(done[-1]), "--namespace", namespace, "--wait"
+            )
+            if result.exit_code != 0:
+                raise self._failed("rollback", result)
+        else:
+            raise ActionFailed(
+                what,
+                f"Revision {done[-1]} was deployed, so it isn't uninstalled. Set onPending to rollback.",
+                retryable=False,
+            )
+
+    async def _history(self, directory: Path, release: str, namespace: str) -> list["_Revision"]:
+        """Return the revisions of a release, the newest last."""
+        result = await self._start(
+            directory,
+            *("history", release, "--namespace", namespace, "--max", str(_HISTORY), "--output", "json"),
+            keep_bytes=_STATUS_BYTES,
+        )
+        if result.exit_code != 0:
+            if _NOT_FOUND in result.stderr.lower():
+                return []
+            raise self._failed("history", result)
+        try:
+            return sorted(msgspec.json.decode(result.stdout, type=list[_Revision]), key=lambda each: each.revision)
+        except msgspec.DecodeError as error:
+            raise ActionFailed(f"Can't read what helm history wrote: {error}.", retryable=False) from error
+
+    async def _notes(self, directory: Path, release: str, namespace: str) -> str:
+        """Return the notes of a release alone, because its manifests may be of any size."""
+        result = await self._start(directory, "get", "notes", release, "--namespace", namespace)
+        if result.exit_code != 0:
+            raise self._failed("get notes", result)
+        if len(result.stdout.encode()) >= limits.STEP_OUTPUT_BYTES:
+            raise ActionFailed(
+                f"The notes of the chart have {limits.STEP_OUTPUT_BYTES} bytes or more.",
+                "Shorten the chart's NOTES.txt.",
+                retryable=False,
+            )
+        return result.stdout.strip("\n").removeprefix("NOTES:").strip("\n")
 
     async def uninstall(self, directory: Path, release: str, namespace: str) -> None:
         result = await self._start(directory, "uninstall", release, "--namespace", namespace, "--wait")
         if result.exit_code != 0 and _NOT_FOUND not in result.stderr.lower():
             raise self._failed("uninstall", result)
 
+    def _waiting(self, command: str) -> tuple[str, ...]:
+        """Return the limit of commands that wait for objects; the others only read."""
+        return () if command in _READING else ("--timeout", f"{max(1, int(self._timeout_s))}s")
+
     def _failed(self, what: str, result: ProcessResult) -> ActionFailed:
         return ActionFailed(describe_exit(f"helm {what}", result, self._call.context.redact, _REPORTED_CHARS))
 
-    async def _start(self, directory: Path, *arguments: str) -> ProcessResult:
+    async def _start(
+        self, directory: Path, *arguments: str, keep_bytes: int = limits.STEP_OUTPUT_BYTES
+    ) -> ProcessResult:
         """Run the program. Log only its stderr, because its stdout contains the chart's values."""
         kubeconfig = directory / "kubeconfig.json"
         try:
@@ -210,16 +290,23 @@ class _Work:
             raise ActionFailed(*error.messages, retryable=error.retryable) from error
         await asyncio.to_thread(write_private, kubeconfig, self._access.kubeconfig(address))
         command = Command(
-            argv=(self._binary, *arguments, "--timeout", f"{max(1, int(self._timeout_s))}s"),
+            argv=(self._binary, *arguments, *self._waiting(arguments[0])),
             directory=directory,
             environment={"KUBECONFIG": str(kubeconfig), **trace_variables()},
             timeout_s=self._timeout_s + limits.KUBERNETES_CALL_S,
-            keep_bytes=limits.STEP_OUTPUT_BYTES,
+            keep_bytes=keep_bytes,
         )
         with LiveLog(self._call.context.log, self._call.context.clock) as live:
             return await run_program(
                 command, lambda stream, line: live.write(line, stream) if stream == "stderr" and line.strip() else None
             )
+
+
+class _Revision(msgspec.Struct, frozen=True):
+    """One of what `helm history` lists."""
+
+    revision: int
+    status: str
 
 
 def _named(text: str, name: str, maximum: int) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Documents
-from launchbay.actions.output import LiveLog, ProgressReporter, output_tail, parse_event
+from launchbay.actions.output import LiveLog, ProgressReporter, parse_event
 from launchbay.actions.parameters import (
     choice,
     document_name,
@@ -36,11 +36,17 @@ from launchbay.telemetry.tracing import trace_variables
 
 _EVENT_CHARS = 1_000
 _ERRORS_REPORTED = 10
-_CHANGES = ("add", "change", "remove")
+_CHANGES = ("add", "change", "remove", "import", "forget")
+_INIT = ("-input=false", "-no-color")
+_HAS_CHANGES = 2  # the exit code of `plan -detailed-exitcode`
+_INIT_ERROR = re.compile(r"^[\s│|╷]*(?=Error: )", re.MULTILINE)
 
 
 class TofuEvents:
-    """Reads the lines of one command. `changes` is the last summary: what was added, changed and removed."""
+    """Reads the lines of one command. `changes` is made of its last summary.
+
+    `move` and `outputs` count what the summary omits: addresses that change, and outputs that get another value.
+    """
 
     def __init__(
         self, log: Callable[[str], None], progress: Callable[[int], None], redact: Callable[[str], str] = str
@@ -49,8 +55,16 @@ class TofuEvents:
         self._progress = progress
         self._redact = redact  # applied before a text is cut
         self._planned = self._done = 0
-        self.changes: dict[str, int] = {}
+        self._summary: dict[str, int] = {}
+        self._moves = self._outputs = self._forgets = 0
         self.errors: list[str] = []
+
+    @property
+    def changes(self) -> dict[str, int]:
+        if not self._summary:
+            return {}
+        forgets = max(self._summary["forget"], self._forgets)  # Terraform's summary has no such count
+        return {**self._summary, "forget": forgets, "move": self._moves, "outputs": self._outputs}
 
     def handle_line(self, line: str) -> None:
         event = parse_event(line)
@@ -59,7 +73,7 @@ class TofuEvents:
                 self._log(line.rstrip())
             return
         message = event.get("@message")
-        if isinstance(message, str) and message.strip():
+        if isinstance(message, str) and message.strip() and event.get("type") != "diagnostic":
             self._log(message.strip())
         self._handle_event(event)
 
@@ -67,25 +81,54 @@ class TofuEvents:
         match event.get("type"):
             case "planned_change":
                 self._planned += 1
+                self._count(event.get("change"))
+            case "outputs":
+                self._count_outputs(event.get("outputs"))
             case "apply_complete" | "apply_errored":
                 self._done += 1
                 self._progress(int(100 * self._done / max(self._planned, self._done)))
             case "change_summary":
                 changes = event.get("changes")
                 if isinstance(changes, dict):
-                    self.changes = {name: changes[name] for name in _CHANGES if isinstance(changes.get(name), int)}
+                    self._summary = {name: int(changes.get(name) or 0) for name in _CHANGES}
             case "diagnostic":
                 self._diagnose(event.get("diagnostic"))
 
-    def _diagnose(self, diagnostic: object) -> None:
-        if not isinstance(diagnostic, dict) or diagnostic.get("severity") != "error":
+    def _count(self, change: object) -> None:
+        if not isinstance(change, dict):
             return
-        if len(self.errors) >= _ERRORS_REPORTED:
+        self._moves += change.get("action") == "move" or bool(change.get("previous_resource"))
+        self._forgets += change.get("action") in {"forget", "remove"}
+
+    def _count_outputs(self, outputs: object) -> None:
+        if isinstance(outputs, dict):
+            actions = [each.get("action") for each in outputs.values() if isinstance(each, dict)]
+            self._outputs = sum(action not in {None, "noop"} for action in actions)
+
+    def _diagnose(self, diagnostic: object) -> None:
+        """Log what a diagnostic says, and where."""
+        if not isinstance(diagnostic, dict):
             return
         texts = [str(diagnostic.get(name) or "").strip() for name in ("summary", "detail")]
-        where = diagnostic.get("address")
+        snippet = diagnostic.get("snippet")
+        # A check has no address, but the context of its text names it.
+        where = diagnostic.get("address") or (snippet.get("context") if isinstance(snippet, dict) else None)
         text = self._redact(": ".join(text for text in texts if text))[:_EVENT_CHARS]
-        self.errors.append(f"{where}: {text}" if isinstance(where, str) and where else text)
+        full = f"{where}: {text}" if isinstance(where, str) and where else text
+        is_error = diagnostic.get("severity") == "error"
+        for number, line in enumerate(f"{full}{_place(diagnostic)}".splitlines()):
+            self._log(f"{'Error' if is_error else 'Warning'}: {line}" if number == 0 else line)
+        if is_error and len(self.errors) < _ERRORS_REPORTED:
+            self.errors.append(full)
+
+
+def _place(diagnostic: Mapping[str, Any]) -> str:
+    """Return file and line of a diagnostic in parentheses."""
+    found = diagnostic.get("range")
+    start = found.get("start") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not isinstance(start, dict):
+        return ""
+    return f" ({found.get('filename')}, line {start.get('line')})"
 
 
 STATE = "terraform.tfstate"
@@ -286,7 +329,8 @@ class OpenTofu(ActionDefaults):
     outputs: Mapping[str, str] = {
         "outputs": "The module's outputs by name, without the sensitive ones.",
         "secrets": "The sensitive outputs by name.",
-        "changes": "The number of resources that the operation adds, changes, removes.",
+        "changes": "Number of resources to add, change, remove, import, forget, move, and of changed outputs.",
+        "hasChanges": "Of a plan: whether an apply would do anything, such as change an output.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
@@ -335,10 +379,11 @@ class _Work:
         async with ProgressReporter(self._call.context) as reporter:
             with LiveLog(self._call.context.log, self._call.context.clock) as live:
                 events = TofuEvents(live.write, reporter.progress, self._call.context.redact)
-                await self._command(events, environment, "init", "-input=false", "-no-color")
+                await self._command(events, environment, "init", *_INIT)
                 if operation == "plan":
-                    await self._command(events, environment, "plan", "-input=false", "-json", "-lock=false")
-                    return {"outputs": {}, "secrets": {}, "changes": events.changes}
+                    options = ("-input=false", "-json", "-lock=false", "-detailed-exitcode")
+                    code = await self._command(events, environment, "plan", *options)
+                    return {"outputs": {}, "secrets": {}, "changes": events.changes, "hasChanges": code == _HAS_CHANGES}
                 async with saver.saving_changes(self._directory / STATE):
                     await self._command(events, environment, operation, "-input=false", "-json", "-auto-approve")
         if operation == "destroy":
@@ -362,13 +407,13 @@ class _Work:
         outputs = {name: each.get("value") for name, each in found.items() if not each.get("sensitive")}
         return {"outputs": outputs, "secrets": secrets}
 
-    async def _command(self, events: TofuEvents, environment: Mapping[str, str], *arguments: str) -> None:
+    async def _command(self, events: TofuEvents, environment: Mapping[str, str], *arguments: str) -> int:
         """Run a command of the program, which writes events to both streams. Raises ActionFailed."""
         result = await self._start(environment, lambda _, line: events.handle_line(line), *arguments)
-        if result.exit_code == 0:
-            return
+        if result.exit_code == 0 or (result.exit_code == _HAS_CHANGES and "-detailed-exitcode" in arguments):
+            return result.exit_code
         redact = self._call.context.redact
-        reason = redact(" ".join(events.errors)).strip() or output_tail(result, redact)
+        reason = redact(" ".join(events.errors)).strip() or _first_error(result, redact)
         raise ActionFailed(
             f"{Path(self._binary).name} {arguments[0]} ended with exit code {result.exit_code}: {reason}"
         )
@@ -385,6 +430,14 @@ class _Work:
             grace_s=limits.TOFU_GRACE_S,
         )
         return await run_program(command, on_line)
+
+
+def _first_error(result: ProcessResult, redact: Callable[[str], str]) -> str:
+    """Return what `init` wrote, from its first error on."""
+    text = redact(result.stderr.strip() or result.stdout.strip())
+    found = _INIT_ERROR.search(text)
+    lines = (text if found is None else text[found.end() :]).splitlines()
+    return " ".join(filter(None, (line.strip(" │╷╵|") for line in lines)))[:_EVENT_CHARS]
 
 
 def _process_environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A stand-in for Helm 3, with its real calling convention: no package of it can be had where the tests run.
+"""A stand-in for Helm, which keeps what it was called with; `test_helm_program.py` has the real ones.
 
 It knows the flags that the real program knows of those that it is given, and refuses others as that does; it reads the
 chart, the values and the kubeconfig from the files that are named, and answers as `--output json` does. What it
@@ -28,12 +28,21 @@ def arguments() -> argparse.Namespace:
     upgrade = commands.add_parser("upgrade", allow_abbrev=False)
     upgrade.add_argument("release")
     upgrade.add_argument("chart")
-    for each in ("--install", "--create-namespace"):
+    for each in ("--install", "--create-namespace", "--reset-values"):
         upgrade.add_argument(each, action="store_true")
-    for each in ("--values", "--output", "--history-max"):
+    for each in ("--values", "--history-max"):
         upgrade.add_argument(each)
     uninstall = commands.add_parser("uninstall", allow_abbrev=False)
     uninstall.add_argument("release")
+    history = commands.add_parser("history", allow_abbrev=False)
+    history.add_argument("release")
+    history.add_argument("--max")
+    history.add_argument("--output")
+    get = commands.add_parser("get", allow_abbrev=False)
+    get.add_argument("what")
+    get.add_argument("release")
+    for reading in (history, get):
+        reading.add_argument("--namespace", default="default")
     for known in (upgrade, uninstall):
         known.add_argument("--namespace", default="default")
         known.add_argument("--timeout", default="5m0s")
@@ -58,6 +67,14 @@ def main() -> int:
         LEDGER.write_text(json.dumps(releases))
         print(f'release "{given.release}" uninstalled')
         return 0
+    if given.command == "history":
+        if key not in releases:
+            return fail("release: not found")
+        print(json.dumps([{"revision": releases[key]["revision"], "status": "deployed"}]))
+        return 0
+    if given.command == "get":
+        print("NOTES:\nThank you.")
+        return 0
     values = json.loads(Path(given.values).read_text())
     try:
         with tarfile.open(given.chart) as archive:
@@ -81,8 +98,6 @@ def main() -> int:
         "environment": sorted(os.environ),
     }
     LEDGER.write_text(json.dumps(releases))
-    info = {"status": "deployed", "notes": "Thank you."}
-    print(json.dumps({"name": given.release, "info": info, "config": values, "manifest": "---", "version": revision}))
     return 0
 
 

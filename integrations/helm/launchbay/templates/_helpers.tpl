@@ -44,8 +44,8 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 containers:
   - name: {{ .component }}
-    image: "{{ $values.image.repository }}:{{ $values.image.tag | default .root.Chart.AppVersion }}"
-    imagePullPolicy: {{ $values.image.pullPolicy }}
+    image: "{{ ($values.image).repository | default "launchbay" }}:{{ ($values.image).tag | default .root.Chart.AppVersion }}"
+    imagePullPolicy: {{ ($values.image).pullPolicy | default "IfNotPresent" }}
     args: {{ .arguments | toJson }}
     env:
       - {name: LAUNCHBAY_BASE_URL, value: {{ $values.baseUrl | quote }}}
