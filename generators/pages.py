@@ -170,7 +170,7 @@ _MEANINGS = {
     Permission.MANAGE_ROLES: _Meaning(
         "Create, change and delete roles, and give roles to users and service accounts.",
         "ManageRoles: [/roles/*, /users/*]",
-        "Creating users (`ManageUsers`). Holders can give themselves any role that the entry matches.",
+        "Creating users (`ManageUsers`). Rights that the holder lacks.",
     ),
     Permission.MANAGE_USERS: _Meaning(
         "Invite, change and remove users and service accounts, and set the sign-in policy and webhooks.",

@@ -132,6 +132,23 @@ async def test_a_commit_with_one_refused_change_changes_nothing(follower: Follow
 
 
 @pytest.mark.slow
+async def test_a_commit_gives_no_rights_beyond_those_of_the_account(
+    api: Api, server: GitServer, repository: Repository
+) -> None:
+    role = {"name": fresh_name("role"), "permissions": "- Read: [/*]\n- ManageRoles: [/*]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", role))
+    bounded = Follower(api, server, await account(api, role["name"]))
+    name = fresh_name("written").replace(" ", "-")
+    repository.commit({f"roles/{name}.yaml": "- Read: [/*]\n- EditService: [/*]\n"})
+    source = await bounded.make(name_of(repository))
+    outcome = await bounded.outcome(source)
+    assert (outcome["status"], "you lack EditService: [/*]" in outcome["message"]) == ("Refused", True)
+    commit = repository.commit({f"roles/{name}.yaml": "- Read: [/*]\n"})
+    outcome = await bounded.sync(source)
+    assert (outcome["status"], outcome["commit"]) == ("Applied", commit)
+
+
+@pytest.mark.slow
 async def test_an_approval_outlasts_a_look_that_fails(follower: Follower, repository: Repository) -> None:
     name = name_of(repository)
     commit = repository.commit({f"environments/{name}.yaml": "markers: [blue]\n"})

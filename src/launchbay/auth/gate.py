@@ -273,7 +273,22 @@ def split_entry(entry: Entry) -> tuple[Entry, ...]:
 def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[Entry]:
     """Return what allows more than the known entries, in parts if possible."""
     parts = dict.fromkeys(part for entry in entries for part in split_entry(entry))
-    return [part for part in parts if not is_within((part,), known)]
+    wider: dict[Permission, list[Entry]] = {}
+    for each in known:
+        wider.setdefault(each.permission, []).append(each)
+    return [part for part in parts if not is_within((part,), wider.get(part.permission, ()))]
+
+
+def beyond(grants: Grants, entries: Collection[Entry]) -> list[Entry]:
+    """Return what allows more than these grants do, in parts if possible.
+
+    Who holds the grants can't give it to anybody. A scope bounds them too.
+    """
+    held = [entry for role in grants.roles for entry in role.entries]
+    found = entries_beyond(entries, held)
+    if grants.scope is not None:
+        found += [each for each in entries_beyond(entries, grants.scope.entries) if each not in found]
+    return found
 
 
 def _implies(entry: Entry, wider: Entry) -> bool:

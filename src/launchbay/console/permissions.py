@@ -201,6 +201,13 @@ class UiPermissions:
             Permission.MANAGE_ROLES, permissions.user(user_id or new_id()), permissions.role(role_id)
         )
 
+    def give_role(self, user_id: str | None, role: Role) -> bool:
+        """Assign a role to a user (None: a new one).
+
+        It must not allow more than the caller may do.
+        """
+        return self.assign_role(user_id, role.id) and self._permitted.has_all_of(role)
+
     def map_groups(self, roles: Collection[Role]) -> bool:
         """Map groups of the identity provider to one of these roles."""
         return any(self.assign_role(None, role.id) for role in roles)
@@ -213,8 +220,8 @@ class UiPermissions:
         return manages_every_user(self._permitted)
 
     def create_token_for(self, account_id: str, held: Collection[str], roles: Collection[Role]) -> bool:
-        """Create an access token for a service account that holds these roles."""
-        assignable = {role.name for role in roles if self.assign_role(account_id, role.id)}
+        """Create an access token without a scope for a service account that holds these roles."""
+        assignable = {role.name for role in roles if self.give_role(account_id, role)}
         manages = self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(account_id))
         return manages and assignable.issuperset(held)
 

@@ -4,7 +4,7 @@ A token is of one organization. Its scope limits what its owner may do there at 
 makes their own tokens. Who may assign the roles of a service account makes tokens for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from launchbay.store import access_tokens as store
 from launchbay.store import users
 from launchbay.store.access_tokens import ListedTokenRow
 from launchbay.usecases.context import Context, Work, validate_name
-from launchbay.usecases.roles import require_assignment, roles_named
+from launchbay.usecases.roles import require_assignment, require_gift, require_own_rights, roles_named
 
 _DAY_S = 86_400
 
@@ -48,12 +48,12 @@ async def create_access_token(
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         owner_id = owner_id or ctx.actor.user_id
+        entries = None if scope is None else _read_scope(scope)
         if owner_id != ctx.actor.user_id:
-            await require_service_account(work, organization.id, owner_id)
+            await require_service_account(work, organization.id, owner_id, scope=entries)
         name = validate_name(name)
         if not 1 <= days <= limits.ACCESS_TOKEN_DAYS:
             raise BadRequest(f"days: a token ends after 1 to {limits.ACCESS_TOKEN_DAYS} days, not {days}.")
-        entries = None if scope is None else _read_scope(scope)
         if acting is not None and acting.scope is not None:
             _require_within(entries, read_role_text(acting.scope))
         # One at a time, so that two requests can't both make the last one that is allowed.
@@ -116,17 +116,24 @@ def _may_see(work: Work, organization_id: str, owner_id: str) -> bool:
     return is_own or work.lookup.allows(organization_id, Permission.MANAGE_USERS, permissions.user(owner_id))
 
 
-async def require_service_account(work: Work, organization_id: str, owner_id: str) -> None:
+async def require_service_account(
+    work: Work, organization_id: str, owner_id: str, *, scope: Collection[Entry] | None = None
+) -> None:
     """Raise unless the caller may make tokens for the owner.
 
-    A token acts with the owner's roles, so the caller must be allowed to assign each of them.
+    A token acts with the owner's roles, so the caller must be allowed to assign each of them. What it allows must be
+    within the caller's own rights: these roles, or the scope that limits them.
     """
     await work.lookup.member(organization_id, owner_id, Permission.MANAGE_ROLES)
     found = await store.list_service_accounts(work.connection, organization_id=organization_id, id=owner_id)
     if not found:
         raise NotAllowed("Only people themselves make their access tokens.", "Make one for a service account.")
     held = await roles_named(work, organization_id, found[0].roles)
-    require_assignment(work, organization_id, owner_id, held)
+    if scope is None:
+        await require_gift(work, organization_id, owner_id, held)
+    else:
+        require_assignment(work, organization_id, owner_id, held)
+        await require_own_rights(work, organization_id, scope)
 
 
 def _read_scope(scope: Sequence[str]) -> tuple[Entry, ...]:

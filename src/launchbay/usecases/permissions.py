@@ -10,6 +10,7 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.store import lookups as store
 from launchbay.store import organizations
+from launchbay.store.users import Role
 from launchbay.usecases.context import Context, Work
 
 
@@ -121,6 +122,11 @@ class Permitted:
 
     def holds_role(self, name: str) -> bool:
         return any(held.role == name for held in self.lookup.grants(self.organization_id).roles)
+
+    def has_all_of(self, role: Role) -> bool:
+        """Tell whether the caller may do all that a role allows."""
+        entries = gate.entries_of_role(role.kind, role.permissions)
+        return not gate.beyond(self.lookup.grants(self.organization_id), entries)
 
     def holds(self, permission: Permission) -> bool:
         """Tell whether the permission is held for anything at all."""

@@ -3,6 +3,7 @@
 Every change holds the organization's row locked: roles, memberships and assignments change one after the other.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -37,6 +38,9 @@ async def require_another_administrator(work: Work, organization_id: str, user_i
 
 
 _UNKNOWN_SHOWN = 20
+_LACKING_SHOWN = 5
+_ENTRY_CHARS = 300
+_INLINE = 50  # patterns: comparing more takes milliseconds for who has long roles
 
 
 async def list_roles(ctx: Context, organization_id: str) -> list[Role]:
@@ -133,7 +137,9 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
         for each in _ids_in(entry)
         if each not in names
     )
-    return RoleCheck((), tuple(dict.fromkeys(warnings)), changes, len(holders) - len(visible), names)
+    lacking = gate.beyond(work.lookup.grants(organization_id), gains)
+    errors = tuple(f"{each}: you lack this yourself, so you can't give it." for each in lacking[:_UNKNOWN_SHOWN])
+    return RoleCheck(errors, tuple(dict.fromkeys(warnings)), changes, len(holders) - len(visible), names)
 
 
 def _holder_change(
@@ -152,14 +158,17 @@ def _ids_in(entry: Entry) -> list[str]:
 
 
 async def create_role(ctx: Context, organization_id: str, name: str, permissions: str) -> Role:
-    """Create a role; its text is kept as it is. Raises BadRequest with the place of what is wrong in the text."""
+    """Create a role; its text is kept as it is.
+
+    Raises BadRequest with the place of what is wrong in the text, and NotAllowed beyond the caller's own rights.
+    """
     role_id = new_id()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(
             organization_id, Permission.MANAGE_ROLES, auth_permissions.role(role_id)
         )
         name = validate_name(name)
-        read_role_text(permissions)
+        await require_own_rights(work, organization.id, read_role_text(permissions))
         await _check_size(work, organization.id, role_id, permissions)
         with unique_violation_as(*name_taken("a role", name)):
             await store.insert_role(
@@ -192,13 +201,18 @@ async def _check_size(work: Work, organization_id: str, role_id: str, permission
 
 
 async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -> None:
-    """Replace name and text of a role. Raises NotAllowed for the built-in Administrator, BadRequest."""
+    """Replace name and text of a role.
+
+    What the role gains must be within the caller's own rights; what it has already may stay. Raises NotAllowed, also
+    for the built-in Administrator, and BadRequest.
+    """
     async with ctx.begin() as work:
         role = await _for_change(work, role_id)
         if not role.can_edit:
             raise _built_in(role)
         name = validate_name(name)
-        read_role_text(permissions)
+        gained = gate.entries_beyond(read_role_text(permissions), read_role_text(role.permissions))
+        await require_own_rights(work, role.organization_id, gained)
         await _check_size(work, role.organization_id, role.id, permissions, role.permissions)
         with unique_violation_as(*name_taken("a role", name)):
             await store.update_role(work.connection, id=role.id, name=name, permissions=permissions)
@@ -219,12 +233,12 @@ async def delete_role(ctx: Context, role_id: str) -> None:
 async def assign_roles(ctx: Context, organization_id: str, user_id: str, names: Sequence[str]) -> None:
     """Give roles to a member, or offer them to somebody invited.
 
-    Raises BadRequest naming the roles that do not exist.
+    Raises BadRequest naming the roles that do not exist, and NotAllowed for roles beyond the caller's own rights.
     """
     async with ctx.begin() as work:
         before, is_pending = await _held_by(work, organization_id, user_id)
         wanted = await roles_named(work, organization_id, names)
-        require_assignment(work, organization_id, user_id, wanted)
+        await require_gift(work, organization_id, user_id, wanted)
         role_ids = [role.id for role in wanted]
         if is_pending:
             await store.offer_roles(
@@ -275,8 +289,8 @@ async def replace_group_roles(ctx: Context, organization_id: str, wanted: Sequen
 
     Members get and lose them at their next sign-in through the provider.
 
-    The caller needs the permission to give each of the roles that change to any user. Raises BadRequest for roles that
-    the organization does not have.
+    The caller needs the permission to give each of the roles that change to any user, and what is added must be within
+    the caller's own rights. Raises BadRequest for roles that the organization does not have.
     """
     new = frozenset((validate_name(row.group), name) for row in wanted for name in row.roles)
     await _change_group_roles(ctx, organization_id, lambda _: new)
@@ -302,7 +316,8 @@ async def _change_group_roles(
             raise BadRequest(f"An organization has at most {GROUP_ROLES} roles of groups.", "Map fewer groups.")
         roles = {role.name: role for role in await roles_named(work, organization_id, {name for _, name in old | new})}
         anybody = new_id()
-        require_assignment(work, organization_id, anybody, [roles[name] for _, name in sorted(old ^ new)])
+        require_assignment(work, organization_id, anybody, [roles[name] for _, name in sorted(old - new)])
+        await require_gift(work, organization_id, anybody, [roles[name] for name in sorted({n for _, n in new - old})])
         pairs = sorted(new)
         await store.delete_group_roles(work.connection, organization_id=organization_id)
         await store.insert_group_roles(
@@ -344,6 +359,37 @@ def require_assignment(work: Work, organization_id: str, user_id: str, touched: 
     for role in touched:
         work.lookup.require(
             organization_id, Permission.MANAGE_ROLES, auth_permissions.user(user_id), auth_permissions.role(role.id)
+        )
+
+
+async def require_gift(work: Work, organization_id: str, user_id: str, given: Sequence[Role]) -> None:
+    """Refuse roles that the caller may not give to this user.
+
+    They must be assignable, and within the caller's own rights. Raises NotAllowed.
+    """
+    require_assignment(work, organization_id, user_id, given)
+    entries = [entry for role in given for entry in gate.entries_of_role(role.kind, role.permissions)]
+    await require_own_rights(work, organization_id, entries)
+
+
+async def require_own_rights(work: Work, organization_id: str, entries: Collection[Entry]) -> None:
+    """Refuse entries that allow more than the caller may do.
+
+    Raises NotAllowed naming them.
+
+    ManageRoles says whose roles and which ones somebody manages. It never hands out what its holder lacks: else every
+    holder could become an administrator.
+    """
+    grants = work.lookup.grants(organization_id)
+    size = sum(len(entry.patterns) for entry in entries)
+    lacking = await asyncio.to_thread(gate.beyond, grants, entries) if size > _INLINE else gate.beyond(grants, entries)
+    if lacking:
+        shown = "; ".join(str(entry)[:_ENTRY_CHARS] for entry in lacking[:_LACKING_SHOWN])
+        more = f" and {len(lacking) - _LACKING_SHOWN} more" if len(lacking) > _LACKING_SHOWN else ""
+        raise NotAllowed(
+            f"Nobody can give rights beyond their own, and you lack {shown}{more}.",
+            "Leave them out, or ask an administrator who has them.",
+            code="BeyondOwnRights",
         )
 
 

@@ -16,7 +16,7 @@ from launchbay.store import organizations, users
 from launchbay.store.access_tokens import ServiceAccountRow
 from launchbay.store.database import unique_violation_as
 from launchbay.usecases.context import Context, Work, validate_name
-from launchbay.usecases.roles import require_assignment, roles_named
+from launchbay.usecases.roles import require_gift, roles_named
 
 _DOMAIN = "service.invalid"  # RFC 2606: nobody ever gets mail there, so no identity provider verifies such an address
 
@@ -57,7 +57,7 @@ async def create_service_account(
                 organization_id=organization.id,
             )
         await users.join_organization(work.connection, organization_id=organization.id, user_id=account_id)
-        require_assignment(work, organization.id, account_id, wanted)
+        await require_gift(work, organization.id, account_id, wanted)
         await users.assign_role(work.connection, user_id=account_id, role_ids=[role.id for role in wanted])
         after = {"name": name, "description": description, "roles": [role.name for role in wanted]}
         await work.audit("create_service_account", organization, after=after, at=permissions.user(account_id))

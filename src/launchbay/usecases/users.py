@@ -38,7 +38,7 @@ from launchbay.store.users import (
 )
 from launchbay.store.wrong_sign_ins import BlockedRow
 from launchbay.usecases.context import Context, Work, validate_name
-from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
+from launchbay.usecases.roles import require_another_administrator, require_gift, roles_named
 from launchbay.usecases.sign_in import Invitation, invite, require_own_password
 
 _RANDOM_BYTES = 32
@@ -179,7 +179,7 @@ async def create_user(
             else:
                 lifetime_s = 0.0 if is_for_program else ctx.app.given_password_days * 86_400
                 await users.mark_password_given(work.connection, id=user_id, lifetime_s=lifetime_s)
-        require_assignment(work, organization_id, user_id, wanted)
+        await require_gift(work, organization_id, user_id, wanted)
         role_ids = [role.id for role in wanted]
         if existing is None:
             await users.assign_role(work.connection, user_id=user_id, role_ids=role_ids)

@@ -40,6 +40,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     permissions = await request.permissions(organization_id)
     mapped = await roles.list_group_roles(request.ctx, organization_id) if permissions.map_groups(every) else None
     assignable = [role.name for role in every if permissions.assign_role(None, role.id)] if mapped is not None else []
+    given = [] if mapped is None else [role.name for role in every if permissions.give_role(None, role)]
     named = [NamedRow(each.group, each.group) for each in mapped or ()]
     return await request.page(
         "roles.html",
@@ -56,7 +57,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         groups=None if mapped is None else page_by_name(named, request.query("groups"), request.query("groupsAfter")),
         group_roles={each.group: each for each in mapped or ()},
         assignable=assignable,
-        role_suggestions=assignable[:CONSOLE_SUGGESTIONS],
+        role_suggestions=given[:CONSOLE_SUGGESTIONS],
         seen_tag=seen_tag,
         group=request.form.text("group"),
         added=request.form.text("add"),
