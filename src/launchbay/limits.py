@@ -366,6 +366,7 @@ AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its 
 
 # Sign-in through an OpenID Connect provider.
 OPENID_ATTEMPT_S = 600
+OPENID_ATTEMPTS = 5  # of one browser: each has a cookie
 OPENID_TIMEOUT_S = 10.0  # for one request to the provider
 OPENID_RESPONSE_BYTES = 256 * KIB
 OPENID_METADATA_S = 3_600.0  # its metadata and keys are cached

@@ -161,6 +161,8 @@ class Settings:
                 " tls://one.example.org,two.example.org for several."
             )
         self._check_addresses()
+        if self.base_url:
+            object.__setattr__(self, "base_url", _normalized(self.base_url))
         if self.oidc_issuer:
             self._check_openid()
         if self.smtp_host:
@@ -283,6 +285,24 @@ def _is_base_url(text: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
+def _normalized(url: str) -> str:
+    """Return an address as browsers send it.
+
+    That is lower case, without the default port, and the host in ASCII. Passkeys and the origins of forms are compared
+    with it.
+    """
+    from httpx import URL, InvalidURL  # noqa: PLC0415 - commands that call a server start without it
+
+    parts = urlsplit(url)
+    try:
+        found, port = URL(parts._replace(scheme=parts.scheme.lower()).geturl()), parts.port
+    except (InvalidURL, ValueError) as error:
+        raise CannotStart(f"LAUNCHBAY_BASE_URL is {url!r}, which isn't an address: {error}.") from None
+    if port == 0 or "%" in found.host:
+        raise CannotStart(f"LAUNCHBAY_BASE_URL is {url!r}; there can't be such a host or port.")
+    return f"{found.scheme}://{found.netloc.decode('ascii')}{parts.path}"
 
 
 def _read_file(file: Path) -> dict[str, Any]:

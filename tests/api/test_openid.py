@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay.auth.openid import cookie_name
 from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
@@ -225,10 +226,35 @@ async def test_an_answer_to_another_attempt_is_refused(api: Api, provider: Provi
         await begin(victim)
         page = Page(await victim.get(back))
         assert page.status == 401
-        assert "not the answer" in page.text
+        assert "begun no sign-in" in page.text
     async with browser(api) as fresh:
         assert Page(await fresh.get(back)).status == 401
     assert "lbr_" not in page.answer.text
+
+
+async def test_two_tabs_of_a_browser_sign_in_in_any_order(api: Api, provider: Provider) -> None:
+    await member(api, provider, "two-tabs")
+    async with browser(api) as client:
+        first, second = await begin(client), await begin(client)
+        assert len(client.cookies) == 2
+        # A link to the callback that somebody sends ends no attempt.
+        assert (await client.get("/signIn/openid/callback?state=foreign&code=x")).status_code == 401
+        assert len(client.cookies) == 2
+        backs = [await consent(each, "two-tabs") for each in (second, first)]
+        assert Page(await client.get(backs[0])).status == 200
+        assert list(client.cookies) == [cookie_name(query(first)["state"])]
+        assert Page(await client.get(backs[1])).status == 200
+        assert not dict(client.cookies)
+
+
+async def test_a_browser_keeps_some_attempts_and_the_oldest_go(api: Api, provider: Provider) -> None:
+    await member(api, provider, "many-tabs")
+    async with browser(api) as client:
+        begun = [await begin(client) for _ in range(7)]
+        names = [cookie_name(query(each)["state"]) for each in begun]
+        assert set(client.cookies) == set(names[-5:])
+        assert Page(await client.get(await consent(begun[0], "many-tabs"))).status == 401
+        assert Page(await client.get(await consent(begun[-5], "many-tabs"))).status == 200
 
 
 async def test_a_code_works_once(api: Api, provider: Provider) -> None:
@@ -315,7 +341,7 @@ async def test_a_cookie_that_nobody_sealed_is_refused(api: Api, provider: Provid
         state = query(await begin(client))["state"]
         client.cookies.clear()
         for value in ("", "AAAA", "é", base64.urlsafe_b64encode(b"\x01" * 80).decode()):
-            headers = {"Cookie": f"launchbay_openid={value}".encode("latin-1")}
+            headers = {"Cookie": f"{cookie_name(state)}={value}".encode("latin-1")}
             reply = await client.get(f"/signIn/openid/callback?state={state}&code=x", headers=headers)  # type: ignore[arg-type] # bytes are taken
             assert reply.status_code == 401
 

@@ -127,3 +127,26 @@ def test_a_file_that_cannot_be_used_is_named(text: str | None, part: str, tmp_pa
 )
 def test_no_secret_is_shown_with_the_settings(name: str) -> None:
     assert "hunter2" not in repr(load({f"LAUNCHBAY_{name.upper()}": "hunter2"}))
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("HTTPS://Bay.Example.ORG:443", "https://bay.example.org"),
+        ("http://bay.example.org:80/launchbay/", "http://bay.example.org/launchbay/"),
+        ("https://bay.example.org:8443", "https://bay.example.org:8443"),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
+        ("https://fa\u00df.example", "https://xn--fa-hia.example"),
+        ("http://[::1]:80", "http://[::1]"),
+    ],
+)
+def test_the_base_url_is_spelled_as_browsers_do(written: str, sent: str) -> None:
+    settings = Settings(base_url=written)
+    assert settings.base_url == sent
+    assert settings.is_secure() is sent.startswith("https")
+
+
+@pytest.mark.parametrize("written", ["https://a b", "https://x:0", "https://x:99999", "https://\u2a74.example"])
+def test_a_base_url_that_no_browser_takes_stops_the_start(written: str) -> None:
+    with pytest.raises(CannotStart, match="LAUNCHBAY_BASE_URL"):
+        Settings(base_url=written)

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from joserfc import jwt
-from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 
 from launchbay.auth.openid import ProviderMetadata, verify_claims
 from launchbay.egress.addresses import Allowlist
@@ -199,3 +200,41 @@ async def test_metadata_and_keys_that_cannot_be_read_are_unavailable(bench: Benc
     bench.clock.advance(3601)
     with pytest.raises(Unavailable):
         await bench.metadata.endpoints()
+
+
+ODD_KEYS: list[Any] = [
+    {"kty": "OKP", "crv": "Ed999", "x": "AA", "kid": "odd"},  # a curve of next year
+    {"kty": "EC", "crv": "P-999", "x": "AA", "y": "AA"},
+    {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"},  # no point of the curve
+    {"kty": "RSA", "n": "AQAB"},  # without e
+    {"kty": "RSA", "n": "?", "e": "AQAB"},
+    {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA"},
+    {"kty": "oct", "k": "c2hhcmVk"},
+    {"kid": "of no type"},
+    "no object",
+    None,
+]
+
+
+@pytest.mark.parametrize("odd", ODD_KEYS, ids=str)
+async def test_a_key_that_cannot_be_used_stops_nobody(bench: Bench, odd: Any) -> None:
+    good = KEY.as_dict(private=False)
+    bench.server.routes["/keys"] = answer(body=msgspec.json.encode({"keys": [odd, good, odd]}))
+    with structlog.testing.capture_logs() as logs:
+        assert (await bench.claims(bench.token()))["sub"] == "anna"
+    assert [entry["event"] for entry in logs] == ["openid.key_ignored"] * 2
+    bench.server.routes["/keys"] = answer(body=msgspec.json.encode({"keys": [odd]}))
+    bench.clock.advance(3601)
+    with pytest.raises(Unavailable):
+        await bench.claims(bench.token())
+
+
+@pytest.mark.parametrize("listed", ["EdDSA", "Ed25519"])
+@pytest.mark.parametrize("used", ["EdDSA", "Ed25519"])
+async def test_both_names_of_the_algorithm_of_edwards_curves_are_taken(bench: Bench, listed: str, used: str) -> None:
+    key = OKPKey.generate_key("Ed25519", {"kid": "edwards"})
+    bench.sign_with(KEY, key)
+    bench.notify(id_token_signing_alg_values_supported=[listed])
+    assert (await bench.claims(bench.token(key, used, "edwards")))["sub"] == "anna"
+    with pytest.raises(NotAuthenticated):
+        await bench.claims(bench.token())  # RS256 isn't listed

@@ -100,6 +100,14 @@ def sent_cookie(header: str, name: str = NAME, *, secure: bool) -> str:
     return found if len(found) <= limits.COOKIE_CHARS and _VALUE.fullmatch(found) else ""
 
 
+def sent_cookies(header: str, prefix: str, *, secure: bool) -> dict[str, str]:
+    """Return the cookies whose names begin so, each as `sent_cookie` reads it."""
+    start = f"{_PREFIX}{prefix}" if secure else prefix
+    names = {pair.partition("=")[0].strip(" \t") for pair in header[: limits.COOKIES_CHARS].split(";")}
+    bare = sorted(name.removeprefix(_PREFIX) if secure else name for name in names if name.startswith(start))
+    return {name: sent_cookie(header, name, secure=secure) for name in bare}
+
+
 def form_token(session: str) -> str:
     """Return what every form of this session carries. Who knows it does not know the session's own token."""
     return hmac.digest(session.encode(), _PURPOSE, "sha256").hex()[:_TOKEN_CHARS]

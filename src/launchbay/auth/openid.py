@@ -11,8 +11,10 @@ import hmac
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +25,7 @@ from authlib.oauth2.client import OAuth2Client  # type: ignore[import-untyped] #
 from authlib.oauth2.rfc6749.parameters import prepare_token_request  # type: ignore[import-untyped] # no types there
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, Key, KeySet
 
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Clock, from_ms
@@ -32,6 +34,7 @@ from launchbay.errors import BadRequest, EgressFailed, NotAuthenticated, Unavail
 from launchbay.limits import (
     NAME_CHARS,
     OPENID_ATTEMPT_S,
+    OPENID_ATTEMPTS,
     OPENID_GROUPS,
     OPENID_KEYS_REFRESH_S,
     OPENID_LEEWAY_S,
@@ -42,7 +45,8 @@ from launchbay.limits import (
     OPENID_TIMEOUT_S,
 )
 
-_ASYMMETRIC = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
+_EDWARDS = {"EdDSA", "Ed25519"}  # one algorithm: the second is its newer name (RFC 9864)
+_ASYMMETRIC = {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", *_EDWARDS}
 log = structlog.get_logger("launchbay.security")
 
 
@@ -61,7 +65,8 @@ class Endpoints(msgspec.Struct, frozen=True):
 
     def accepted_algorithms(self) -> list[str]:
         """Return the algorithms that ID tokens may be signed with. Those with a shared secret, and none, are not."""
-        return [name for name in self.algorithms if name in _ASYMMETRIC] or ["RS256"]
+        known = [name for name in self.algorithms if name in _ASYMMETRIC] or ["RS256"]
+        return [*known, *sorted(_EDWARDS.difference(known))] if _EDWARDS.intersection(known) else known
 
     def auth_method(self, *, has_secret: bool) -> str:
         """Return how this server proves who it is at the token endpoint."""
@@ -101,12 +106,27 @@ class ProviderMetadata:
             is_old = now - self._keys_at_s >= OPENID_METADATA_S
             may_ask = now - self._keys_at_s >= OPENID_KEYS_REFRESH_S
             if self._keys is None or is_old or (may_ask and not is_known(self._keys)):
-                try:
-                    self._keys = KeySet.import_key_set(await self._fetch(endpoints.keys))  # type: ignore[arg-type] # checked there
-                except (JoseError, ValueError, TypeError, KeyError) as error:
-                    raise self._unfit(f"its keys cannot be read ({error})") from None
+                self._keys = self._readable(await self._fetch(endpoints.keys))
                 self._keys_at_s = now
             return self._keys
+
+    def _readable(self, document: Mapping[str, Any]) -> KeySet:
+        """Return the keys that can be used.
+
+        Others are ignored, as RFC 7517 §5 wants it. Raises Unavailable.
+        """
+        listed = document.get("keys")
+        found: list[Key] = []
+        for each in listed if isinstance(listed, list) else []:
+            try:
+                found.append(_public_key(each))
+            except Exception as error:  # noqa: BLE001 - libraries raise many kinds for the data of others
+                name = each.get("kid") if isinstance(each, dict) else None
+                why = f"{type(error).__name__}: {error}"
+                log.warning("openid.key_ignored", issuer=self._issuer, key=_shown(str(name)), why=_shown(why))
+        if not found:
+            raise self._unfit("it has no key that can be used")
+        return KeySet(found)
 
     def _checked(self, document: dict[str, Any]) -> Endpoints:
         try:
@@ -134,6 +154,14 @@ class ProviderMetadata:
         # The operator reads the log; who signs in can do nothing about it.
         log.error("openid.provider_rejected", issuer=self._issuer, why=why)
         return Unavailable("The identity provider cannot be used now.", "Try again later, or ask an administrator.")
+
+
+def _public_key(document: Any) -> Key:
+    key = JWKRegistry.import_key(document)
+    if key.key_type == "oct":
+        raise ValueError("it is a shared secret")
+    key.get_op_key("verify")  # reads the numbers
+    return key
 
 
 async def verify_claims(
@@ -243,6 +271,7 @@ class AuthorizationRequest:
     """Where to send the browser, and the cookie that it must come back with."""
 
     url: str
+    name: str
     cookie: str
 
 
@@ -251,6 +280,18 @@ class _Attempt(msgspec.Struct, frozen=True):
     nonce: str
     verifier: str
     until_s: float
+    to: str = ""
+
+
+COOKIES = "launchbay_openid_"  # begins the names of the cookies of attempts
+
+
+def cookie_name(state: str) -> str:
+    """Return the name of the cookie of the attempt with this state.
+
+    Each attempt has its own, so that tabs don't end each other's. Anybody chooses the state in a link to the callback.
+    """
+    return COOKIES + sha256(state.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 class OpenIdProvider:
@@ -265,23 +306,41 @@ class OpenIdProvider:
         self._secret = secret
         self._clock = clock
 
-    async def begin(self) -> AuthorizationRequest:
-        """Begin a sign-in. Raises Unavailable while the provider cannot be reached."""
+    async def begin(self, to: str = "") -> AuthorizationRequest:
+        """Begin a sign-in.
+
+        `to` is what `finish` returns. Raises Unavailable while the provider cannot be reached.
+        """
         endpoints = await self._metadata.endpoints()
         attempt = _Attempt(
             secrets.token_urlsafe(24),
             secrets.token_urlsafe(24),
             secrets.token_urlsafe(48),
             self._clock.now().timestamp() + OPENID_ATTEMPT_S,
+            to,
         )
         url, _ = self._oauth().create_authorization_url(
             endpoints.authorization, state=attempt.state, code_verifier=attempt.verifier, nonce=attempt.nonce
         )
         sealed = self._secret.seal(msgspec.json.encode(attempt), _PURPOSE)
-        return AuthorizationRequest(url, urlsafe_b64encode(sealed).decode())
+        return AuthorizationRequest(url, cookie_name(attempt.state), urlsafe_b64encode(sealed).decode())
 
-    async def finish(self, cookie: str, answer: Mapping[str, str]) -> Identity:
-        """Return who has signed in, from what the provider's redirect brings in its query.
+    def superfluous(self, cookies: Mapping[str, str]) -> list[str]:
+        """Return which cookies of a browser must go before another attempt.
+
+        These are attempts that are over, and the oldest of too many.
+        """
+        pending: dict[str, float] = {}
+        for name, value in cookies.items():
+            with suppress(NotAuthenticated):
+                pending[name] = self._opened(value).until_s
+        kept = sorted(pending, key=pending.__getitem__)[-(OPENID_ATTEMPTS - 1) :]
+        return [name for name in cookies if name not in kept]
+
+    async def finish(self, cookie: str, answer: Mapping[str, str]) -> tuple[Identity, str]:
+        """Return who has signed in, and what to open then.
+
+        `answer` is what the provider's redirect brings in its query.
 
         Raises NotAuthenticated for whatever is not the provider's answer to this browser's attempt, and Unavailable.
         """
@@ -299,7 +358,7 @@ class OpenIdProvider:
         wanted = {"email", self._client.groups_claim} - {""}
         if wanted - claims.keys() and isinstance(tokens.get("access_token"), str):
             claims = {**await self._user_info(claims["sub"], tokens["access_token"]), **claims}
-        return self._identity(claims)
+        return self._identity(claims), attempt.to
 
     async def read_logout(self, token: str) -> Logout:
         """Return what a logout token says (OpenID Connect Back-Channel Logout 1.0, section 2.6).

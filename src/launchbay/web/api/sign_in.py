@@ -1,7 +1,7 @@
 """Pages outside the console: new refresh tokens, invitations, and sign-in with OpenID Connect (reference §5).
 
 Sign-in with OpenID Connect ends with a new refresh token, or with a console session if started with `?to=console`.
-A provider knows one callback address, so a cookie stores which of the two it is.
+A provider knows one callback address, so the cookie of an attempt stores which of the two it is.
 """
 
 from typing import Annotated, Any
@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import msgspec
 
 from launchbay.auth.authentication import BasicCredentials
-from launchbay.auth.cookies import sent_cookie, session_cookie, session_cookies, set_cookie
-from launchbay.auth.openid import Identity
+from launchbay.auth.cookies import sent_cookie, sent_cookies, session_cookie, session_cookies, set_cookie
+from launchbay.auth.openid import COOKIES, Identity, cookie_name
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S, REFRESH_TOKEN_LABEL_CHARS
@@ -183,8 +183,6 @@ START = "/signIn/openid"
 CALLBACK = f"{START}/callback"
 CONSOLE = "console"
 START_FOR_CONSOLE = f"{START}?to={CONSOLE}"
-_COOKIE = "launchbay_openid"
-_TO_COOKIE = "launchbay_openid_to"
 
 
 class BeginQuery(msgspec.Struct, frozen=True):
@@ -212,14 +210,14 @@ class CallbackQuery(msgspec.Struct, frozen=True):
 async def begin_sign_in(request: Request[None, BeginQuery]) -> Response:
     """Redirect the browser to the OpenID Connect provider to sign in."""
     try:
-        begun = await _configured(request).provider.begin()
+        provider = _configured(request).provider
+        begun = await provider.begin(CONSOLE if request.query.to == CONSOLE else "")
     except LaunchbayError as error:
         return page("notice.html", error, heading="Sign in")
-    to = CONSOLE if request.query.to == CONSOLE else ""
-    remembered = _cookie(request, to, OPENID_ATTEMPT_S if to else 0, _TO_COOKIE)
-    return HTMLResponse(
-        "", 302, (("Location", begun.url), _cookie(request, begun.cookie, OPENID_ATTEMPT_S), remembered)
-    )
+    pending = sent_cookies(request.headers.get("cookie", ""), COOKIES, secure=request.deps.is_secure)
+    over = (_cookie(request, name, "", 0) for name in provider.superfluous(pending))
+    begins = _cookie(request, begun.name, begun.cookie, OPENID_ATTEMPT_S)
+    return HTMLResponse("", 302, (("Location", begun.url), begins, *over))
 
 
 @openid_routes.get(
@@ -231,21 +229,21 @@ async def begin_sign_in(request: Request[None, BeginQuery]) -> Response:
 async def finish_sign_in(request: Request[None, CallbackQuery]) -> Response:
     """Complete the sign-in at the provider and show a new refresh token once."""
     app = request.deps.app
+    cookies, secure = request.headers.get("cookie", ""), request.deps.is_secure
+    name = cookie_name(request.query.state or "")
+    cookie = sent_cookie(cookies, name, secure=secure)
     try:
         openid = _configured(request)
         brought = {name: value for name, value in msgspec.structs.asdict(request.query).items() if value is not None}
-        cookies = request.headers.get("cookie", "")
-        secure = request.deps.is_secure
-        identity = await openid.provider.finish(sent_cookie(cookies, _COOKIE, secure=secure), brought)
+        identity, to = await openid.provider.finish(cookie, brought)
         actor = await sign_in.sign_in_with_identity(app, openid.account_policy, identity, request.address)
-        is_for_console = sent_cookie(cookies, _TO_COOKIE, secure=secure) == CONSOLE
         ctx = Context(app, actor)
-        shown = await (_opened_console(request, ctx, identity) if is_for_console else show_new_token(ctx, ""))
+        shown = await (_opened_console(request, ctx, identity) if to == CONSOLE else show_new_token(ctx, ""))
     except LaunchbayError as error:
         shown = page("notice.html", error, heading="Sign in")
     assert isinstance(shown, HTMLResponse)
-    # The attempt has ended, successfully or not.
-    over = (_cookie(request, "", 0), _cookie(request, "", 0, _TO_COOKIE))
+    # This attempt has ended, successfully or not; those of other tabs go on.
+    over = (_cookie(request, name, "", 0),) if cookie else ()
     return msgspec.structs.replace(shown, headers=(*shown.headers, *over))
 
 
@@ -274,5 +272,5 @@ def _configured(request: Request[Any, Any]) -> OpenIdSignIn:
     return request.deps.openid
 
 
-def _cookie(request: Request[Any, Any], value: str, seconds: int, name: str = _COOKIE) -> tuple[str, str]:
+def _cookie(request: Request[Any, Any], name: str, value: str, seconds: int) -> tuple[str, str]:
     return "Set-Cookie", set_cookie(name, value, seconds, path=START, secure=request.deps.is_secure)
