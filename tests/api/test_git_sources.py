@@ -29,7 +29,7 @@ MANIFEST = "launch:\n  steps: []\n  return: {said: {value: '%s'}}\ndestroy: {ste
 @pytest.fixture(scope="module")
 async def api(databases: Databases) -> AsyncIterator[Api]:
     url = databases.create()
-    async with running_api(url, outgoing_allow="127.0.0.1", server_programs="git") as api:
+    async with running_api(url, outgoing_allow="127.0.0.1, http://trusted.example.org", server_programs="git") as api:
         yield api
     databases.drop(url)
 
@@ -146,6 +146,24 @@ async def test_a_commit_gives_no_rights_beyond_those_of_the_account(
     commit = repository.commit({f"roles/{name}.yaml": "- Read: [/*]\n"})
     outcome = await bounded.sync(source)
     assert (outcome["status"], outcome["commit"]) == ("Applied", commit)
+
+
+async def test_a_credential_goes_over_plain_http_only_if_an_administrator_allows_the_host(api: Api) -> None:
+    vault = await made_vault(api, offered_by=api.environment)
+    await told(api, vault, "set-secret", name="token", value="a-token")
+    organization = f"organizations/{api.organization}"
+    body = {"accountId": await account(api, *EVERYTHING), "vault": vault, "paused": True}
+    plain, private = "http://git.example.org/x.git", "https://git.example.org/x.git"
+    forge = {"forge": "gitea", "statusToken": "token", "api": "http://git.example.org/api"}
+    for refused_body, problem in (
+        ({"url": plain, "credential": "token"}, "url: the credential would go to git.example.org over plain HTTP"),
+        ({"url": private, **forge}, "api: the token would go to git.example.org over plain HTTP"),
+    ):
+        answer = await api.post(f"{organization}/git-sources", {**body, "name": fresh_name("x"), **refused_body})
+        assert problem in refused(answer, 400, "InvalidGitSource")
+    trusted = plain.replace("git.", "trusted.", 1)
+    for good in ({"url": plain}, *({"url": each, "credential": "token"} for each in (private, trusted))):
+        accepted(await api.post(f"{organization}/git-sources", {**body, "name": fresh_name("source"), **good}))
 
 
 @pytest.mark.slow

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.egress.addresses import Allowlist, forbidden_reason, unmapped_address, validate_address
+from launchbay.egress.addresses import (
+    ALLOW_POLICY,
+    Allowlist,
+    forbidden_reason,
+    policy_problem,
+    unmapped_address,
+    validate_address,
+)
 from launchbay.errors import AddressRefused, CannotStart
 
 FORBIDDEN_V4 = [
@@ -131,7 +138,7 @@ def test_a_name_is_compared_in_its_ascii_form() -> None:
         "host:x",
         "[::1",
         "[::1]x",
-        "http://host",
+        "https://host",
         "*",
         "-/8",
         ".",
@@ -177,3 +184,46 @@ def test_only_these_files_open_connections() -> None:
         if OPENS.search(path.read_text("utf-8")) and not (name := str(path.relative_to(SOURCE))).startswith(CLIENTS)
     }
     assert opening == set(WAYS)
+
+
+ORGANIZATION = "0" * 24
+
+
+@pytest.mark.parametrize(
+    ("setting", "host", "port", "is_allowed"),
+    [
+        ("", "build.internal", 80, False),
+        ("build.internal", "build.internal", 80, False),  # reached, but without credentials
+        ("http://build.internal", "BUILD.internal.", 80, True),
+        ("http://build.internal:8080", "build.internal", 80, False),
+        ("http://build.internal:8080", "build.internal", 8080, True),
+        ("http://10.0.0.0/8", "10.1.2.3", 80, True),
+        ("http://10.0.0.0/8", "build.internal", 80, False),  # whatever its address: names are compared as names
+        (f"http://build.internal@{ORGANIZATION}", "build.internal", 80, True),
+        (f"http://build.internal@{'1' * 24}", "build.internal", 80, False),
+        ("http://*", "build.internal", 80, None),
+        # What stays on this machine.
+        ("", "127.0.0.1", 8080, True),
+        ("", "[::1]", 8080, True),
+        ("", "localhost", 8080, True),
+        ("", "localhost.example.org", 80, False),
+    ],
+)
+def test_credentials_go_over_plain_http_only_where_an_entry_says_so(
+    setting: str, host: str, port: int, is_allowed: bool | None
+) -> None:
+    if is_allowed is None:
+        with pytest.raises(CannotStart):
+            Allowlist.parse(setting)
+        return
+    allowlist = Allowlist.parse(setting).for_environment(ORGANIZATION)
+    assert allowlist.allows_plain(host, port) is is_allowed
+
+
+def test_an_environment_cannot_allow_plain_http_itself() -> None:
+    assert "Only the setting" in (policy_problem("http://build.internal") or "")
+    narrowed = Allowlist.parse("http://10.0.0.0/8").for_environment(
+        ORGANIZATION, policies={ALLOW_POLICY: "10.1.0.0/16"}
+    )
+    assert narrowed.allows("10.1.0.1", ip_address("10.1.0.1"), 80)  # such an entry allows the address, too
+    assert not narrowed.allows("10.2.0.1", ip_address("10.2.0.1"), 80)

@@ -82,6 +82,7 @@ class _Entry:
     host: str
     port: int | None
     owner: str = ""  # the ID of an organization or environment; empty for all
+    is_plain: bool = False  # credentials may go there over http
 
     def matches(self, name: str, address: IPv4Address | IPv6Address, port: int) -> bool:
         if self.port is not None and self.port != port:
@@ -106,7 +107,9 @@ class Allowlist:
         """Read the setting: comma-separated addresses, networks and host names, each with an optional port.
 
         `[::1]:8080` is an IPv6 address with a port. `10.0.0.0/8@ID` is only for the organization or environment with
-        that ID. Raises `CannotStart` for an invalid entry.
+        that ID. `http://build.internal` may get credentials over plain HTTP too.
+
+        Raises `CannotStart` for an invalid entry.
         """
         try:
             return cls(tuple(_entry(part.strip()) for part in text.split(",") if part.strip()))
@@ -128,13 +131,38 @@ class Allowlist:
             if not entry.owner or entry.owner in self._owner
         ) and (self._own is None or any(entry.matches(name, address, port) for entry in self._own))
 
+    def allows_plain(self, host: str, port: int) -> bool:
+        """Return whether credentials may go to a host over plain HTTP.
+
+        An entry must say so. What stays on this machine needs none.
+        """
+        name = normalized_host(host.strip("[]"))
+        try:
+            address = unmapped_address(name)
+        except ValueError:
+            address = None
+        if name == "localhost" or (address is not None and address.is_loopback):
+            return True
+        return any(
+            entry.is_plain
+            and (not entry.owner or entry.owner in self._owner)
+            and entry.port in {None, port}
+            and (entry.host == name if entry.network is None else address is not None and address in entry.network)
+            for entry in self._entries
+        )
+
 
 def policy_problem(text: str) -> str | None:
     """Return the error in a value of the policy `outgoing.allow`, or None."""
     try:
         for part in text.split(","):
-            if part.strip() and _entry(part.strip()).owner:
+            if not part.strip():
+                continue
+            entry = _entry(part.strip())
+            if entry.owner:
                 return f"{part.strip()!r} has an @. Only the setting outgoing_allow accepts it."
+            if entry.is_plain:
+                return f"{part.strip()!r} has a scheme. Only the setting outgoing_allow accepts it."
     except ValueError as error:
         return str(error)
     return None
@@ -213,9 +241,10 @@ def _entry(text: str) -> _Entry:
     place, at, whose = text.partition("@")
     if at and not is_id(whose):
         raise ValueError(f"{text!r} needs the ID of an organization or environment after the @.")
-    host, port = _split_port(place)
+    is_plain = place.startswith("http://")
+    host, port = _split_port(place.removeprefix("http://"))
     try:
-        return _Entry(_plain_network(host), "", port, whose)
+        return _Entry(_plain_network(host), "", port, whose, is_plain)
     except ValueError:
         pass
     try:
@@ -226,7 +255,7 @@ def _entry(text: str) -> _Entry:
         raise ValueError(
             f"Invalid entry {text!r}. Use an address, network or host name: 10.0.0.0/8, build.internal:8080."
         )
-    return _Entry(None, name, port, whose)
+    return _Entry(None, name, port, whose, is_plain)
 
 
 def _plain_network(text: str) -> IPv4Network | IPv6Network:

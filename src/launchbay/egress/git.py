@@ -233,6 +233,7 @@ class Git:
                 # The server's other connections trust this file; git doesn't know the variable.
                 settings["http.sslCAInfo"] = authorities
             if remote.secret:
+                egress.require_private(remote.address, "The credential")
                 # By the environment: everybody on the machine sees the arguments of a program.
                 authorization = basic_authorization(remote.user or "git", remote.secret)
                 settings["http.extraHeader"] = f"Authorization: {authorization}"

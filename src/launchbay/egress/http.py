@@ -165,6 +165,21 @@ class EgressClient:
         for address in literal_addresses(target.host, port):
             validate_address(address, target.host, port, self.allowlist)
 
+    def require_private(self, url: str, what: str) -> None:
+        """Refuse to send what is secret over plain HTTP.
+
+        The allowlist may name the host for that. `what` begins the sentence, such as "The token". Raises
+        `EgressFailed`.
+        """
+        target = _url(url)
+        port = _DEFAULT_PORTS[target.scheme] if target.port is None else target.port
+        if target.scheme == "http" and not self.allowlist.allows_plain(target.host, port):
+            raise EgressFailed(
+                f"{what} would go to {target.host} over plain HTTP, where others can read it.",
+                f"Use https://, or let an administrator add http://{target.host} to the setting outgoing_allow.",
+                retryable=False,
+            )
+
     async def validate_host(self, host: str, port: int) -> str:
         """Return an allowed address of a host. Raises `EgressFailed`, and `AddressRefused` as `validate_url` does."""
         try:

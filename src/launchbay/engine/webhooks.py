@@ -151,7 +151,9 @@ class WebhookSender:
         }
         shown = redacted_url(httpx.URL(url))
         try:
-            answer = await self._egress.for_environment(organization_id).request(
+            egress = self._egress.for_environment(organization_id)
+            egress.require_private(url, "What is signed with the webhook's secret")
+            answer = await egress.request(
                 "POST",
                 url,
                 headers=headers,

@@ -242,6 +242,7 @@ class PreviewRunner:
         api = api_of(settings.forge, settings)
         request = pull_request_request(settings.forge, api, remote.path, token, row.number)
         egress = self._app.egress.for_environment(row.organization_id)
+        egress.require_private(request.url, "The token")
         answer = await egress.request("GET", request.url, headers=request.headers)
         # A token that may only set statuses is no reason to end a preview.
         is_closed = answer.status == _OK and not is_open_pull_request(msgspec.json.decode(answer.body))
@@ -472,7 +473,9 @@ class StatusReporter:
             _text_of(row),
             self._link(row),
         )
-        answer = await self._app.egress.for_environment(row.organization_id).request(
+        egress = self._app.egress.for_environment(row.organization_id)
+        egress.require_private(request.url, "The token")
+        answer = await egress.request(
             "POST",
             request.url,
             headers={**request.headers, "content-type": "application/json"},

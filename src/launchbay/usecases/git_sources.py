@@ -279,6 +279,7 @@ async def _check(work: Work, organization_id: str, request: GitSourceRequest) ->
     """Return the name of a source that can work. Raises BadRequest, NotAllowed."""
     name = validate_name(request.name)
     request.settings.check(request.application_id)
+    _require_private(work.app, organization_id, request.settings)
     if not await access_tokens.list_service_accounts(
         work.connection, organization_id=organization_id, id=request.account_id
     ):
@@ -318,6 +319,18 @@ async def _check(work: Work, organization_id: str, request: GitSourceRequest) ->
     except NotAllowed as error:
         raise BadRequest(f"The service account can't do that: {error}", code="AccountNotAllowed") from error
     return name
+
+
+def _require_private(app: AppContext, organization_id: str, settings: GitSettings) -> None:
+    """Raise BadRequest for a credential or token that would go over plain HTTP."""
+    egress, remote = app.egress.for_environment(organization_id), Remote(url=settings.url)
+    try:
+        if settings.credential is not None and remote.scheme != "ssh":
+            egress.require_private(remote.address, "url: the credential")
+        if settings.status_token is not None and settings.api is not None:
+            egress.require_private(settings.api, "api: the token")
+    except EgressFailed as error:
+        raise BadRequest(*error.messages, code="InvalidGitSource") from error
 
 
 async def account_of(app: AppContext, organization_id: str, account_id: str) -> Actor:

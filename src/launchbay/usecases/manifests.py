@@ -160,7 +160,10 @@ async def _load(app: AppContext, organization_id: str, url: str) -> tuple[str, l
             "Use an address that needs none.",
             code="CredentialsInUrl",
         )
-    answer = await app.egress.for_environment(organization_id).request(
+    egress = app.egress.for_environment(organization_id)
+    if "?" in url:
+        egress.require_private(url, "The query, which may hold a token,")
+    answer = await egress.request(
         "GET", url, headers={"accept": _ACCEPT}, timeout_s=limits.MANIFEST_SOURCE_S, max_bytes=app.manifest_bytes
     )
     if answer.status != 200:
