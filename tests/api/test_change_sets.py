@@ -12,6 +12,7 @@ from launchbay import limits
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.databases import Databases
 from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, person, refused, running_api
+from tests.support.services import made_vault, told
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 SECRET = "hunter2-and-more"
@@ -107,6 +108,69 @@ async def test_a_change_of_the_environment_makes_it_stale(api: Api) -> None:
     accepted(await api.put_yaml(f"environments/{environment}", "policies: {execrun.ignoreFail: true}\n"))
     told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
     assert "policies of the environment changed" in told
+
+
+async def new_service(api: Api, name: str = "", credential: str = "hunter2") -> str:
+    body = {
+        "name": name or fresh_name("account"),
+        "typeId": "builtin:cloud_account",
+        "parameters": {
+            "configuration.provider": "aws-ec2",
+            "configuration.identity": "AKIA",
+            "configuration.credential": credential,
+        },
+    }
+    return str(accepted(await api.post(f"organizations/{api.organization}/services", body))["id"])
+
+
+@pytest.mark.parametrize("act", ["launch", "version", "destroy"])
+async def test_what_the_environment_offers_is_a_fact_of_a_change_set(api: Api, act: str) -> None:
+    environment, application = await lab(api, 0), await api.application(picky())
+    account, other = await new_service(api, "the account"), await new_service(api, "the account")
+    offers, parameters = f"environments/{environment}/services", {"input.size": 0}
+    accepted(await api.put(offers, {"services": [account]}))
+    body: dict[str, Any] = {"applicationId": application, "launch": {"environmentId": environment}}
+    if act != "launch":
+        instance = await api.launch(application, environmentId=environment, parameters=parameters)
+        await api.settled(instance)
+        accepted(await api.put_yaml(f"applications/{application}/manifest", picky("second")))
+        body = {"ids": [instance], **({"version": 3} if act == "version" else {})}
+    shown = await made(api, act=act, **body)
+    apply = f"change-sets/{shown['id']}/apply"
+
+    accepted(await api.put(offers, {"services": [other]}))
+    sentences = refused(await api.post(apply), 409, "StaleChangeSet")
+    assert f"The service the account ({account}) of the environment is gone." in sentences
+    assert f"The service the account ({other}) of the environment is new." in sentences
+
+    accepted(await api.put(offers, {"services": [account]}))
+    changed = {"parameters": {"configuration.credential": "of somebody else"}}
+    accepted(await api.put(f"services/{account}", changed))
+    sentences = refused(await api.post(apply), 409, "StaleChangeSet")
+    assert f"Since then, the service the account ({account}) of the environment changed." in sentences
+    assert "somebody" not in sentences
+
+    accepted(await api.put(f"services/{account}", {"parameters": {"configuration.credential": "hunter2"}}))
+    accepted(await api.post(apply))  # as it was approved
+
+
+async def test_a_secret_of_a_vault_counts_with_its_value_and_a_property_by_its_name(api: Api) -> None:
+    environment, application = await lab(api, 0), await api.application(picky())
+    vault = await made_vault(api, offered_by=environment)
+    await told(api, vault, "set-secret", name="key", value="the first value")
+    account = await new_service(api)
+    reference = {"fromVault": "key", "vault": vault}
+    accepted(await api.put(f"services/{account}", {"parameters": {"configuration.credential": reference}}))
+    accepted(await api.put(f"environments/{environment}/services", {"services": [account]}))
+    body: dict[str, Any] = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment}}
+    shown = await made(api, **body)
+    await told(api, vault, "set-secret", name="key", value="another value")
+    entries = [{"name": "place", "type": "string", "value": "here"}]
+    accepted(await api.put(f"environments/{environment}/properties", {"properties": entries}))
+    sentences = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
+    assert f"({account}) of the environment changed." in sentences
+    assert "The property place of the environment is new." in sentences
+    accepted(await api.post(f"change-sets/{(await made(api, **body))['id']}/apply"))
 
 
 async def test_a_launch_keeps_the_version_that_was_shown(api: Api) -> None:
@@ -290,8 +354,17 @@ async def test_who_may_not_read_an_instance_sees_nothing_of_its_plan(api: Api) -
     _, [instance] = await pickies(api, 1)
     shown = await made(api, act="version", ids=[instance], version=3)
     stranger = await api.member("ViewAudit: [/*]")
-    seen = accepted(await stranger.get(f"change-sets/{shown['id']}"))
-    assert (seen["instances"], seen["plan"]) == (1, [])
+    assert "instance" not in refused(await stranger.get(f"change-sets/{shown['id']}"), 403, "NotAllowed")
+    assert accepted(await stranger.get(f"organizations/{api.organization}/change-sets")) == []
+    _, [other] = await pickies(api, 1)
+    both = await made(api, act="version", ids=[instance, other], version=3)
+    application = (await api.document(other))["applicationId"]
+    reader = await api.member(f"Read: [/applications/{application}/*]")
+    seen = accepted(await reader.get(f"change-sets/{both['id']}"))
+    assert (seen["instances"], [each["instanceId"] for each in seen["plan"]]) == (2, [other])
+    assert [each["id"] for each in accepted(await reader.get(f"organizations/{api.organization}/change-sets"))] == [
+        both["id"]
+    ]
     refused(await stranger.post(f"change-sets/{shown['id']}/apply"), 403)
 
 

@@ -85,6 +85,21 @@ async def test_a_directory_is_shown_whole_and_changes_nothing_before_it_is_appli
     assert launched["status"] == "Running"
 
 
+async def test_a_service_of_the_same_name_is_another_one(api: Api) -> None:
+    name = fresh_name("pool")
+    body = {"name": name, "typeId": "builtin:cobalt_secure_store"}
+    services = f"organizations/{api.organization}/services"
+    first = accepted(await api.post(services, body))["id"]
+    environment = fresh_name("offering")
+    shown = await kept(api, {f"environments/{environment}.yaml": f"services: [{name}]\n"})
+    accepted(await api.delete(f"services/{first}"))
+    accepted(await api.post(services, body))
+    told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
+    assert f"Since then, the services of environment {environment} changed." in told
+    shown = await kept(api, {f"environments/{environment}.yaml": f"services: [{name}]\n"})
+    accepted(await api.post(f"change-sets/{shown['id']}/apply"))
+
+
 @pytest.mark.parametrize("has_key", [False, True])
 async def test_the_version_of_a_trial_is_not_taken_for_the_one_that_comes_after_it(api: Api, *, has_key: bool) -> None:
     name = fresh_name("tried")

@@ -459,6 +459,47 @@ async def test_webhooks_are_for_those_who_manage_the_organization(api: Api, hook
     assert (await shown(api, hook))["enabled"]
 
 
+async def test_what_is_signed_goes_over_plain_http_only_if_an_administrator_allows_the_host(
+    api: Api, receiver: LoopbackServer, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"organizations/{api.organization}/webhooks"
+    for url in ("http://hooks.example.org/a", "http://93.184.216.34/a"):
+        told = refused(await api.post(path, {"url": url, "events": ["job"]}), 400, "InvalidUrl")
+        assert "over plain HTTP" in told
+        assert f"add http://{url.split('/')[2]} to the setting outgoing_allow" in told
+        refused(await api.put(f"webhooks/{hook}", {"url": url}), 400, "InvalidUrl")
+    # One that was stored before isn't sent to.
+    monkeypatch.setattr("launchbay.egress.addresses.Allowlist.allows_plain", lambda *_: False)
+    sent = accepted(await api.post(f"webhooks/{hook}/test"))["delivery"]
+    async with asyncio.timeout(10):
+        while not (found := accepted(await api.get(f"webhooks/{hook}/deliveries/{sent}")))["lastError"]:
+            await asyncio.sleep(0.02)
+    assert "over plain HTTP" in found["lastError"]
+    assert receiver.received == []
+
+
+async def test_who_manages_users_but_reads_no_instance_makes_and_redirects_no_webhook(api: Api, hook: str) -> None:
+    path, body = f"organizations/{api.organization}/webhooks", {"url": "https://x.example/a", "events": ["job"]}
+    sent = accepted(await api.post(f"webhooks/{hook}/test"))["delivery"]
+    application = await api.application()
+    for readable in ((), (f"Read: [/applications/{application}/*]",), ("Read: [/*, /environments/x]",)):
+        manager = await api.member("ManageUsers: [/*]", *readable)
+        if readable and "/*," in readable[0]:
+            accepted(await manager.put(f"webhooks/{hook}", {"events": ["job"]}))  # may read everything
+            continue
+        for changed in ({"url": "https://evil.example/"}, {"events": ["job", "signal"]}, {"enabled": True}):
+            refused(await manager.put(f"webhooks/{hook}", changed), 403, "NotAllowed")
+        assert "Read for all" in refused(await manager.post(path, body), 403, "NotAllowed")
+        refused(await manager.get(f"webhooks/{hook}/deliveries"), 403, "NotAllowed")
+        refused(await manager.get(f"webhooks/{hook}/deliveries/{sent}"), 403, "NotAllowed")
+        accepted(await manager.get(path))
+        accepted(await manager.put(f"webhooks/{hook}", {"enabled": False}))  # tells nobody more
+        accepted(await api.put(f"webhooks/{hook}", {"enabled": True}))
+    refused(await (await api.member("Read: [/*]")).post(path, body), 403, "NotAllowed")
+    both = await api.member("ManageUsers: [/*]", "Read: [/*]")
+    accepted(await both.delete(f"webhooks/{accepted(await both.post(path, body))['id']}"))
+
+
 async def test_old_deliveries_and_those_that_are_too_many_go(
     api: Api, receiver: LoopbackServer, hook: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

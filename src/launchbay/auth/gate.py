@@ -280,9 +280,9 @@ def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[E
 
 
 def beyond(grants: Grants, entries: Collection[Entry]) -> list[Entry]:
-    """Return what allows more than these grants do, in parts if possible.
+    """Return what allows more than these grants do.
 
-    Who holds the grants can't give it to anybody. A scope bounds them too.
+    Entries are in parts if possible. Who holds the grants can't give it to anybody. A scope bounds them too.
     """
     held = [entry for role in grants.roles for entry in role.entries]
     found = entries_beyond(entries, held)

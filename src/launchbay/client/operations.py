@@ -1555,7 +1555,7 @@ class Operations:
     def list_bulks(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[types.BulkItem]]:
-        """List the bulk runs of an organization. Permission: None: every member.
+        """List the bulk runs of an organization. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
@@ -1563,7 +1563,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/bulk/{bulkId}"))
     def read_bulk(self, bulk_id: str) -> Call[types.BulkDocument]:
-        """Show a bulk run. Permission: None: every member."""
+        """Show a bulk run. Permission: Read."""
 
     @list_operation(OperationSpec("GET", "/api/1/bulk/{bulkId}/instances"))
     def list_bulk_instances(
@@ -1882,7 +1882,7 @@ class Operations:
     def list_change_sets(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[types.ChangeSetItem]]:
-        """List the change sets of an organization. Permission: None: every member.
+        """List the change sets of an organization. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
@@ -1949,7 +1949,7 @@ class Operations:
     def list_rollouts(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[types.RolloutDocument]]:
-        """List the roll-outs of an organization. Permission: None: every member.
+        """List the roll-outs of an organization. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
@@ -1957,7 +1957,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/rollouts/{rolloutId}"))
     def read_rollout(self, rollout_id: str) -> Call[types.RolloutDocument]:
-        """Show a roll-out. Permission: None: every member."""
+        """Show a roll-out. Permission: Read."""
 
     @list_operation(OperationSpec("GET", "/api/1/rollouts/{rolloutId}/instances"))
     def list_rollout_instances(
@@ -2115,7 +2115,7 @@ class Operations:
         idempotency_key: str | None = None,
     ) -> Call[types.CreatedWebhook]:
         """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
-        ManageUsers for all users of the organization.
+        ManageUsers for all users of the organization, and Read for all instances.
 
         `events`: Any of status, job, signal, approval, notification, changeSet, rollout and expiry.
         `secret`: Key of the signatures. Default: generated.
@@ -2138,7 +2138,8 @@ class Operations:
         enabled: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
-        """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization.
+        """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization, and
+        Read for all instances.
 
         `events`: Any of status, job, signal, approval, notification, changeSet, rollout and expiry.
         `secret`: New key of the signatures.
@@ -2155,7 +2156,7 @@ class Operations:
         self, webhook_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[types.Delivery]]:
         """List the deliveries of a webhook, sent and pending. Permission: ManageUsers for all users of the
-        organization.
+        organization, and Read for all instances.
 
         `limit`: Maximum number of items. Default: all.
         `after`: Only items after the one with this ID.
@@ -2164,7 +2165,7 @@ class Operations:
     @operation(OperationSpec("GET", "/api/1/webhooks/{webhookId}/deliveries/{deliveryId}"))
     def read_delivery(self, webhook_id: str, delivery_id: str) -> Call[types.SentDelivery]:
         """Show a delivery with what is sent, secrets masked. Permission: ManageUsers for all users of the
-        organization.
+        organization, and Read for all instances.
         """
 
     @operation(OperationSpec("POST", "/api/1/webhooks/{webhookId}/test"))

@@ -19,7 +19,7 @@ from launchbay.store.schedules import FleetScheduleRow
 from launchbay.store.users import Role
 from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.bulk import Begun, may_control
-from launchbay.usecases.permissions import Permitted, manages_every_user
+from launchbay.usecases.permissions import Permitted, manages_every_user, reads_every_instance
 
 InstanceRef: TypeAlias = InstanceRecord | FleetRow
 
@@ -37,6 +37,10 @@ class UiPermissions:
     def manage_all_users(self) -> bool:
         """Rename the organization, and see and change its webhooks."""
         return manages_every_user(self._permitted)
+
+    def read_every_instance(self) -> bool:
+        """Read what webhooks deliver, and say where to."""
+        return reads_every_instance(self._permitted)
 
     def control_git_source(self, account_id: str) -> bool:
         """Synchronize a source in Git, and apply its plans.
@@ -220,7 +224,7 @@ class UiPermissions:
         return manages_every_user(self._permitted)
 
     def create_token_for(self, account_id: str, held: Collection[str], roles: Collection[Role]) -> bool:
-        """Create an access token without a scope for a service account that holds these roles."""
+        """Create an access token without a scope for a service account with these roles."""
         assignable = {role.name for role in roles if self.give_role(account_id, role)}
         manages = self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(account_id))
         return manages and assignable.issuperset(held)

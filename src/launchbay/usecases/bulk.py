@@ -43,7 +43,7 @@ from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import RolloutInstanceRow
 from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
+from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels, visible
 from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
@@ -287,16 +287,68 @@ def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str |
     return None
 
 
+KeepSeen = Callable[..., Awaitable[Sequence[str]]]  # a statement: those of the runs with a visible instance
+RunT = TypeVar("RunT", bound="Begun")
+
+
+async def visible_runs(work: Work, organization_id: str, rows: Sequence[RunT], keep: KeepSeen) -> list[RunT]:
+    """Return the runs that the caller controls or may read a part of.
+
+    Comments, owners and sizes of the others are none of their business.
+    """
+    grants = work.lookup.grants(organization_id)
+    found = {row.id for row in rows if may_control(grants, work.actor, row)}
+    others = [row.id for row in rows if row.id not in found]
+    if others:
+        found |= set(await keep(work.connection, ids=others, **visible(grants, Permission.READ)))
+    return [row for row in rows if row.id in found]
+
+
+async def page_of_visible(
+    read_rows: Callable[..., Awaitable[Sequence[RunT]]],
+    choose: Callable[[Sequence[RunT]], Awaitable[list[RunT]]],
+    *,
+    after: str | None,
+    count: int,
+) -> list[RunT]:
+    """Return the first rows after an ID that `choose` lets through."""
+    found: list[RunT] = []
+    while len(found) < count:
+        rows = await read_rows(after=after, count=count)
+        found += await choose(rows)
+        if len(rows) < count:
+            break
+        after = rows[-1].id
+    return found[:count]
+
+
+def require_visible(found: Sequence[RunT], what: str) -> RunT:
+    """Return what a choice of visible runs has left. Raises NotAllowed."""
+    if not found:
+        raise NotAllowed(
+            f"You may read nothing of the {what}.", "Ask an administrator of the organization for a role with Read."
+        )
+    return found[0]
+
+
 async def list_bulk_runs(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[BulkRun]:
-    """Return the bulk runs of an organization, the newest first."""
+    """Return the bulk runs that the caller may see, the newest first."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        return await store.list_runs(work.connection, organization_id=organization.id, after=after, count=count)
+        rows = partial(store.list_runs, work.connection, organization_id=organization.id)
+        choose = partial(visible_runs, work, organization.id, keep=store.keep_seen)
+        return await page_of_visible(rows, choose, after=after, count=count)
 
 
 async def read_bulk(ctx: Context, bulk_id: str) -> BulkRun:
     async with ctx.read() as work:
-        return await work.lookup.bulk(bulk_id)
+        return await _visible_bulk(work, bulk_id)
+
+
+async def _visible_bulk(work: Work, bulk_id: str) -> BulkRun:
+    """Return a bulk run that the caller may see. Raises NotAllowed."""
+    found = await work.lookup.bulk(bulk_id)
+    return require_visible(await visible_runs(work, found.organization_id, [found], store.keep_seen), "bulk run")
 
 
 async def read_open_parameters(ctx: Context, bulk_id: str) -> dict[str, Any]:
@@ -319,7 +371,7 @@ async def list_bulk_instances(
 ) -> list[BulkInstanceRow]:
     """Return instances that the caller may read, in their order, after a place."""
     async with ctx.read() as work:
-        run = await work.lookup.bulk(bulk_id)
+        run = await _visible_bulk(work, bulk_id)
         rows = partial(store.list_instances, work.connection, bulk_id=run.id, status=status)
         return await list_outcomes(work, run.organization_id, rows, after=after, count=count)
 
@@ -398,6 +450,8 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
 class Begun(Protocol):
     """What somebody began, perhaps with an access token."""
 
+    @property
+    def id(self) -> str: ...
     @property
     def organization_id(self) -> str: ...
     @property

@@ -4,8 +4,9 @@ The plan of each instance is reduced to facts: versions, parameters as fingerpri
 change set is one transaction. It plans again, and refuses if a fact has changed since (promise 15).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -26,13 +27,19 @@ from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, ver
 from launchbay.model.redaction import masked_message
 from launchbay.planning import DESTROY, StartedJob
 from launchbay.store import change_sets as store
-from launchbay.store import git_sources, instances, organizations
+from launchbay.store import environments, git_sources, instances, organizations
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, act_purpose
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.approvals import find_lost, may_replace, own_answer
-from launchbay.usecases.bulk import choose_instances, require_control
+from launchbay.usecases.bulk import (
+    choose_instances,
+    page_of_visible,
+    require_control,
+    require_visible,
+    visible_runs,
+)
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
 from launchbay.usecases.directory_plans import (
     DirectoryPlan,
@@ -51,6 +58,7 @@ from launchbay.usecases.launch import launch, plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
+from launchbay.usecases.services import fingerprints
 from launchbay.usecases.sign_in import require_own_password
 from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.turns import Turns
@@ -58,6 +66,7 @@ from launchbay.usecases.workflows import run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
+_APPROVE = Permission.APPROVE_INSTANCE_WORKFLOW
 _SHOWN = 20  # sentences of one refusal
 _SETTLED = 50  # instances of one round
 ActKind = Literal["launch", "reconfigure", "version", "destroy", "apply"]
@@ -296,12 +305,59 @@ def _is_trusted(work: Work, organization_id: str, planned: list[_Planned]) -> bo
 
 
 async def list_change_sets(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[ChangeSet]:
-    """Return the change sets of an organization, the newest first."""
+    """Return the change sets that the caller may see, the newest first."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        return await store.list_by_organization(
-            work.connection, organization_id=organization.id, after=after, count=count
-        )
+        rows = partial(store.list_by_organization, work.connection, organization_id=organization.id)
+        return await page_of_visible(rows, partial(_visible, work, organization.id), after=after, count=count)
+
+
+async def _visible(work: Work, organization_id: str, rows: Sequence[ChangeSet]) -> list[ChangeSet]:
+    """Return the change sets that the caller may see.
+
+    That is who controls it, may read a part of it, is asked about it, or has answered.
+    """
+    keep = partial(store.keep_seen, user_id=work.actor.user_id)
+    found = {row.id for row in await visible_runs(work, organization_id, rows, keep)}
+    others = {row.id: row for row in rows if row.id not in found}
+    if others and any(work.lookup.holds(organization_id, each) for each in (Permission.READ, _APPROVE)):
+        touched: dict[str, list[store.TouchedRow]] = {each: [] for each in others}
+        for row in await store.list_touched(work.connection, change_set_ids=list(others)):
+            touched[row.change_set_id].append(row)
+        found |= {each for each in others if await _concerns(work, others[each], touched[each])}
+    return [row for row in rows if row.id in found]
+
+
+async def _concerns(work: Work, found: ChangeSet, touched: Sequence[store.TouchedRow]) -> bool:
+    """Return whether the caller may read a part of a change set, or is asked about it."""
+
+    def allows(permission: Permission, *resources: Resource) -> bool:
+        return work.lookup.allows(found.organization_id, permission, *resources)
+
+    def reads(row: store.TouchedRow) -> bool:
+        resource = _touched(row.application_id, row.instance_id)
+        return allows(Permission.READ, resource, permissions.environment(row.environment_id))
+
+    existing = _directory_resources(found)
+    if any(map(reads, touched)) or any(allows(Permission.READ, each) for each in existing):
+        return True
+    is_asked = found.status == "Pending" and work.lookup.holds(found.organization_id, _APPROVE)
+    approves = partial(_may_approve, work, found.organization_id)
+    if is_asked and all(approves(row.application_id, row.instance_id, row.environment_id) for row in touched):
+        return all(allows(_APPROVE, each) for each in existing)
+    sealed = await store.get_act(work.connection, change_set_id=found.id) if found.kind == "apply" else None
+    plan = None if sealed is None else _read_act(_open(work, found.id, sealed)).plan
+    return plan is not None and any(allows(Permission.READ, each.resource()) for each in plan.entries)
+
+
+async def _visible_one(work: Work, change_set_id: str) -> ChangeSet:
+    """Return a change set that the caller may see. Raises NotAllowed."""
+    found = await work.lookup.change_set(change_set_id)
+    return require_visible(await _visible(work, found.organization_id, [found]), "change set")
+
+
+def _open(work: Work, change_set_id: str, sealed: bytes) -> bytes:
+    return work.app.secret_key.open(bytes(sealed), act_purpose(change_set_id))
 
 
 async def list_asking(ctx: Context, organization_id: str) -> list[ChangeSet]:
@@ -376,7 +432,7 @@ def waiting_for(view: ChangeSetView) -> str | None:
 
 async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
     async with ctx.read() as work:
-        found = await work.lookup.change_set(change_set_id)
+        found = await _visible_one(work, change_set_id)
         rows = await store.list_instances(work.connection, change_set_id=found.id)
         answers = await store.list_answers(work.connection, change_set_id=found.id)
         may_answer = found.status == "Pending" and await _may_answer(work, found, rows)
@@ -398,7 +454,7 @@ async def _directory_view(work: Work, found: ChangeSet) -> DirectoryView:
     sealed = await store.get_act(work.connection, change_set_id=found.id)
     if sealed is None:
         raise NotFound(f"There is no change set {found.id!r}.")
-    act = _read_act(work.app.secret_key.open(bytes(sealed), act_purpose(found.id)))
+    act = _read_act(_open(work, found.id, sealed))
     assert act.plan is not None, "a directory is kept with its plan"
     organization_id, plan = found.organization_id, act.plan
     shown = [
@@ -463,7 +519,7 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
         sealed = await store.get_act(work.connection, change_set_id=found.id)
         if sealed is None or found.status not in {"Pending", "Ready"}:
             return []
-        act = _read_act(work.app.secret_key.open(bytes(sealed), act_purpose(found.id)))
+        act = _read_act(_open(work, found.id, sealed))
         if act.plan is None:
             rows = await store.list_instances(work.connection, change_set_id=found.id)
             return (await _compare(work, act, rows))[1]
@@ -594,7 +650,7 @@ async def _apply(ctx: Context, change_set_id: str) -> list[str]:
             await store.set_status(work.connection, change_set_id=found.id, status="Pending")
             await store.post(work.connection, change_set_id=found.id)
             return withdrawn
-        act = _read_act(work.app.secret_key.open(bytes(locked.act), act_purpose(found.id)))
+        act = _read_act(_open(work, found.id, locked.act))
         if act.plan is not None:
             await _apply_directory(ctx, work, found, act, act.plan)
             return []
@@ -751,7 +807,7 @@ async def _plan_all(work: Work, organization_id: str, request: ChangeSetRequest)
     if act.act == "launch":
         if request.ids is not None or request.wanted is not None:
             raise BadRequest("A launch has no instances yet: leave ids and select out.", code="InvalidAct")
-        planned = await _plan_one(work, act, None)
+        planned = await _plan_one(work, act, None, _Offers(work))
         if planned.facts["organization"] != organization_id:
             raise BadRequest("The application belongs to another organization.", code="InvalidAct")
         return [planned]
@@ -764,9 +820,10 @@ async def _plan_all(work: Work, organization_id: str, request: ChangeSetRequest)
         raise BadRequest("No instance fits, so there is nothing to do.", code="NothingChosen")
     found: list[_Planned] = []
     problems: list[str] = []
+    offers = _Offers(work)
     for row in rows:
         try:
-            found.append(await _plan_one(work, act, row.id))
+            found.append(await _plan_one(work, act, row.id, offers))
         except BadRequest as error:
             problems += [f"{row.name}: {message}" for message in error.messages]
     if problems:
@@ -774,7 +831,28 @@ async def _plan_all(work: Work, organization_id: str, request: ChangeSetRequest)
     return found
 
 
-async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None) -> _Planned:
+class _Offers:
+    """What environments offer, as facts, read once for many instances."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._known: dict[str, dict[str, str]] = {}
+
+    async def facts(self, environment_id: str) -> dict[str, str]:
+        """Return the services and shared instances of an environment."""
+        if environment_id not in self._known:
+            work = self._work
+            rows = await environments.list_services(work.connection, environment_id=environment_id)
+            shared = await environments.list_offered_instances(work.connection, environment_id=environment_id)
+            known = await fingerprints(work, [row.id for row in rows])
+            self._known[environment_id] = {
+                **{f"service {row.name} ({row.id}) of the environment": _FINGERPRINT + known[row.id] for row in rows},
+                **{f"shared instance {row.name} ({row.id}) of the environment": row.application_id for row in shared},
+            }
+        return self._known[environment_id]
+
+
+async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers: _Offers) -> _Planned:
     """Return what the act does to one instance, or launches. Raises BadRequest, NotAllowed."""
     if act.act == "launch":
         planned = await plan_launch_tree(work, act.application_id or "", act.launch or {})
@@ -783,22 +861,22 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None) -> _Pla
         body = {**(act.launch or {}), "version": root.version, "environmentId": environment.id}
         body["instanceName"] = root.name
         promise = await _promise(work, root, await preview_tree(work, root), environment)
-        facts = _facts(work, root, environment, planned.view)
+        facts = {**_facts(work, root, environment, planned.view), **await offers.facts(environment.id)}
         return _Planned(None, root.name, root.application_id, environment.id, body, promise, facts)
     record = await work.lookup.instance(instance_id or "", Permission.EDIT_INSTANCE)
     if act.act == "destroy":
-        return await _plan_end(work, act, record)
+        return await _plan_end(work, act, record, offers)
     body = dict(act.configuration or {})
     if act.act == "version":
         body = await same_configuration(work, record, version=act.version, parameters=act.parameters or {})
     configured = await plan_configuration(work, record.id, body)
     root, environment = configured.root, configured.environment
     promise = await _promise(work, root, await preview_tree(work, root), environment)
-    facts = _facts(work, root, environment, configured.view)
+    facts = {**_facts(work, root, environment, configured.view), **await offers.facts(environment.id)}
     return _Planned(record.id, record.name, record.application_id, environment.id, body, promise, facts)
 
 
-async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord) -> _Planned:
+async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord, offers: _Offers) -> _Planned:
     preview = await preview_end(work, record, force=bool(act.force))
     if preview.errors:
         raise BadRequest(*preview.errors, code="CannotDestroy")
@@ -816,6 +894,7 @@ async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord) -> _Plan
     facts = {
         "organization": record.organization_id,
         "version": str(record.version),
+        **await offers.facts(record.environment_id),
         **_parameter_facts(work, "parameter", msgspec.json.decode(record.parameters)),
         "course of the change": _course(work, promise),
     }
@@ -877,13 +956,7 @@ _FINGERPRINT = "#"  # begins facts whose values must not be shown
 
 def _facts(work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView) -> dict[str, str]:
     """Return what the plan depends on and what it leads to, by phrases."""
-    facts = {
-        "organization": environment.organization_id,
-        "environment": environment.id,
-        "policies of the environment": _hidden(work, view.policies),
-        "markers of the environment": _hidden(work, view.markers),
-        "properties of the environment": _hidden(work, view.properties),
-    }
+    facts = {"organization": environment.organization_id, **_view_facts(work, environment.id, view)}
     for node in root.walk():
         where = f" of the submodule {'.'.join(node.path)}" if node.path else ""
         facts[f"application{where}"] = node.application_id
@@ -901,6 +974,15 @@ def _facts(work: Work, root: LaunchNode, environment: Environment, view: Environ
             if link.binding_text() is not None:
                 facts[f"service of the component {component}{where}"] = _hidden(work, link.binding_text())
     return facts
+
+
+def _view_facts(work: Work, environment_id: str, view: EnvironmentView) -> dict[str, str]:
+    return {
+        "environment": environment_id,
+        "policies of the environment": _hidden(work, view.policies),
+        "markers of the environment": _hidden(work, sorted(view.markers)),
+        **{f"property {name} of the environment": _hidden(work, value) for name, value in view.properties.items()},
+    }
 
 
 def _parameter_facts(work: Work, what: str, parameters: Mapping[str, Any]) -> dict[str, str]:
@@ -938,9 +1020,10 @@ async def _compare(work: Work, act: ChangeAct, rows: list[ChangeSetInstance]) ->
     """Return the present plans, with a sentence for each difference from what was shown."""
     found: list[_Planned] = []
     changed: list[str] = []
+    offers = _Offers(work)
     for row in rows:
         try:
-            planned = await _plan_one(work, act, row.instance_id)
+            planned = await _plan_one(work, act, row.instance_id, offers)
         except BadRequest as error:
             changed += [f"{row.instance_name}: {message}" for message in error.messages]
             continue

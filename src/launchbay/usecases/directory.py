@@ -93,6 +93,16 @@ class StoredOrganization:
     def list_services(self) -> list[Listed]:
         return [Listed(each.id, each.name) for each in self._call(services.list_services(self._ctx, self._id))]
 
+    def service_fingerprints(self, ids: list[str]) -> list[str]:
+        """Return what tells whether services were replaced, in the order of the IDs."""
+
+        async def read() -> list[str]:
+            async with self._ctx.read() as work:
+                found = await services.fingerprints(work, ids)
+            return [found.get(each, "") for each in ids]
+
+        return self._call(read())
+
     def role_text(self, role: str) -> str:
         return self._call(roles.read_role(self._ctx, role)).permissions
 

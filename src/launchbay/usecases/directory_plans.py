@@ -136,6 +136,7 @@ class _Found:
     versions: dict[str, int] = field(default_factory=dict)  # of the applications' manifests
     environment_ids: set[str] = field(default_factory=set)  # of the revisions that change
     kept: list[tuple[str, str, str]] = field(default_factory=list)  # kind, name, detail
+    services: dict[str, list[str]] = field(default_factory=dict)  # fingerprints of what an environment is to offer
 
     def subjects(self) -> set[tuple[str, str]]:
         return {each.subject() for each in self.changes}
@@ -172,6 +173,9 @@ def _look(organization: StoredOrganization, wanted: Contents, prune: bool) -> _F
         found.before.append(_deleted(state, change) if change.sign == DELETE else change.before)
         if kind == "application" and name in state.applications:
             found.versions[name] = state.application(name).version
+        elif kind == "environment" and change.what.startswith("services of "):
+            names = (wanted.environments or {})[name].services or []
+            found.services[name] = organization.service_fingerprints([state.services[each] for each in names])
         elif kind == "revision":
             found.environment_ids |= _environments_of(state, wanted, found.application_of(name), name)
     found.kept = _kept(state, wanted, found.subjects(), [] if prune else superfluous)
@@ -397,7 +401,10 @@ def _concerned(row: store.ConcernedRow, found: _Found, after: _Found) -> PlanEnt
 def _facts(ctx: Context, found: _Found) -> dict[str, str]:
     return {
         change.what: ctx.app.audit.fingerprint(
-            [change.sign, found.ids.get(change.subject()), found.versions.get(change.subject()[1]), before]
+            [
+                *[change.sign, found.ids.get(change.subject()), found.versions.get(change.subject()[1]), before],
+                *(found.services.get(change.subject()[1], []) if change.what.startswith("services of ") else []),
+            ]
         )
         for change, before in zip(found.changes, found.before, strict=True)
     }

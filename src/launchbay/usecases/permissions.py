@@ -197,6 +197,11 @@ async def permitted_anywhere(work: Work) -> list[Permitted]:
     return [Permitted(work.lookup, row.id) for row in rows]
 
 
+def reads_every_instance(found: Permitted) -> bool:
+    """Tell whether the caller may read whatever is launched, which webhooks report on."""
+    return found.allows(Permission.READ, permissions.instance(new_id(), new_id()), permissions.environment(new_id()))
+
+
 def manages_every_user(found: Permitted) -> bool:
     """Tell whether the caller may manage whoever comes: what takes this is about a whole organization."""
     return found.allows(Permission.MANAGE_USERS, permissions.user(new_id()))

@@ -17,7 +17,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Permission, Resource
+from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
 from launchbay.ids import new_id
@@ -29,9 +29,18 @@ from launchbay.store import organizations
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
-from launchbay.usecases.bulk import PASSING, Act, BulkRequest, actor_of, choose_instances, create_bulk, require_control
+from launchbay.usecases.bulk import (
+    PASSING,
+    Act,
+    BulkRequest,
+    actor_of,
+    choose_instances,
+    create_bulk,
+    may_control,
+    require_control,
+)
 from launchbay.usecases.context import AppContext, Context, Work, validate_name
-from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.fleet import InstanceFilter, page_of_instances
 from launchbay.usecases.launch import launch, plan_launch_tree
 from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import for_running, run_workflow
@@ -273,17 +282,21 @@ def _must_belong(found: str, organization_id: str) -> None:
         raise BadRequest("The instance or application belongs to another organization.", code="UnknownId")
 
 
-def _resource(schedule: RecurringSchedule) -> Resource | None:
-    if schedule.application_id is None:
-        return None
-    if schedule.instance_id is None:
-        return permissions.application(schedule.application_id)
-    return permissions.instance(schedule.application_id, schedule.instance_id)
-
-
-def _is_visible(work: Work, schedule: RecurringSchedule) -> bool:
-    resource = _resource(schedule)
-    return resource is None or work.lookup.allows(schedule.organization_id, Permission.READ, resource)
+async def _is_visible(work: Work, schedule: RecurringSchedule) -> bool:
+    """Return whether the caller controls a schedule, or may read what it acts on."""
+    organization_id = schedule.organization_id
+    grants = work.lookup.grants(organization_id)
+    if may_control(grants, work.actor, schedule):
+        return True
+    if schedule.application_id is not None and schedule.instance_id is None:
+        return work.lookup.allows(organization_id, Permission.READ, permissions.application(schedule.application_id))
+    if schedule.instance_id is not None:
+        wanted = InstanceFilter(ids=[schedule.instance_id])
+    else:
+        doing = _read_doing(work.app.secret_key.open(bytes(schedule.act), recurring_purpose(schedule.id)))
+        wanted = doing.wanted if doing.ids is None else InstanceFilter(ids=doing.ids)
+    seen = await page_of_instances(work, organization_id, wanted, Permission.READ, sort="created", after=None, count=1)
+    return bool(seen.rows)
 
 
 async def list_recurring_schedules(
@@ -308,7 +321,7 @@ async def list_recurring_schedules(
                 after=after,
                 count=limits.PAGE_ROWS_MAX,
             )
-            found += [row for row in rows if _is_visible(work, row)]
+            found += [row for row in rows if await _is_visible(work, row)]
             if len(rows) < limits.PAGE_ROWS_MAX:
                 break
             after = rows[-1].id
@@ -322,7 +335,7 @@ async def read_recurring_schedule(ctx: Context, schedule_id: str) -> RecurringVi
 
 async def _find(work: Work, schedule_id: str) -> RecurringSchedule:
     found = await work.lookup.recurring_schedule(schedule_id)
-    if not _is_visible(work, found):  # the sentence of the gate would name what it runs
+    if not await _is_visible(work, found):  # the sentence of the gate would name what it runs
         raise NotAllowed("You need the permission Read for what the schedule runs or launches.")
     return found
 

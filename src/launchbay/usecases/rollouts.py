@@ -36,7 +36,10 @@ from launchbay.usecases.bulk import (
     in_slices,
     list_outcomes,
     may_read,
+    page_of_visible,
     require_control,
+    require_visible,
+    visible_runs,
 )
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.fleet import InstanceFilter
@@ -213,17 +216,28 @@ def _refusal(work: Work, organization_id: str, row: FleetRow) -> str | None:
 async def list_rollouts(
     ctx: Context, organization_id: str, *, after: str | None, count: int, application_id: str | None = None
 ) -> list[Rollout]:
-    """Return roll-outs of an organization or an application, the newest first."""
+    """Return the roll-outs that the caller may see, the newest first."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        return await store.list_by_organization(
-            work.connection, organization_id=organization.id, application_id=application_id, after=after, count=count
+        rows = partial(
+            store.list_by_organization,
+            work.connection,
+            organization_id=organization.id,
+            application_id=application_id,
         )
+        choose = partial(visible_runs, work, organization.id, keep=store.keep_seen)
+        return await page_of_visible(rows, choose, after=after, count=count)
 
 
 async def read_rollout(ctx: Context, rollout_id: str) -> Rollout:
     async with ctx.read() as work:
-        return await work.lookup.rollout(rollout_id)
+        return await _visible_rollout(work, rollout_id)
+
+
+async def _visible_rollout(work: Work, rollout_id: str) -> Rollout:
+    """Return a roll-out that the caller may see. Raises NotAllowed."""
+    found = await work.lookup.rollout(rollout_id)
+    return require_visible(await visible_runs(work, found.organization_id, [found], store.keep_seen), "roll-out")
 
 
 async def read_failures(ctx: Context, organization_id: str, rollout_ids: Sequence[str]) -> dict[str, str]:
@@ -245,7 +259,7 @@ async def list_rollout_instances(
 ) -> list[RolloutInstanceRow]:
     """Return instances that the caller may read, in their order, after a place."""
     async with ctx.read() as work:
-        rollout = await work.lookup.rollout(rollout_id)
+        rollout = await _visible_rollout(work, rollout_id)
         rows = partial(store.list_instances, work.connection, rollout_id=rollout.id, status=status)
         return await list_outcomes(work, rollout.organization_id, rows, after=after, count=count)
 
@@ -262,7 +276,7 @@ class Wave:
 async def read_waves(ctx: Context, rollout_id: str, shown: int) -> list[Wave]:
     """Return the waves of a roll-out; each shows at most so many instances."""
     async with ctx.read() as work:
-        rollout = await work.lookup.rollout(rollout_id)
+        rollout = await _visible_rollout(work, rollout_id)
         waves = [Wave(number) for number in range(1, len(rollout.waves) + 1)]
         for each in await store.count_by_wave(work.connection, rollout_id=rollout.id):
             waves[each.wave - 1].counts[each.status] = each.instances

@@ -11,6 +11,7 @@ import msgspec
 from launchbay.auth import permissions
 from launchbay.auth.audit import record_once
 from launchbay.auth.permissions import Permission
+from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
@@ -37,7 +38,7 @@ from launchbay.service_types.secrets import (
     resolve_references,
     seal_parameters,
 )
-from launchbay.store import machines
+from launchbay.store import environments, machines
 from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
@@ -112,6 +113,21 @@ class ParameterUpdate:
         if problems:
             raise FieldErrors(problems)
         return values
+
+
+async def fingerprints(work: Work, service_ids: Sequence[str]) -> dict[str, str]:
+    """Return by ID what tells whether a service was replaced.
+
+    That is its type, parameters and secrets. A secret of a vault that a parameter stands for counts with its value.
+    """
+    found = {}
+    for row in await environments.list_bound_services(work.connection, service_ids=list(service_ids)):
+        try:
+            secrets = await open_secrets(work.app.secret_key, work.connection, row.id)
+        except (Conflict, UnsealFailed) as error:
+            secrets = {"": str(error)}
+        found[row.id] = work.fingerprint([row.id, row.type_id, msgspec.json.decode(row.parameters), secrets])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.clock import to_ms
-from launchbay.errors import AddressRefused, BadRequest, Conflict, EgressFailed, NotFound
+from launchbay.errors import AddressRefused, BadRequest, Conflict, EgressFailed, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.model.redaction import Redactor
 from launchbay.quotas import Quota
@@ -29,6 +29,7 @@ from launchbay.store.webhooks import (
     validate_events,
 )
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.permissions import Permitted, reads_every_instance
 from launchbay.usecases.sealing import open_webhook_url, redact_webhook_url, seal_webhook_url
 
 _SHOWN = 24  # statuses of the newest deliveries
@@ -47,11 +48,13 @@ async def create_webhook(
 ) -> tuple[str, str | None]:
     """Create a webhook; return its id, and the secret that was made where none is given: it is shown this once.
 
+    Whoever makes it reads what it delivers, so it also needs Read for every instance.
     Raises BadRequest for a URL that cannot be called, unknown events, a bad secret, and one webhook too many.
     Raises AddressRefused for a forbidden address.
     """
     async with ctx.begin() as work:
         await work.lookup.organization(organization_id, *_everything())
+        _require_read(work, organization_id)
         url, wanted = _validate_url(ctx.app, organization_id, url), _wanted(events)
         made = None if secret is not None else secrets.token_urlsafe(32)
         webhook_id = new_id()
@@ -87,9 +90,15 @@ async def update_webhook(
     enabled: bool | None,
     form: str | None = None,
 ) -> None:
-    """Change what is given of a webhook; switched off it drops what is on its way. Raises as the creation does."""
+    """Change what is given of a webhook.
+
+    Switched off, it drops what is on its way. Another address, other events, and switching it on need what the creation
+    needs. Raises as the creation does.
+    """
     async with ctx.begin() as work:
         row = await _found(work, webhook_id)
+        if url is not None or events is not None or enabled:
+            _require_read(work, row.organization_id)
         new_url = None if url is None else _validate_url(ctx.app, row.organization_id, url)
         wanted = None if events is None else _wanted(events)
         await store.update(
@@ -124,6 +133,7 @@ async def list_deliveries(ctx: Context, webhook_id: str, *, after: str | None, c
     """Return what was sent and is on its way to a webhook, the newest first."""
     async with ctx.read() as work:
         row = await _found(work, webhook_id)
+        _require_read(work, row.organization_id)
         return await store.list_deliveries(work.connection, webhook_id=row.id, after=after, count=count)
 
 
@@ -139,6 +149,7 @@ async def read_delivery(ctx: Context, webhook_id: str, delivery_id: str) -> Deli
     """Return a delivery of a webhook with what is sent."""
     async with ctx.read() as work:
         webhook = await _found(work, webhook_id)
+        _require_read(work, webhook.organization_id)
         row = await store.get_delivery(work.connection, webhook_id=webhook.id, delivery_id=delivery_id)
         if row is None:
             raise NotFound(f"There is no delivery {delivery_id!r}.", "List the deliveries of the webhook.")
@@ -220,6 +231,15 @@ def _everything() -> tuple[Permission, Resource]:
     return Permission.MANAGE_USERS, permissions.user(new_id())
 
 
+def _require_read(work: Work, organization_id: str) -> None:
+    """Raise NotAllowed for who may not read every instance, which webhooks report on."""
+    if not reads_every_instance(Permitted(work.lookup, organization_id)):
+        raise NotAllowed(
+            "A webhook delivers what happens to every instance, so you need the permission Read for all of them too.",
+            "Ask an administrator of the organization for a role that has it.",
+        )
+
+
 async def _found(work: Work, webhook_id: str) -> WebhookRow:
     row = await store.get(work.connection, webhook_id=webhook_id)
     if row is None:
@@ -253,7 +273,9 @@ def _validate_url(app: AppContext, organization_id: str, text: str) -> str:
             field="url",
         )
     try:
-        app.egress.for_environment(organization_id).validate_stored_url(text)
+        egress = app.egress.for_environment(organization_id)
+        egress.validate_stored_url(text)
+        egress.require_private(text, "What is signed with the webhook's secret")
     except AddressRefused:
         raise
     except EgressFailed as error:

@@ -57,7 +57,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     row = await _find(request, organization_id)
     after, chosen = request.query("after"), request.query("delivery")
     counts = (await webhooks.count_deliveries(request.ctx, organization_id)).get(row.id)
-    deliveries = await webhooks.list_deliveries(request.ctx, row.id, after=after, count=CONSOLE_PAGE_ROWS + 1)
+    may_read = (await request.permissions(organization_id)).read_every_instance()
+    count = CONSOLE_PAGE_ROWS + 1
+    deliveries = await webhooks.list_deliveries(request.ctx, row.id, after=after, count=count) if may_read else []
     shown = deliveries[:CONSOLE_PAGE_ROWS]
     form = request.form
     # Only the form of the settings has a format.

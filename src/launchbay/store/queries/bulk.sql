@@ -29,6 +29,22 @@ FROM bulk_runs
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
 ORDER BY id DESC LIMIT %(count)s;
 
+-- name: keep_seen
+-- Those of the bulk runs with an instance that patterns of LIKE cover, in the roles and in the scope of the token.
+SELECT chosen.id FROM unnest(%(ids)s::text[]) AS chosen (id)
+WHERE EXISTS (
+    SELECT FROM bulk_instances
+    WHERE bulk_id = chosen.id
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+);
+
 -- name: list_instances
 -- Instances of a bulk run in their order, from a place on.
 -- Messages of failed jobs may contain secrets of the instance's documents.

@@ -46,6 +46,24 @@ ORDER BY id DESC LIMIT %(count)s;
 SELECT DISTINCT change_set_id, application_id, instance_id, environment_id FROM change_set_instances
 WHERE change_set_id = ANY (%(change_set_ids)s::text[]);
 
+-- name: keep_seen
+-- Those of the change sets with an instance that patterns of LIKE cover, in the roles and in the scope of the token.
+SELECT chosen.id FROM unnest(%(ids)s::text[]) AS chosen (id)
+WHERE EXISTS (
+    SELECT FROM change_set_instances
+    WHERE change_set_id = chosen.id
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+) OR EXISTS (
+    SELECT FROM change_set_answers WHERE change_set_id = chosen.id AND user_id = %(user_id)s
+);
+
 -- name: list_instances
 SELECT place, instance_id, instance_name, change_set_instances.application_id, change_set_instances.environment_id, promise, facts,
        change_set_instances.status, change_set_instances.job_id, message, differences,

@@ -34,6 +34,22 @@ WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NUL
   AND (%(after)s::text IS NULL OR id < %(after)s)
 ORDER BY id DESC LIMIT %(count)s;
 
+-- name: keep_seen
+-- Those of the roll-outs with an instance that patterns of LIKE cover, in the roles and in the scope of the token.
+SELECT chosen.id FROM unnest(%(ids)s::text[]) AS chosen (id)
+WHERE EXISTS (
+    SELECT FROM rollout_instances
+    WHERE rollout_id = chosen.id
+      AND (%(seen)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND (%(scoped)s::text[] IS NULL OR EXISTS (
+          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
+              AS seen (application, instance, environment)
+          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+);
+
 -- name: list_instances
 SELECT place, wave, instance_id, instance_name, rollout_instances.application_id, rollout_instances.environment_id, former_version, generation,
        rollout_instances.status, rollout_instances.job_id, message, started_at, finished_at,

@@ -179,9 +179,8 @@ async def create_bulk(request: Request[BulkBody, None]) -> Response:
 
 @routes.get(
     "/organizations/{orgId}/bulk",
-    permission="None: every member",
+    permission="Read",
     returns=Returns("The bulk runs, newest first.", type=list[BulkItem]),
-    statuses=(403,),
 )
 async def list_bulks(request: Request[None, Paging]) -> Response:
     """List the bulk runs of an organization."""
@@ -190,7 +189,7 @@ async def list_bulks(request: Request[None, Paging]) -> Response:
     return page(request, [_item(row) for row in rows], limit)
 
 
-@routes.get("/bulk/{bulkId}", permission="None: every member", returns=Returns("The bulk run."), statuses=(403,))
+@routes.get("/bulk/{bulkId}", permission="Read", returns=Returns("The bulk run."))
 async def read_bulk(request: Request[None, None]) -> BulkDocument:
     """Show a bulk run."""
     return _document(await bulk.read_bulk(request.ctx, request.path["bulkId"]))

@@ -213,9 +213,8 @@ async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetD
 
 @routes.get(
     "/organizations/{orgId}/change-sets",
-    permission="None: every member",
+    permission="Read",
     returns=Returns("The change sets, newest first.", type=list[ChangeSetItem]),
-    statuses=(403,),
 )
 async def list_change_sets(request: Request[None, Paging]) -> Response:
     """List the change sets of an organization."""

@@ -186,9 +186,8 @@ async def create_rollout(request: Request[RolloutBody, None]) -> RolloutDocument
 
 @routes.get(
     "/organizations/{orgId}/rollouts",
-    permission="None: every member",
+    permission="Read",
     returns=Returns("The roll-outs, newest first.", type=list[RolloutDocument]),
-    statuses=(403,),
 )
 async def list_rollouts(request: Request[None, Paging]) -> Response:
     """List the roll-outs of an organization."""
@@ -198,7 +197,7 @@ async def list_rollouts(request: Request[None, Paging]) -> Response:
     return page(request, [_document(row, failures) for row in rows], limit)
 
 
-@routes.get("/rollouts/{rolloutId}", permission="None: every member", returns=_SHOWN, statuses=(403,))
+@routes.get("/rollouts/{rolloutId}", permission="Read", returns=_SHOWN)
 async def read_rollout(request: Request[None, None]) -> RolloutDocument:
     """Show a roll-out."""
     return await _read(request.ctx, request.path["rolloutId"])

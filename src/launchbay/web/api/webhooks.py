@@ -14,6 +14,7 @@ from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 routes = Routes("Webhooks", extension=True)
 
 _PERMISSION = "ManageUsers for all users of the organization"
+_READS = f"{_PERMISSION}, and Read for all instances"
 _EVENTS = Annotated[
     list[str],
     msgspec.Meta(description="Any of status, job, signal, approval, notification, changeSet, rollout and expiry."),
@@ -115,7 +116,7 @@ async def list_webhooks(request: Request[None, Paging]) -> Response:
 
 @routes.post(
     "/organizations/{orgId}/webhooks",
-    permission=_PERMISSION,
+    permission=_READS,
     body=JsonBody(example={"url": "https://build.example.org/hooks", "events": ["status", "job"]}),
     returns=Returns("The ID, and the secret if generated.", {"id": EXAMPLE_ID, "secret": "2k…"}),
     idempotency_key=True,
@@ -135,9 +136,7 @@ async def read_webhook(request: Request[None, None]) -> Webhook:
     return _webhook(await webhooks.read_webhook(request.ctx, request.path["webhookId"]))
 
 
-@routes.put(
-    "/webhooks/{webhookId}", permission=_PERMISSION, body=JsonBody(example={"events": ["signal"], "enabled": True})
-)
+@routes.put("/webhooks/{webhookId}", permission=_READS, body=JsonBody(example={"events": ["signal"], "enabled": True}))
 async def update_webhook(request: Request[WebhookChange, None]) -> None:
     """Change a webhook, or disable or enable it."""
     body = request.body
@@ -160,7 +159,7 @@ async def delete_webhook(request: Request[None, None]) -> None:
 
 @routes.get(
     "/webhooks/{webhookId}/deliveries",
-    permission=_PERMISSION,
+    permission=_READS,
     returns=Returns("The deliveries of the last days, newest first.", type=list[Delivery]),
 )
 async def list_deliveries(request: Request[None, Paging]) -> Response:
@@ -172,7 +171,7 @@ async def list_deliveries(request: Request[None, Paging]) -> Response:
 
 @routes.get(
     "/webhooks/{webhookId}/deliveries/{deliveryId}",
-    permission=_PERMISSION,
+    permission=_READS,
     returns=Returns("The delivery."),
 )
 async def read_delivery(request: Request[None, None]) -> SentDelivery:
