@@ -365,6 +365,7 @@ def review(options: argparse.Namespace) -> None:
     if instance is None or instance["status"] == "Destroyed":
         place = ["--environment", options.environment] if options.environment else []
         lifetime = ["--destroy-interval", options.lifetime, "--label", f"review={change.number}"]
+        place += ["--if-exists", "fail"]  # another pipeline of this request may launch at the same time
         done = launchbay("launch", name, "--name", name, "--version", version, *place, *lifetime, *parameters, *waiting)
     else:
         done = launchbay("instance", "reconfigure", name, "--manifest-version", version, *parameters, *waiting)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextvars import ContextVar
+from typing import Any
 from unittest.mock import patch
 
 import psycopg
@@ -404,3 +405,63 @@ async def test_labels_of_a_wrong_type_are_refused_unless_they_are_a_parameter(ap
     own = await api.application("launch: {parameters: [{labels: {default: none}}], steps: []}\ndestroy: {steps: []}\n")
     instance = accepted(await api.post(f"applications/{own}/launch", {"labels": ["web"]}))["id"]
     assert (await api.settled(instance))["parameters"] == {"labels": ["web"]}
+
+
+PLAIN_MANIFEST = "launch: {steps: []}"
+
+
+async def _launch_as(api: Api, application: str, name: str, query: str = "") -> Any:
+    return await api.post(f"applications/{application}/launch{query}", {"instanceName": name})
+
+
+async def test_a_launch_may_demand_that_its_name_is_free(api: Api) -> None:
+    application, other = await api.application(PLAIN_MANIFEST), await api.application(PLAIN_MANIFEST, name="other")
+    first = accepted(await _launch_as(api, application, "web", "?ifExists=fail"))["id"]
+
+    answer = await _launch_as(api, application, "web", "?ifExists=fail")
+    assert first in refused(answer, 400, "NameExists")
+    assert accepted(await _launch_as(api, application, "web", "?ifExists=return"))["id"] == first
+    assert accepted(await _launch_as(api, application, "web"))["id"] != first, "the established API allows it"
+    assert accepted(await _launch_as(api, other, "web", "?ifExists=fail"))["id"] != first
+    preview = await api.post(f"applications/{application}/launch/preview?ifExists=fail", {"instanceName": "web"})
+    assert "'web' is the name of a living instance" in accepted(preview)["errors"][0]
+    assert "ifExists" in refused(await _launch_as(api, application, "web", "?ifExists=perhaps"), 400)
+
+
+async def test_a_rule_sets_what_launches_do_with_their_name(api: Api) -> None:
+    application = await api.application(PLAIN_MANIFEST)
+    assert "ifExists" not in accepted(await api.get(f"applications/{application}/lifetime"))
+    accepted(await api.put(f"applications/{application}/lifetime", {"ifExists": "fail"}))
+    first = accepted(await _launch_as(api, application, "web"))["id"]
+
+    refused(await _launch_as(api, application, "web"), 400, "NameExists")
+    assert accepted(await _launch_as(api, application, "web", "?ifExists=return"))["id"] == first
+    accepted(await _launch_as(api, application, "web", "?ifExists=allow"))
+    for _ in range(2):  # without a name, each launch gets one of its own
+        accepted(await api.post(f"applications/{application}/launch", {}))
+    assert accepted(await api.get(f"applications/{application}/lifetime"))["ifExists"] == "fail"
+
+
+async def test_a_field_of_the_body_with_this_name_is_a_parameter(api: Api) -> None:
+    """Old clients send parameters as fields of the body (reference §4, rule 2)."""
+    application = await api.application(PLAIN_MANIFEST)
+    answer = await api.post(f"applications/{application}/launch", {"ifExists": "fail"})
+    accepted(answer)
+    assert "has no parameter ifExists" in answer.headers["Launchbay-Warnings"]
+
+
+@pytest.mark.slow  # two servers on one database
+async def test_one_of_many_launches_at_the_same_time_wins_the_name(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url) as api, running_api(url) as other:
+        application = await api.application(PLAIN_MANIFEST)
+        failing = [_launch_as(each, application, "web", "?ifExists=fail") for each in (api, other) * 20]
+        returning = [_launch_as(each, application, "shop", "?ifExists=return") for each in (api, other) * 20]
+        answers = await asyncio.gather(*failing)
+        returned = await asyncio.gather(*returning)
+
+    won = [each for each in answers if each.status_code == 200]
+    assert len(won) == 1
+    assert all(accepted(won[0])["id"] in refused(each, 400, "NameExists") for each in answers if each is not won[0])
+    assert len({accepted(each)["id"] for each in returned}) == 1
+    databases.drop(url)

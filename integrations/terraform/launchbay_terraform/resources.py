@@ -449,6 +449,7 @@ class Instance(_Resource):
             parameters=planned["parameters"] or {},
             labels=planned["labels"] or {},
             destroy_interval=_NEVER,
+            if_exists="fail",
             idempotency_key=str(uuid4()),  # with it the client asks again if the answer is lost
         )
         return self._settled(ctx, {**planned, "id": made.id})

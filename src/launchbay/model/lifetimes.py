@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
@@ -9,6 +10,8 @@ from launchbay.errors import BadRequest
 from launchbay.limits import DESTROY_INTERVAL_DEFAULT_MS, INTERVAL_LONGEST_MS
 
 NEVER = -1
+IfExists = Literal["allow", "fail", "return"]
+_STRICTEST: tuple[IfExists, ...] = ("fail", "return", "allow")
 IDLE_SHORTEST_MS = 3_600_000  # a rule has an hour to be taken back
 WARNINGS_S = (24 * 3_600, 3_600)  # before the end
 _UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1_000, "seconds"))
@@ -20,6 +23,7 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     `default_ms` is for launches that don't say how long; NEVER means without an end. `greatest_ms` counts from the
     launch. One extension adds `extend_ms` at most, and there are `extensions` of them. A destroy can be taken back for
     `grace_ms`. An instance on which nothing runs for `idle_ms` is destroyed. With `mail`, owners get warnings by email.
+    `if_exists` is for launches that don't say what they do if a living instance has their name.
     """
 
     default_ms: int | None = None
@@ -30,6 +34,7 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     grace_ms: int | None = None
     idle_ms: int | None = None
     mail: bool = False
+    if_exists: IfExists | None = None
 
     def check(self) -> None:
         """Raise BadRequest for rules that no instance can fulfill."""
@@ -103,7 +108,7 @@ class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def merged(rules: Iterable[LifetimeRules]) -> LifetimeRules:
     """Return rules that fulfill all of these.
 
-    The first default and the longest grace time count.
+    The first default, the longest grace time and the strictest `if_exists` count.
     """
     found = LifetimeRules()
     for each in rules:
@@ -116,6 +121,7 @@ def merged(rules: Iterable[LifetimeRules]) -> LifetimeRules:
             grace_ms=max(found.grace_ms or 0, each.grace_ms or 0) or None,
             idle_ms=_least(found.idle_ms, each.idle_ms),
             mail=found.mail or each.mail,
+            if_exists=next((wanted for wanted in _STRICTEST if wanted in {found.if_exists, each.if_exists}), None),
         )
     return found
 

@@ -196,6 +196,14 @@ class StatusRow(NamedTuple):
     parameters: str
 
 
+class NamedInstance(NamedTuple):
+    """A living instance that a launch found by its name, and its newest job."""
+
+    id: str
+    status: str
+    job_id: str
+
+
 class NewestRow(NamedTuple):
     """The newest instance, and the transactions that may bring older ones."""
 
@@ -211,6 +219,8 @@ class MakingRow(NamedTuple):
 
 
 announce_new = _sql.query("announce_new")
+lock_name = _sql.value("lock_name", bool)
+find_by_name = _sql.row("find_by_name", NamedInstance)
 get_newest = _sql.row("get_newest", NewestRow)
 list_making = _sql.rows("list_making", MakingRow)
 list_by_application = _sql.rows("list_by_application", InstanceSummary)

@@ -30,7 +30,7 @@ from launchbay.manifest.v1 import ACTIONS, RESULT
 from launchbay.model.concurrency_limits import JobScope, Place
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
-from launchbay.model.lifetimes import NEVER, LifetimeRules
+from launchbay.model.lifetimes import NEVER, IfExists, LifetimeRules
 from launchbay.model.types import PinKind
 from launchbay.planning import (
     LAUNCH,
@@ -49,6 +49,7 @@ from launchbay.store import applications, environments, instances
 from launchbay.store.applications import Application
 from launchbay.store.database import NotTogether, foreign_key_violation_as
 from launchbay.store.environments import Environment, OfferedInstance, OfferedService
+from launchbay.store.instances import NamedInstance
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch_request import (
     LaunchRequest,
@@ -58,7 +59,7 @@ from launchbay.usecases.launch_request import (
     with_revision,
 )
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
-from launchbay.usecases.lifetimes import lifetime_at_launch
+from launchbay.usecases.lifetimes import rules_at_launch
 
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root → sentences
@@ -75,28 +76,46 @@ class PlannedLaunch:
     view: EnvironmentView
     may_be_limited: bool  # settings of the organization limit how many jobs run at a time
     destroy_after_ms: int | None  # None: it lives for good
+    if_exists: IfExists  # what the request or the rules say
 
 
-async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> StartedJob:
+async def launch(
+    ctx: Context, application_id: str, body: Mapping[str, Any], if_exists: IfExists | None = None
+) -> StartedJob:
     """Launch an application and return the new instance and its job. The commit accepts the launch (promises 1 and 2).
 
-    What the body leaves open comes from its revision, if it names one.
+    What the body leaves open comes from its revision, if it names one. `if_exists` says what happens if the name is
+    that of a living instance of the application in the environment (decision 0147); None: as the rules say.
 
     Raises BadRequest for a field that makes no sense, an unknown version, revision or environment, for parameters that
     do not fit, and for needs that the environment does not meet.
     """
     with foreign_key_violation_as("The application or its environment was deleted by another request."):
-        with suppress(NotTogether):  # nothing was committed: one of the group was refused, or waited for a lock
-            async with ctx.begin(shares_commit=True) as work:
-                return await _launch(work, application_id, body)
+        if if_exists in {None, "allow"}:
+            with suppress(NotTogether):  # nothing was committed: one of the group was refused, or waited for a lock
+                async with ctx.begin(shares_commit=True) as work:
+                    return await _launch(work, application_id, body, if_exists, shares_commit=True)
         async with ctx.begin() as work:
-            return await _launch(work, application_id, body)
+            return await _launch(work, application_id, body, if_exists)
 
 
-async def _launch(work: Work, application_id: str, body: Mapping[str, Any]) -> StartedJob:
+async def _launch(
+    work: Work,
+    application_id: str,
+    body: Mapping[str, Any],
+    if_exists: IfExists | None,
+    *,
+    shares_commit: bool = False,
+) -> StartedJob:
     instances.announce_new.later(work.connection)
-    planned = await plan_launch_tree(work, application_id, body)
+    planned = await plan_launch_tree(work, application_id, body, if_exists)
     application, request, root = planned.application, planned.request, planned.root
+    if planned.if_exists != "allow" and request.instance_name is not None:
+        if shares_commit:
+            raise NotTogether  # who waits for a name holds a connection, and the group needs another one
+        existing = await _only_one(work, planned)
+        if existing is not None:
+            return existing
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     needed = await _places(work, planned)
     started = write_launch(
@@ -132,6 +151,49 @@ def ignored_by_launch(planned: PlannedLaunch) -> tuple[str, ...]:
     return (*ignored, *ignored_in_submodules(planned.request.submodules))
 
 
+async def _only_one(work: Work, planned: PlannedLaunch) -> StartedJob | None:
+    """Return the instance that has the name already, or None. The name is this transaction's until its end.
+
+    Raises BadRequest if the launch is to fail then.
+    """
+    await instances.lock_name(
+        work.connection,
+        application_id=planned.application.id,
+        environment_id=planned.environment.id,
+        name=planned.root.name,
+    )
+    found = await check_name(work, planned)
+    if found is None:
+        return None
+    await work.lookup.instance(found.id, Permission.READ)
+    return StartedJob(found.id, found.job_id)
+
+
+async def check_name(work: Work, planned: PlannedLaunch) -> NamedInstance | None:
+    """Return the living instance that a launch would return instead of a new one.
+
+    Raises BadRequest if it would fail.
+    """
+    if planned.if_exists == "allow" or planned.request.instance_name is None:
+        return None
+    found = await instances.find_by_name(
+        work.connection,
+        application_id=planned.application.id,
+        environment_id=planned.environment.id,
+        name=planned.root.name,
+    )
+    if found is None or (planned.if_exists == "return" and found.status != InstanceStatus.DESTROYING):
+        return found
+    where = f"{planned.application.name!r} in the environment {planned.environment.name!r}"
+    remedy = "Wait until it is gone" if found.status == InstanceStatus.DESTROYING else "Destroy it"
+    raise BadRequest(
+        f"{planned.root.name!r} is the name of a living instance of {where}: {found.id}, {found.status}.",
+        f"{remedy}, or choose another name.",
+        code="NameExists",
+        field="instanceName",
+    )
+
+
 async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:
     scope = JobScope(
         application_id=planned.application.id,
@@ -148,7 +210,9 @@ async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:
     )
 
 
-async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
+async def plan_launch_tree(
+    work: Work, application_id: str, body: Mapping[str, Any], if_exists: IfExists | None = None
+) -> PlannedLaunch:
     """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
     wanted = body.get("environmentId")
     application, environment, settings = await work.lookup.launch_target(
@@ -172,11 +236,17 @@ async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, A
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
     interval_ms = request.destroy_interval_ms
-    if settings.has_lifetime_rules:
-        after_ms = await lifetime_at_launch(work, application, environment, interval_ms)
-    else:
-        after_ms = LifetimeRules().at_launch(interval_ms)
-    return PlannedLaunch(application, environment, request, root, view, settings.may_be_limited, after_ms)
+    rules = await rules_at_launch(work, application, environment) if settings.has_lifetime_rules else LifetimeRules()
+    return PlannedLaunch(
+        application,
+        environment,
+        request,
+        root,
+        view,
+        settings.may_be_limited,
+        rules.at_launch(interval_ms),
+        if_exists or rules.if_exists or "allow",
+    )
 
 
 def _root(

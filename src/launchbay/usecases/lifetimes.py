@@ -104,15 +104,9 @@ async def rules_of(work: Work, record: InstanceRecord) -> LifetimeRules:
     return await _rules(work, record.organization_id, record.application_id, record.environment_id)
 
 
-async def lifetime_at_launch(
-    work: Work, application: Application, environment: Environment, wanted_ms: int | None
-) -> int | None:
-    """Return how long a new instance lives, in ms; None: without an end.
-
-    Raises BadRequest for what the rules forbid.
-    """
-    rules = await _rules(work, application.organization_id, application.id, environment.id)
-    return rules.at_launch(wanted_ms)
+async def rules_at_launch(work: Work, application: Application, environment: Environment) -> LifetimeRules:
+    """Return the rules for new instances of an application in an environment."""
+    return await _rules(work, application.organization_id, application.id, environment.id)
 
 
 async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:

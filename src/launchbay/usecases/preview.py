@@ -31,12 +31,13 @@ from launchbay.model.instance import (
     scales_in,
 )
 from launchbay.model.job import workflow_path
+from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, LAUNCH, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.launch import ignored_by_launch, plan_launch_tree
+from launchbay.usecases.launch import check_name, ignored_by_launch, plan_launch_tree
 from launchbay.usecases.launch_request import ignored_in_configuration
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
@@ -101,11 +102,14 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     destroy_after_ms: int | None = msgspec.field(default=None, name="destroyAfterMs")
 
 
-async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> Preview:
+async def preview_launch(
+    ctx: Context, application_id: str, body: Mapping[str, Any], if_exists: IfExists | None = None
+) -> Preview:
     """Return what a launch would do, and how long that usually takes."""
     async with ctx.begin() as work:
         try:
-            planned = await plan_launch_tree(work, application_id, body)
+            planned = await plan_launch_tree(work, application_id, body, if_exists)
+            await check_name(work, planned)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root)

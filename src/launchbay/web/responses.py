@@ -20,6 +20,7 @@ from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX, WARNINGS_HEADER_BYTES
+from launchbay.model.lifetimes import IfExists
 from launchbay.planning import StartedJob
 from launchbay.web.requests import JSON, YAML, ClientDisconnect, Request
 
@@ -234,8 +235,25 @@ class IncludeQuery(msgspec.Struct, frozen=True):
     ] = ""
 
 
+class LaunchQuery(IncludeQuery, frozen=True):
+    """What a launch does if a living instance has its name.
+
+    It is no field of the body: in the obsolete form, that were a parameter.
+    """
+
+    ifExists: Annotated[
+        IfExists | None,
+        msgspec.Meta(
+            description="If the application has a living instance with this name in the environment: fail, return its "
+            "ID, or allow a second one. Default: as the rules of application and environment say, else allow."
+        ),
+    ] = None
+
+
 def job_headers(started: StartedJob) -> Headers:
     """Return the headers that name the job which a request began or queued."""
+    if not started.job_id:  # a launch returned an instance whose jobs are deleted
+        return ()
     location = f"/api/1/instances/{started.instance_id}/jobs/{started.job_id}"
     return (("Location", location), ("Launchbay-Job", started.job_id))
 

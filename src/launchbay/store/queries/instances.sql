@@ -33,6 +33,19 @@ ORDER BY id LIMIT %(limit)s;
 -- Whoever makes an instance holds this from before its id is made until the commit, so that lists know what is on its way.
 SELECT pg_advisory_xact_lock_shared(4011229);
 
+-- name: lock_name
+-- Orders launches whose name must be the only one in an application and environment.
+SELECT pg_advisory_xact_lock(hashtextextended(
+    concat_ws(' ', 'launchbay name', %(application_id)s::text, %(environment_id)s::text, %(name)s::text), 0
+)) IS NULL;
+
+-- name: find_by_name
+SELECT id, status, coalesce((SELECT jobs.id FROM jobs WHERE jobs.instance_id = instances.id ORDER BY jobs.id DESC LIMIT 1), '') AS job_id
+FROM instances
+WHERE application_id = %(application_id)s AND environment_id = %(environment_id)s AND name = %(name)s AND parent_id IS NULL
+  AND destroyed_at IS NULL
+ORDER BY instances.id DESC LIMIT 1;
+
 -- name: get_newest
 -- The newest instance of an organization, and the transactions that may still bring older ones. Those that begin later can't: their
 -- ids are newer. (PostgreSQL reads its locks after it has taken the snapshot.)

@@ -12,6 +12,7 @@ from launchbay.web.responses import (
     Created,
     JSONResponse,
     LabeledPaging,
+    LaunchQuery,
     NameBody,
     Named,
     Response,
@@ -132,8 +133,8 @@ async def delete_application(request: Request[None, None]) -> None:
     idempotency_key=True,
     starts_job=True,
 )
-async def launch_application(request: Request[LaunchBody, None]) -> Response:
+async def launch_application(request: Request[LaunchBody, LaunchQuery]) -> Response:
     """Launch an application into a new instance."""
-    started = await launch(request.ctx, request.path["appId"], request.body)
+    started = await launch(request.ctx, request.path["appId"], request.body, request.query.ifExists)
     warnings = [*started.warnings] or msgspec.UNSET
     return JSONResponse(LaunchAnswer(started.instance_id, warnings), job_headers(started), started.warnings)

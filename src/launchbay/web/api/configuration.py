@@ -8,7 +8,7 @@ from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
 from launchbay.web.api.workflows import ForceQuery
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import EmptyResponse, IncludeQuery, Response, job_headers
+from launchbay.web.responses import EmptyResponse, IncludeQuery, LaunchQuery, Response, job_headers
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes()
@@ -126,6 +126,6 @@ async def preview_destroy(request: Request[None, ForceQuery]) -> Preview:
     returns=Returns("What would happen.", _LAUNCH_PREVIEW),
     extension=True,
 )
-async def preview_launch(request: Request[dict[str, Any], None]) -> Preview:
+async def preview_launch(request: Request[dict[str, Any], LaunchQuery]) -> Preview:
     """Preview a launch without changing anything."""
-    return await preview.preview_launch(request.ctx, request.path["appId"], request.body)
+    return await preview.preview_launch(request.ctx, request.path["appId"], request.body, request.query.ifExists)

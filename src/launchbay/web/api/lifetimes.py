@@ -3,9 +3,10 @@
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from launchbay.clock import to_ms
-from launchbay.model.lifetimes import LifetimeRules
+from launchbay.model.lifetimes import IfExists, LifetimeRules
 from launchbay.usecases import lifetimes, workflows
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import optional_ms
@@ -32,6 +33,10 @@ class LifetimeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         int | None, msgspec.Meta(description="An instance without a run for so long is destroyed; an hour or more.")
     ] = None
     mail: Annotated[bool, msgspec.Meta(description="Whether owners are warned by email, too.")] = False
+    ifExists: Annotated[
+        IfExists | UnsetType | None,
+        msgspec.Meta(description="What launches do whose name a living instance has, if they don't say it."),
+    ] = UNSET
 
 
 class ComingEvent(msgspec.Struct, kw_only=True):
@@ -197,6 +202,7 @@ def _given(body: LifetimeBody) -> LifetimeRules:
         grace_ms=body.graceMs,
         idle_ms=body.idleMs,
         mail=body.mail,
+        if_exists=body.ifExists or None,
     )
 
 
@@ -210,4 +216,5 @@ def _rules(rules: LifetimeRules) -> LifetimeBody:
         graceMs=rules.grace_ms,
         idleMs=rules.idle_ms,
         mail=rules.mail,
+        ifExists=rules.if_exists or UNSET,
     )
