@@ -396,7 +396,16 @@ class Operations:
         DeleteApplication.
         """
 
-    @operation(OperationSpec("POST", "/api/1/applications/{appId}/launch", media_type=JSON, keyed=True))
+    @operation(
+        OperationSpec(
+            "POST",
+            "/api/1/applications/{appId}/launch",
+            media_type=JSON,
+            keyed=True,
+            query=("ifExists",),
+            include="warnings",
+        )
+    )
     def launch_application(
         self,
         application_id: str,
@@ -409,6 +418,7 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
+        if_exists: Literal["allow", "fail", "return"] | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.LaunchAnswer]:
@@ -423,9 +433,20 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         `labels`: Labels of the instance: names to strings.
+        `if_exists`: If the application has a living instance with this name in the environment: fail, return its ID,
+        or allow a second one. Default: as the rules of application and environment say, else allow.
         """
 
-    @operation(OperationSpec("POST", "/api/1/applications/{appId}/launch/preview", media_type=JSON, repeatable=True))
+    @operation(
+        OperationSpec(
+            "POST",
+            "/api/1/applications/{appId}/launch/preview",
+            media_type=JSON,
+            repeatable=True,
+            query=("ifExists",),
+            include="warnings",
+        )
+    )
     def preview_launch(
         self,
         application_id: str,
@@ -438,6 +459,7 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
+        if_exists: Literal["allow", "fail", "return"] | None = None,
         if_match: str | None = None,
     ) -> Call[types.Preview]:
         """Preview a launch without changing anything. Permission: CreateInstance on the application, its submodules
@@ -451,6 +473,8 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         `labels`: Labels of the instance: names to strings.
+        `if_exists`: If the application has a living instance with this name in the environment: fail, return its ID,
+        or allow a second one. Default: as the rules of application and environment say, else allow.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/failurePolicy"))
@@ -490,6 +514,7 @@ class Operations:
         grace_ms: int | None = None,
         idle_ms: int | None = None,
         mail: bool | None = None,
+        if_exists: Literal["allow", "fail", "return"] | UnsetType | None = UNSET,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set how long instances of an application may live. Permission: EditApplication.
@@ -502,6 +527,7 @@ class Operations:
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
         `mail`: Whether owners are warned by email, too.
+        `if_exists`: What launches do whose name a living instance has, if they don't say it.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/sleep"))
@@ -816,6 +842,7 @@ class Operations:
         grace_ms: int | None = None,
         idle_ms: int | None = None,
         mail: bool | None = None,
+        if_exists: Literal["allow", "fail", "return"] | UnsetType | None = UNSET,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set how long instances in an environment may live. Permission: EditEnvironment.
@@ -828,6 +855,7 @@ class Operations:
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
         `mail`: Whether owners are warned by email, too.
+        `if_exists`: What launches do whose name a living instance has, if they don't say it.
         """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/sleep"))

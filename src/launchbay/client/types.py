@@ -1312,6 +1312,7 @@ class LifetimeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     grace_ms: int | None = None
     idle_ms: int | None = None
     mail: bool = False
+    if_exists: Any | None = None
 
 
 class ComingEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
