@@ -238,7 +238,7 @@ class IncludeQuery(msgspec.Struct, frozen=True):
 class LaunchQuery(IncludeQuery, frozen=True):
     """What a launch does if a living instance has its name.
 
-    It is no field of the body: in the obsolete form, that were a parameter.
+    It isn't a field of the body, which would be a parameter in the obsolete form.
     """
 
     ifExists: Annotated[
