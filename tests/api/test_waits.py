@@ -45,11 +45,11 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Held:
 
     def collecting(self: RequestTurns, *given: object, **more: object) -> object:
         held.turns.add(self)
-        return begin(self, *given, **more)  # type: ignore[arg-type]
+        return begin(self, *given, **more)  # type: ignore[arg-type]  # whatever it is called with
 
     class Collected(Ends):
         def __init__(self, *given: object) -> None:
-            super().__init__(*given)  # type: ignore[arg-type]
+            super().__init__(*given)  # type: ignore[arg-type]  # whatever it is called with
             held.ends.append(self)
 
     monkeypatch.setattr(RequestTurns, "begin", collecting)

@@ -43,6 +43,12 @@ class BareShell(Shell):
         assert process.returncode is not None
         return process.returncode
 
+    async def put(self, name: str, content: bytes) -> None:
+        raise AssertionError(f"a command needs no file: {name}")
+
+    async def get(self, name: str, max_bytes: int) -> bytes:
+        raise AssertionError(f"a command needs no file: {name}")
+
 
 def opener(command: list[str], home: str) -> OpenShell:
     @asynccontextmanager

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.schedule import due_times, next_due, zone_of, zoned_due_times
+from launchbay.model.schedule import due_times, next_due, schedule_warnings, zone_of, zoned_due_times
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BERLIN = zone_of("Europe/Berlin")

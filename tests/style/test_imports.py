@@ -25,6 +25,7 @@ SMALL: dict[str, str] = {}
 # Public exceptions outside of the tree in errors.py.
 OWN_ROOTS = {
     "ClientError": "people use the client package without the server",
+    "TooExpensive": "it ends an attempt in place, and no caller of the evaluation sees it",
     "JsonLimitExceeded": "parse_json raises ValueError for every string that it rejects, and this is one kind of it",
 }
 # Files of tests that are neither tests nor shared helpers.

@@ -124,7 +124,7 @@ class Evaluations:
 
 
 class _Worker:
-    """A process that evaluates, one template at a time. It is started when it is needed, and ends when it is idle."""
+    """A process that evaluates one template at a time, and ends when it is idle."""
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes

@@ -32,7 +32,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     CALLBACK_NAME = "launchbay_report"
     CALLBACK_NEEDS_ENABLED = False
 
-    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002 - Ansible calls it so
         if not ignore_errors:
             self._report(result)
 
@@ -56,13 +56,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
 
     def _report(self, result: Any, *, item: bool = False) -> None:
         # Ansible has public names for these only since 2.19.
-        host, task, found = result._host, result._task, result._result  # noqa: SLF001
+        host, task, found = result._host, result._task, result._result  # noqa: SLF001 - see above
         message = found.get("msg")
         error = found.get("stderr") or found.get("stdout") if message == "non-zero return code" else None
         line = {
             "host": host.get_name(),
             "task": task.get_name()[:_MESSAGE_CHARS],
-            "id": task._uuid,  # noqa: SLF001
+            "id": task._uuid,  # noqa: SLF001 - it has no public name
             "message": _short(message) + (": " + str(error).strip()[-_MESSAGE_CHARS:] if error else ""),
             "item": item,
         }

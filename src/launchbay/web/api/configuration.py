@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
-from launchbay.web.api.workflows import ForceQuery
+from launchbay.web.api.workflows import ForcedDestroyQuery
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import EmptyResponse, IncludeQuery, LaunchQuery, Response, job_headers
 from launchbay.web.routing import Returns, Routes
@@ -113,7 +113,7 @@ async def preview_configuration(request: Request[dict[str, Any], None]) -> Previ
     ),
     extension=True,
 )
-async def preview_destroy(request: Request[None, ForceQuery]) -> Preview:
+async def preview_destroy(request: Request[None, ForcedDestroyQuery]) -> Preview:
     """Preview the destruction of an instance without changing anything."""
     return await preview.preview_destroy(request.ctx, request.path["id"], force=request.query.force == 1)
 

@@ -71,7 +71,7 @@ _Force = Annotated[
 ]
 
 
-class ForceQuery(msgspec.Struct, frozen=True):
+class ForcedDestroyQuery(msgspec.Struct, frozen=True):
     """Whether to destroy an instance that others use."""
 
     force: _Force = 0
