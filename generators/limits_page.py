@@ -21,14 +21,15 @@ def limits_table() -> str:
             if not has_table:
                 lines += ["", "| limit | value | about |", "|---|---|---|"]
                 has_table = True
-            lines.append(f"| `{found[1]}` | {_value(found[1])} | {_sentence(found[2] or '')} |")
+            lines.append(f"| `{found[1]}` | {limit_value(found[1])} | {_sentence(found[2] or '')} |")
         elif line.startswith("# "):
             lines += ["", f"## {line[2:].rstrip('.').partition(' (')[0]}"]
             has_table = False
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _value(name: str) -> str:
+def limit_value(name: str) -> str:
+    """Return a limit as pages show it, such as `512 KiB`."""
     value = getattr(limits, name)
     unit = _UNITS.get(name.rpartition("_")[2], "")
     if unit == "bytes" and value % _MIB == 0:

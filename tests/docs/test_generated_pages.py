@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from generators.limits_page import limit_value
 from generators.pages import pages
 from generators.words import ROOT, described
 from launchbay import limits
@@ -61,6 +62,26 @@ def test_every_limit_is_on_its_page_with_its_value() -> None:
     assert len(names) > 100
     assert [name for name in names if f"| `{name}` | " not in page] == []
     assert f"| `LIST_LIMIT_MAX` | {limits.LIST_LIMIT_MAX:,} |" in page
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence", "names"),
+    [
+        ("findings.md", "The manifest is larger than {}.", ["MANIFEST_BYTES"]),
+        ("findings.md", "Nesting is deeper than {} levels.", ["MANIFEST_DEPTH"]),
+        ("findings.md", "More than {} values, with aliases expanded.", ["MANIFEST_NODES"]),
+        ("findings.md", "More than {} bound pins.", ["MANIFEST_BOUND_PINS"]),
+        ("findings.md", "`parallel` a number from 1 to {},", ["EACH_PARALLEL_MAX"]),
+        ("findings.md", "Above {} it is a warning", ["STEP_RETRIES_MAX"]),
+        (
+            "manifest/structure.md",
+            "{}, {} levels, {} values with aliases expanded.",
+            ["MANIFEST_BYTES", "MANIFEST_DEPTH", "MANIFEST_NODES"],
+        ),
+    ],
+)
+def test_sentences_with_limits_of_manifests_have_their_values(page: str, sentence: str, names: list[str]) -> None:
+    assert sentence.format(*map(limit_value, names)) in text(page)
 
 
 def test_every_limit_bounds_something() -> None:

@@ -20,7 +20,7 @@ from launchbay.manifest.graph import (
 from launchbay.manifest.layout import Layout, PublicPins, absolute
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax, Endpoint
 from launchbay.model.findings import Findings, shorten_names
-from launchbay.model.types import PinKind, PinType, Type
+from launchbay.model.types import UNREADABLE_PIN, PinKind, PinType, Type
 
 
 def difference(need: PinType, offer: PinType) -> str | None:
@@ -28,6 +28,8 @@ def difference(need: PinType, offer: PinType) -> str | None:
 
     Arguments and results match by name, not order. Results that the needing end doesn't declare are ignored.
     """
+    if UNREADABLE_PIN in (need, offer):
+        return None
     if need.signature is None or offer.signature is None:
         return None if need.value_type == offer.value_type else f"{need.value_type} and {offer.value_type}"
     return _first("argument", need.signature.arguments, offer.signature.arguments) or _first(
@@ -67,12 +69,17 @@ class _Side:
         self.has_workflow_service = has_workflow_service
         self.needs: dict[str, dict[str, PinKind]] = {}
         self.offers: dict[tuple[str, PinKind], list[str]] = {}
+        self.has_unreadable = False
         self._matches: dict[frozenset[tuple[str, PinKind]], list[str]] = {}
         for interface, pins in interfaces.items():
             for name, pin in pins.items():
                 kind = pin.type.kind
                 filled_by = kind.complement
-                if kind.is_need and filled_by is not None:
+                if pin.type == UNREADABLE_PIN:
+                    self.has_unreadable = True
+                    for any_kind in PinKind:
+                        self.offers.setdefault((name, any_kind), []).append(interface)
+                elif kind.is_need and filled_by is not None:
                     self.needs.setdefault(interface, {})[name] = filled_by
                 else:
                     self.offers.setdefault((name, kind), []).append(interface)
@@ -122,7 +129,8 @@ class Connector:
         for needing, offering in sorted(((first, second), (second, first)), key=lambda pair: pair[0].is_endpoint):
             if not links or not needing.is_endpoint or offering.is_endpoint:
                 links += self._links(needing, offering, findings, binding)
-        if not (links or first.has_workflow_service or second.has_workflow_service):
+        is_unclear = any(side.has_workflow_service or side.has_unreadable for side in (first, second))
+        if not (links or is_unclear):
             message = f"Binding {_shown(binding)} connects nothing. {_lacking(first, second)}"
             findings.warning("UselessBinding", message, binding)
 

@@ -18,7 +18,7 @@ from launchbay.manifest.parser import WORKFLOW_CONFIGURATION
 from launchbay.manifest.syntax import ComponentSyntax
 from launchbay.manifest.tree import MappingNode, children_of, plain
 from launchbay.model.findings import Findings
-from launchbay.model.types import PinKind
+from launchbay.model.types import UNREADABLE_PIN, PinKind
 from launchbay.model.values import CoercionError, coerce
 
 _LOCATOR_PREFIX = "__locator."
@@ -119,7 +119,7 @@ class ComponentChecker:
         values = children_of(values_node, f"'{_VALUES}'", findings)
         for key, node in values.items():
             pin = leaf.pins.get(key)
-            if pin is None or pin.type.kind is not PinKind.PUBLISH_SIGNAL:
+            if pin is None or (pin.type.kind is not PinKind.PUBLISH_SIGNAL and pin.type != UNREADABLE_PIN):
                 hint = findings.hints.nearest(key, leaf.pins)
                 message = f"'{key}' in '{_VALUES}' isn't a publish-signal pin.{hint}"
                 place = values_node.place_of(key) if isinstance(values_node, MappingNode) else node

@@ -31,8 +31,9 @@ from launchbay.manifest.graph import (
 from launchbay.manifest.layout import Layout, Leaf, build_layout, find_pin
 from launchbay.manifest.parser import read_component
 from launchbay.manifest.reader import DEFAULT_BOUNDS, Bounds, read
+from launchbay.manifest.source import Source
 from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain, unquoted_expression
 from launchbay.manifest.v1 import read_workflow_manifest
 from launchbay.manifest.workflow_rules import (
     KnownActions,
@@ -162,7 +163,8 @@ def _coerced(node: Node, value_type: Type, key: str, findings: Findings) -> tupl
     except CoercionError as error:
         if value is None:
             return False, None
-        findings.warning("ValueOfWrongType", f"The default of '{key}' doesn't match its type. {error}", node)
+        if unquoted_expression(node) is None:  # the reader has said what is wrong
+            findings.warning("ValueOfWrongType", f"The default of '{key}' doesn't match its type. {error}", node)
         return True, value
 
 
@@ -294,17 +296,28 @@ def check(
         _compile(data, known_actions, known_types, findings, bounds)
     except InvalidManifest as refused:
         return [Finding("error", f["code"], f["message"], f["line"], f["column"]) for f in refused.findings]
-    return [*findings.errors, *findings.warnings]
+    errors = findings.errors
+    refused_places = {(error.line, error.column) for error in errors}
+    return [
+        *errors,
+        *(
+            warning
+            for warning in findings.warnings
+            if warning.code != "UnquotedExpression" or (warning.line, warning.column) not in refused_places
+        ),
+    ]
 
 
 def _compile(
     data: bytes, known_actions: KnownActions, types: Mapping[str, ComponentType], findings: Findings, bounds: Bounds
 ) -> CompiledManifest | None:
     """Return the manifest as far as it can be compiled; it is complete only without errors."""
-    manifest = read_document(read(data, bounds), findings)
+    manifest = read_document(read(data, bounds, findings), findings)
     if manifest is None:
         return None
-    return _Compilation(manifest, known_actions, types, findings, bounds, Templates(bounds.expressions)).compile()
+    source = Source(data)
+    templates = Templates(source, bounds.expressions)
+    return _Compilation(manifest, known_actions, types, findings, bounds, source, templates).compile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +329,7 @@ class _Compilation:
     types: Mapping[str, ComponentType]
     findings: Findings
     bounds: Bounds
+    source: Source
     templates: Templates
 
     def compile(self) -> CompiledManifest:
@@ -372,7 +386,7 @@ class _Compilation:
             for name, workflow in syntax.workflows.workflows.items()
         }
         triggers = WorkflowRules(leaf, self.known_actions, self.findings).check(exposed)
-        ScopeRules(leaf, configuration, workflows, self.findings).check()
+        ScopeRules(leaf, configuration, workflows, self.findings, self.source).check()
         return component(
             workflows=workflows,
             triggers=triggers,

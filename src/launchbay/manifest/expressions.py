@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,7 @@ from launchbay.manifest.paths import (
     named_variable,
     parse_path,
 )
+from launchbay.manifest.source import Source
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode
 from launchbay.model.findings import Findings, Place
 
@@ -224,8 +225,11 @@ def _compile_text(text: str, paths: list[_Expression], known: dict[str, _Node]) 
     return node
 
 
-def _parts(text: str) -> tuple[str | _Expression, ...]:
-    """Split a string into literal text and expressions; `$$`, `{{` and `}}` become one character each."""
+def _parts(text: str, offsets: list[int] | None = None) -> tuple[str | _Expression, ...]:
+    """Split a string into literal text and expressions; `$$`, `{{` and `}}` become one character each.
+
+    The offset of each expression is added to `offsets`.
+    """
     parts: list[str | _Expression] = []
     literal: list[str] = []
     at = 0
@@ -238,6 +242,8 @@ def _parts(text: str) -> tuple[str | _Expression, ...]:
         if any(literal):
             parts.append("".join(literal))
         literal = []
+        if offsets is not None:
+            offsets.append(special.start())
         if special[1] is not None:
             parts.append(named_variable(special[0], special[1]))
             continue
@@ -381,7 +387,8 @@ _MARKS = ("$", "{{", "}}")
 class Templates:
     """Compiles the templates of one manifest, within a limit on all its expressions together."""
 
-    def __init__(self, expressions_max: int = limits.MANIFEST_EXPRESSIONS) -> None:
+    def __init__(self, source: Source, expressions_max: int = limits.MANIFEST_EXPRESSIONS) -> None:
+        self._source = source
         self._expressions_max = expressions_max
         self._marks = 0
         self._is_full = False
@@ -401,7 +408,7 @@ class Templates:
         try:
             return compile_condition(node.value)
         except MalformedExpression as error:
-            findings.error("MalformedExpression", str(error), node)
+            findings.error("MalformedExpression", str(error), self._source.place(node, error.offset))
             return _EMPTY
 
     def of_map(self, nodes: Mapping[str, Node], findings: Findings) -> Template:
@@ -441,32 +448,51 @@ class Templates:
                 try:
                     _parts(scalar.text)
                 except MalformedExpression as error:
-                    findings.error("MalformedExpression", str(error), scalar)
+                    findings.error("MalformedExpression", str(error), self._source.place(scalar, error.offset))
             return _EMPTY
         for scalar in doubled:
-            for part in _parts(scalar.text):
-                if isinstance(part, _EXPRESSION) and part.text.startswith(DOUBLED_ROOT):
+            for part, offset in _placed(scalar.text):
+                if part.text.startswith(DOUBLED_ROOT):
                     meant = part.text.replace("$.", "", 1)
                     message = f"{_shown(part)} has the root twice. Launchbay reads it as {meant}; write that instead."
-                    findings.warning("DoubledRoot", message, scalar)
+                    findings.warning("DoubledRoot", message, self._source.place(scalar, offset))
         return template
 
 
-def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mapping[str, Place]:
-    """Return the first place of each wanted variable in the nodes, which name them all."""
-    places: dict[str, Place] = {}
+class Use(NamedTuple):
+    """The first use of a variable: its place, and its expression as written."""
+
+    place: Place
+    expression: str
+
+
+def variables_by_use(nodes: Iterable[Node], wanted: Collection[str], source: Source) -> Mapping[str, Use]:
+    """Return the first use of each wanted variable. The nodes name them all."""
+    uses: dict[str, Use] = {}
     for scalar in _texts(nodes):
-        for variable in sorted(_variables(str(scalar.value)).intersection(wanted)):
-            places.setdefault(variable, scalar)
-    return places
+        for part, offset in _expressions(scalar.text):
+            for variable in sorted(part.variables.intersection(wanted)):
+                if variable not in uses:
+                    uses[variable] = Use(source.place(scalar, offset), part.text)
+    return uses
 
 
-def _variables(text: str) -> frozenset[str]:
+def _expressions(text: str) -> "Iterable[tuple[_Expression, int]]":
+    """Yield the expressions in a string with their offsets.
+
+    A condition is one even without braces.
+    """
     if _SPECIAL.search(text):
-        return compile_template(text).variables
-    with suppress(MalformedExpression):  # a condition is an expression even without braces
-        return compile_condition(text).variables
-    return frozenset()
+        return _placed(text)
+    with suppress(MalformedExpression):
+        return [(parse_condition(text), 0)]
+    return ()
+
+
+def _placed(text: str) -> "Iterable[tuple[_Expression, int]]":
+    offsets: list[int] = []
+    expressions = [part for part in _parts(text, offsets) if isinstance(part, _EXPRESSION)]
+    return zip(expressions, offsets, strict=True)
 
 
 def _texts(nodes: Iterable[Node]) -> Iterator[ScalarNode]:

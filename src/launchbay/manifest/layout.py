@@ -11,7 +11,7 @@ from launchbay.limits import MANIFEST_BOUND_PINS, NAME_CHARS
 from launchbay.manifest.graph import SCALER, ComponentType, Pin, Target
 from launchbay.manifest.syntax import WILDCARD, BoundPin, ComponentSyntax, TypedPin
 from launchbay.model.findings import Findings, Place, shorten_names
-from launchbay.model.types import PinKind, PinType, parse_pin_type
+from launchbay.model.types import UNREADABLE_PIN, PinKind, PinType, parse_pin_type
 
 
 class PublicPin(msgspec.Struct, frozen=True, gc=False):
@@ -255,7 +255,7 @@ class _Builder:
             self._at(composite).error("SeveralTargets", message, place)
             return first
         for other in found[1:]:
-            if other.type != first.type:
+            if other.type != first.type and UNREADABLE_PIN not in (other.type, first.type):
                 message = f"{where} binds pins of different types, {first.type} and {other.type}."
                 self._at(composite).warning("DifferentTypes", message, place)
         targets = dict.fromkeys(target for pin in found for target in pin.targets)

@@ -41,10 +41,11 @@ from launchbay.manifest.tree import (
     plain,
     report_kind,
     text_of,
+    unquoted_expression,
 )
 from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
 from launchbay.model.findings import Findings, Place
-from launchbay.model.types import PRIMITIVES, Type, TypeSyntaxError, parse_pin_type, parse_type
+from launchbay.model.types import PRIMITIVES, UNREADABLE_PIN, Type, TypeSyntaxError, parse_pin_type, parse_type
 
 _APPLICATION = "application"  # its label in findings
 COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
@@ -194,12 +195,12 @@ def _read_pin(name: str, node: Node, findings: Findings) -> PinSyntax | None:
     if not isinstance(node, MappingNode):
         message = f"A pin must be a type, a bind or a map with a 'type', not {kind_of(node)}."
         findings.error("MalformedPin", message, node)
-        return None
+        return _unreadable(name, node)
     parts = children_of(node, "A pin", findings, _PIN_KEYS)
     type_node = parts.get("type")
     if type_node is None or is_null(type_node):
         findings.error("MalformedPin", "The pin has no 'type'. Add one, such as configuration(string).", node)
-        return None
+        return _unreadable(name, node)
     return _pin(
         name, node, type_node, text_of(parts.get("name"), "'name'", findings), parts.get("suggestions"), findings
     )
@@ -210,7 +211,7 @@ def _pin(
 ) -> PinSyntax | None:
     text = text_of(type_node, "'type'", findings)
     if text is None:
-        return None
+        return _unreadable(name, node)
     try:
         if text.lstrip().startswith("bind"):
             return BoundPin(name, parse_bind(text), node.line, node.column)
@@ -219,11 +220,19 @@ def _pin(
         cut = text.count("(") > text.count(")")
         hint = " Inside { }, quote values that contain a comma." if cut else ""
         findings.error("MalformedPin", f"{error}{hint}", type_node)
-        return None
+        return _unreadable(name, node)
     if name == WILDCARD:
         findings.error("MalformedPin", "Pin '*' must be a bind, such as bind(component#interface.*).", type_node)
         return None
     return TypedPin(name, pin_type, label, _read_suggestions(suggestions, findings), node.line, node.column)
+
+
+def _unreadable(name: str, node: Node) -> TypedPin | None:
+    """Return a pin in place of one that is an error.
+
+    So nothing that names the pin makes a second error.
+    """
+    return None if name == WILDCARD else TypedPin(name, UNREADABLE_PIN, None, None, node.line, node.column)
 
 
 def _read_suggestions(node: Node | None, findings: Findings) -> Mapping[str, Any] | None:
@@ -397,10 +406,12 @@ def _read_returns(node: Node | None, findings: Findings) -> Mapping[str, ReturnS
     if node is None:
         return returns
     for name, child, place in entries_of(node, "'return'", findings):
-        is_map = isinstance(child, MappingNode)
+        expression = unquoted_expression(child)
+        is_map = isinstance(child, MappingNode) and expression is None
         value = children_of(child, "A return value", findings.at(name), _RETURN_KEYS).get("value") if is_map else None
         if value is None:
-            message = f"Return value '{name}' has no 'value'. Write {name}: {{value: …}}."
+            wanted = "…" if expression is None else f'"{expression[:80]}"'
+            message = f"Return value '{name}' has no 'value'. Write {name}: {{value: {wanted}}}."
             findings.error("MissingValue", message, place)
         elif name in returns:
             findings.error("DuplicateReturn", f"'{name}' is returned twice. Keep one.", place)

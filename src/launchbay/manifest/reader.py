@@ -26,7 +26,15 @@ from yaml.events import (
 
 from launchbay import limits
 from launchbay.limits import KIB
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, ScalarValue, SequenceNode, kind_of
+from launchbay.manifest.tree import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    ScalarValue,
+    SequenceNode,
+    kind_of,
+    unquoted_expression,
+)
 from launchbay.model.findings import Finding, Findings, Place, raise_invalid_manifest
 
 # Scalars of the YAML 1.2 core schema (manifest-language §1), stricter where the core schema would change what the
@@ -107,6 +115,9 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\uf
 _BYTE_ORDER_MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"), (b"\0\0\xfe\xff", "UTF-32"))
 _TAG_DIRECTIVE = re.compile(r"^%TAG", re.MULTILINE)
 _TAG_DIRECTIVES = 16  # libyaml compares each one with all others
+_UNQUOTED = re.compile(r"""^[^'"#]*(?:[:-][ ]+|[\[{,][ ]*)(?:\{\$[.=]|\$\{)""")  # an expression, before any quote
+_KEY_CHARS = 1_024  # of a key without `?`, for libyaml as for the YAML specification
+_QUOTES = frozenset("'\"")
 _SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
@@ -172,17 +183,36 @@ def syntax_finding(error: yaml.YAMLError, text: str) -> Finding:
         message += f" {error.context}"
         if error.context_mark and error.context_mark.line + 1 != line:
             message += f" that starts in line {error.context_mark.line + 1}"
-    return Finding(
-        "error", "YamlSyntax", f"{message}.{_remedy(text[mark.index : mark.index + 1] if mark else '')}", line, column
-    )
+    remedy = _remedy(text, mark.index) if mark else ""
+    return Finding("error", "YamlSyntax", f"{message}.{remedy}", line, column)
 
 
-def _remedy(character: str) -> str:
+def _remedy(text: str, index: int) -> str:
+    """Return the sentence that helps with an error of syntax at this index, or ""."""
+    character = text[index : index + 1]
     if character == "\t":
         return " Indent with spaces, not tabs."
     if character and character in "@`%":
         return f" Quote a string that starts with {character}."
+    if character == ":":
+        if index - _key_start(text, index) > _KEY_CHARS:
+            return f" Shorten the key before this colon to at most {_KEY_CHARS:,} characters."
+        if text[index + 1 : index + 2] in {",", "}", "]"}:
+            return " Write a space after the colon."
+    if _UNQUOTED.search(text[text.rfind("\n", 0, index) + 1 : index + 2]):
+        return " Write a value with an expression in double quotes."
     return ""
+
+
+def _key_start(text: str, colon: int) -> int:
+    """Return the index of the first character of the key that a colon ends."""
+    end = len(text[:colon].rstrip())
+    if end == 0 or text[end - 1] not in _QUOTES:
+        return max(text.rfind(character, 0, end) for character in "\n{,[") + 1
+    start = text.rfind(text[end - 1], 0, end - 1)
+    while start > 0 and text[start - 1] in ("\\", text[start]):  # escaped
+        start = text.rfind(text[end - 1], 0, start - 1)
+    return start
 
 
 def _join_surrogates(text: str) -> str:
@@ -210,14 +240,14 @@ _SEQUENCE_TAGS = frozenset((None, "!", f"{TAG_PREFIX}seq"))
 _Event: TypeAlias = Any  # PyYAML's stubs call every mark, tag and value optional; those of these events are not
 
 
-def read(data: bytes, bounds: Bounds = DEFAULT_BOUNDS) -> Node:
+def read(data: bytes, bounds: Bounds = DEFAULT_BOUNDS, findings: Findings | None = None) -> Node:
     """Return the one document in `data` as a tree of frozen nodes.
 
-    Raises `errors.InvalidManifest`, and nothing else: with every duplicate key, unknown tag and impossible value, and
-    with the first error of encoding, syntax or bounds.
+    Its warnings are added to `findings`. Raises `errors.InvalidManifest`, and nothing else: with every duplicate key,
+    unknown tag and impossible value, and with the first error of encoding, syntax or bounds.
     """
     text = decode(data, bounds.bytes)
-    findings = Findings()
+    findings = Findings() if findings is None else findings
     try:
         node = _read_document(CParser(text), findings, bounds)
     except yaml.YAMLError as error:
@@ -390,7 +420,16 @@ class _Builder:
                 merge_key = key
         if merge_key is not None:
             children, keys = self._merged(children, keys, merge_key)
-        return MappingNode(children, keys, mark.line + 1, mark.column + 1)
+        mapping = MappingNode(children, keys, mark.line + 1, mark.column + 1)
+        if event.flow_style:
+            self._check_quotes(mapping)
+        return mapping
+
+    def _check_quotes(self, mapping: MappingNode) -> None:
+        expression = unquoted_expression(mapping)
+        if expression is not None:
+            message = f"Without quotes, {expression[:80]} is a map and not an expression. Write it in double quotes."
+            self._findings.warning("UnquotedExpression", message, mapping)
 
     def _key(self, event: _Event, depth: int) -> ScalarNode:
         """Return a key; keys are equal if their source text is: `3` and `"3"` are the same."""

@@ -82,15 +82,40 @@ def is_null(node: Node | None) -> bool:
 def kind_of(node: Node) -> str:
     """Name the kind of a node for a message: "a map", "a list", "null", "the number 3", "the string 'x'"."""
     if isinstance(node, MappingNode):
-        return "a map"
+        expression = unquoted_expression(node)
+        return "a map" if expression is None else f"a map: quote {_clipped(expression)}"
     if isinstance(node, SequenceNode):
         return "a list"
     if node.value is None:
         return "null"
-    shown = node.text if len(node.text) <= 40 else f"{node.text[:40]}…"
+    shown = _clipped(node.text)
     if isinstance(node.value, str):
         return f"the string {shown!r}"
     return f"the boolean {shown}" if isinstance(node.value, bool) else f"the number {shown}"
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+_EXPRESSION_STARTS = ("$.", "$=")
+
+
+def unquoted_expression(node: Node) -> str | None:
+    """Return the expression that its author forgot to quote, or None.
+
+    YAML reads `{$.name}` as the map `$.name: `. Its commas make further keys without a value, and the colon of
+    `{$.a ? 1 : 2}` makes a value.
+    """
+    if not isinstance(node, MappingNode) or not node.children:
+        return None
+    first, *_ = node.children
+    if not first.startswith(_EXPRESSION_STARTS):
+        return None
+    written = [(key, child.text if isinstance(child, ScalarNode) else None) for key, child in node.items()]
+    if any(text != "" for _, text in written[" ? " in first :]):  # of a choice, the first value belongs to it
+        return None
+    return f"{{{', '.join(f'{key} : {text}' if text else key for key, text in written)}}}"
 
 
 def children_of(

@@ -26,7 +26,7 @@ from launchbay.manifest.syntax import (
 )
 from launchbay.manifest.tree import MappingNode, Node, children_of, is_name, text_of
 from launchbay.model.findings import Findings
-from launchbay.model.types import OBJECT, PinKind, PinType, Signature, Type
+from launchbay.model.types import OBJECT, UNREADABLE_PIN, PinKind, PinType, Signature, Type
 
 COMPONENT = "workflow"
 INPUT, RESULT, ACTIONS = "input", "result", "actions"
@@ -141,8 +141,9 @@ def _services(document: MappingNode, findings: Findings) -> Interfaces:
 
 def _is_connecting(interface: str, pins: Mapping[str, PinSyntax], document: MappingNode, findings: Findings) -> bool:
     """Return whether a service has something to connect. The warning for the binding would name what nobody wrote."""
-    kinds = [pin.type.kind for pin in pins.values() if isinstance(pin, TypedPin)]
-    if any(kind.complement is not None for kind in kinds) or is_workflow_service(SERVICE, pins):
+    types = [pin.type for pin in pins.values() if isinstance(pin, TypedPin)]
+    is_link = any(type_.kind.complement is not None or type_ == UNREADABLE_PIN for type_ in types)
+    if is_link or is_workflow_service(SERVICE, pins):
         return True
     message = f"Service '{interface}' connects nothing. Add a signal or command pin."
     findings.at(*_SERVICES).warning("UselessBinding", message, document)

@@ -1,5 +1,6 @@
 """Rules of the workflows of one `workflow.Instance`, and of the variables in them (manifest-language §5)."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -7,15 +8,25 @@ from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
 from launchbay.limits import EACH_PARALLEL_MAX, STEP_RETRIES_MAX
-from launchbay.manifest.expressions import variables_by_place
+from launchbay.manifest.expressions import variables_by_use
 from launchbay.manifest.graph import ConfigurationPin, Pin, Workflow
 from launchbay.manifest.layout import Leaf
+from launchbay.manifest.source import Source
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
+from launchbay.manifest.tree import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    is_null,
+    kind_of,
+    plain,
+    unquoted_expression,
+)
 from launchbay.model.cron import parse as parse_cron
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.findings import Findings, Place
-from launchbay.model.types import ListType, PinKind, parse_type
+from launchbay.model.types import UNREADABLE_PIN, ListType, PinKind, parse_type
 from launchbay.model.values import CoercionError, coerce
 
 IMPLICIT_PHASE = "provision"  # if no step declares it, every step without a phase and preceding phases
@@ -194,7 +205,7 @@ _parsed = lru_cache(maxsize=256)(parse_type)  # the types of parameters of actio
 
 def _problem(parameter: ParameterShape, node: Node) -> str | None:
     """Return why a literal value is wrong; values with expressions are known only at run time."""
-    if is_null(node) or _has_expression(node):
+    if is_null(node) or _has_expression(node) or _has_unquoted(node):
         return None
     value = plain(node)
     try:
@@ -213,6 +224,14 @@ def _has_expression(node: Node) -> bool:
     if isinstance(node, ScalarNode):
         return isinstance(node.value, str) and "$" in node.value
     return any(map(_has_expression, node.children.values() if isinstance(node, MappingNode) else node.children))
+
+
+def _has_unquoted(node: Node) -> bool:
+    """Return whether an expression lacks its quotes somewhere; the reader has said so."""
+    if isinstance(node, ScalarNode):
+        return False
+    children = node.children.values() if isinstance(node, MappingNode) else node.children
+    return unquoted_expression(node) is not None or any(map(_has_unquoted, children))
 
 
 _CRON_CHARS = 400
@@ -243,6 +262,9 @@ class WorkflowRules:
 
     def _classify(self, pin: Pin) -> None:
         kind = pin.type.kind
+        if pin.type == UNREADABLE_PIN:  # it may be of every kind
+            self._published.add(pin.name)
+            self._commands.add(pin.key)
         if kind is PinKind.PUBLISH_SIGNAL:
             self._published.add(pin.name)
         elif kind is PinKind.SEND_COMMAND:
@@ -468,6 +490,7 @@ def _is_expression(node: Node) -> bool:
     return isinstance(node, ScalarNode) and isinstance(node.value, str) and ("{$" in node.value or "${" in node.value)
 
 
+_SHELL_VARIABLE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")  # as shells have them by convention
 EACH, OUTPUT, ERROR = "each", "output", "error"  # variables of loops, of `until`, and after a failure
 INNER = "~"  # `{$.step~variable}` is a variable inside the workflow that the step called
 
@@ -501,11 +524,17 @@ class ScopeRules:
         configuration: Mapping[str, ConfigurationPin],
         workflows: Mapping[str, Workflow],
         findings: Findings,
+        source: Source,
     ) -> None:
         self._leaf = leaf
+        self._source = source
         self._workflows = workflows
         self._findings = findings
-        with_value = {pin.pin for pin in configuration.values() if pin.has_default or pin.parameter is not None}
+        with_value = {
+            pin.pin
+            for pin in configuration.values()
+            if pin.has_default or pin.parameter is not None or leaf.pins[pin.pin].type == UNREADABLE_PIN
+        }
         self._without_value = {leaf.pins[key].name: key for key in configuration if key not in with_value}
         self._everywhere = {leaf.pins[key].name for key in with_value}
         self._everywhere.update(name for workflow in workflows.values() for name in workflow.returns)
@@ -560,10 +589,12 @@ class ScopeRules:
         return called is None or not (inner in self._own[called] or inner in self._everywhere)
 
     def _report(self, workflow: str, nodes: Iterable[Node], wanting: set[str]) -> None:
-        for variable, place in variables_by_place(nodes, wanting).items():
+        for variable, (place, expression) in variables_by_use(nodes, wanting, self._source).items():
             key = self._without_value.get(variable)
             if key is not None:
                 hint = f" Configuration pin '{key}' has no value."
+            elif _SHELL_VARIABLE.fullmatch(expression):
+                hint = f" If the shell is to replace it, write ${expression}."
             else:
                 hint = self._findings.hints.nearest(variable, chain(self._own[workflow], self._everywhere))
             message = f"Variable '{variable}' isn't in scope.{hint}"

@@ -220,6 +220,10 @@ class PinType:
         return f"{self.kind.value}({self.value_type if self.signature is None else self.signature})"
 
 
+# In place of a pin whose declaration is an error. Nothing that names it is a second error; no declared pin equals it.
+UNREADABLE_PIN: Final = PinType(PinKind.CONFIGURATION, OBJECT, Signature())
+
+
 def parse_pin_type(text: str) -> PinType:
     """Return the pin type of a string such as `publish-signal(list<string>)`. Raises `TypeSyntaxError`."""
     scanner = TypeScanner(text)
