@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
+from httpx import URL, InvalidURL
 from msgspec import Meta, ValidationError, convert
 
 from launchbay.errors import CannotStart
@@ -293,8 +294,6 @@ def _normalized(url: str) -> str:
     That is lower case, without the default port, and the host in ASCII. Passkeys and the origins of forms are compared
     with it.
     """
-    from httpx import URL, InvalidURL  # noqa: PLC0415 - commands that call a server start without it
-
     parts = urlsplit(url)
     try:
         found, port = URL(parts._replace(scheme=parts.scheme.lower()).geturl()), parts.port
