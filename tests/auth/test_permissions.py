@@ -26,6 +26,7 @@ WORKFLOW = permissions.workflow("a1", "i1", "action.default")
         ("/applications/*/instances/i1", {INSTANCE}),
         ("/applications/*/instances/*/workflows/action.*", {WORKFLOW}),
         ("/applications/*/instances/*/workflows/Action.*", set()),
+        ("*", {APPLICATION, INSTANCE, WORKFLOW}),
         ("/applications/**", {APPLICATION, INSTANCE, WORKFLOW}),
         ("/applications", set()),
         ("/Applications/*", set()),
@@ -44,7 +45,7 @@ def test_a_slash_in_a_workflow_name_moves_no_boundary() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "applications/*", "*", "/", "//", "/applications/", "/applications//x", "/" + "x" * 2000]
+    "text", ["", "applications/*", "/", "//", "/applications/", "/applications//x", "/" + "x" * 2000]
 )
 def test_what_is_no_pattern_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r"pattern"):

@@ -202,7 +202,12 @@ class Pattern:
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Return the pattern. Raises ValueError when it is too long, does not start with `/` or has an empty segment."""
+    """Return the pattern; `*` alone is `/*`, everything, as roles of older clients have it.
+
+    Raises ValueError when it is too long, does not start with `/` or has an empty segment.
+    """
+    if text == "*":
+        return Pattern("/*")
     if len(text) > ROLE_PATTERN_CHARS:
         raise ValueError(
             f"a resource path pattern has at most {ROLE_PATTERN_CHARS} characters, this one has {len(text)}"

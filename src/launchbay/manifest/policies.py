@@ -6,7 +6,9 @@
 
 One top-level key, dotted names (`action.parameter`, manifest-language §8), scalar values: true, false, whole numbers
 and identifier-like strings. A number of another form, such as `1.10`, stays the string that was written: it may be a
-version, and a step's parameter converts it to a number without loss.
+version, and a step's parameter converts it to a number without loss. So do numbers that JSON doesn't have. A policy
+without a value, or of null, is none. `yes` and `off` are strings: a YAML 1.1 writer quotes such strings, and writes
+booleans as `true` and `false`.
 """
 
 import re
@@ -17,7 +19,7 @@ import yaml
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.limits import NAME_CHARS, POLICY_NODES
 from launchbay.manifest.reader import Bounds, read
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, children_of, kind_of, report_kind
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, children_of, is_null, kind_of, report_kind
 from launchbay.model.findings import Findings
 
 PolicyValue: TypeAlias = bool | int | str
@@ -36,7 +38,7 @@ def read_policies(text: str) -> dict[str, PolicyValue]:
     """
     findings = Findings()
     try:
-        policies = _policies(read(text.encode(), _BOUNDS), findings)
+        policies = _policies(read(text.encode(), _BOUNDS, keeps_numbers=True), findings)
         findings.raise_errors()
     except InvalidManifest as error:
         # The reader's messages say "manifest", its usual input.
@@ -68,13 +70,13 @@ def _policies(document: Node, findings: Findings) -> dict[str, PolicyValue]:
             assert isinstance(section, MappingNode)  # the name came out of this map
             message = f"Invalid policy name {name[:80]!r}. Write ACTION.PARAMETER."
             findings.error("InvalidPolicyName", message, section.place_of(name))
-        else:
+        elif not is_null(node):
             policies[name] = _value(name, node, findings)
     return policies
 
 
 def _value(name: str, node: Node, findings: Findings) -> PolicyValue:
-    if not isinstance(node, ScalarNode) or node.value is None:
+    if not isinstance(node, ScalarNode):
         message = f"Policy {name!r} must be true, false, a number or an identifier, not {kind_of(node)}."
         findings.error("InvalidPolicyValue", message, node)
         return ""

@@ -240,16 +240,19 @@ _SEQUENCE_TAGS = frozenset((None, "!", f"{TAG_PREFIX}seq"))
 _Event: TypeAlias = Any  # PyYAML's stubs call every mark, tag and value optional; those of these events are not
 
 
-def read(data: bytes, bounds: Bounds = DEFAULT_BOUNDS, findings: Findings | None = None) -> Node:
+def read(
+    data: bytes, bounds: Bounds = DEFAULT_BOUNDS, findings: Findings | None = None, *, keeps_numbers: bool = False
+) -> Node:
     """Return the one document in `data` as a tree of frozen nodes.
 
-    Its warnings are added to `findings`. Raises `errors.InvalidManifest`, and nothing else: with every duplicate key,
-    unknown tag and impossible value, and with the first error of encoding, syntax or bounds.
+    Its warnings are added to `findings`. With `keeps_numbers`, a plain number that JSON doesn't have is its text.
+    Raises `errors.InvalidManifest`, and nothing else: with every duplicate key, unknown tag and impossible value, and
+    with the first error of encoding, syntax or bounds.
     """
     text = decode(data, bounds.bytes)
     findings = Findings() if findings is None else findings
     try:
-        node = _read_document(CParser(text), findings, bounds)
+        node = _read_document(CParser(text), findings, bounds, keeps_numbers=keeps_numbers)
     except yaml.YAMLError as error:
         findings.add(syntax_finding(error, text))
     except _Refused as refused:
@@ -258,13 +261,13 @@ def read(data: bytes, bounds: Bounds = DEFAULT_BOUNDS, findings: Findings | None
     return node
 
 
-def _read_document(parser: CParser, findings: Findings, bounds: Bounds) -> Node:
+def _read_document(parser: CParser, findings: Findings, bounds: Bounds, *, keeps_numbers: bool) -> Node:
     """Read the document between the stream's start and end. Raises `_Refused` and PyYAML's errors."""
     parser.get_event()  # the stream starts
     event = parser.get_event()
     if not isinstance(event, DocumentStartEvent):
         _refuse("EmptyManifest", "The manifest is empty. The smallest one is {}.", Position(1, 1))
-    node = _Builder(parser, findings, bounds.nodes).node(parser.get_event(), 0)
+    node = _Builder(parser, findings, bounds.nodes, keeps_numbers=keeps_numbers).node(parser.get_event(), 0)
     parser.get_event()  # the document ends
     event = parser.get_event()
     if not isinstance(event, StreamEndEvent):
@@ -292,7 +295,8 @@ class _Content(NamedTuple):
 class _Builder:
     """Builds nodes from events within the limits. Calls nest at most `MANIFEST_DEPTH` deep."""
 
-    def __init__(self, parser: CParser, findings: Findings, nodes_max: int) -> None:
+    def __init__(self, parser: CParser, findings: Findings, nodes_max: int, *, keeps_numbers: bool) -> None:
+        self._keeps_numbers = keeps_numbers
         self._next_event = parser.get_event
         self._nodes_max = nodes_max
         self._findings = findings
@@ -370,7 +374,8 @@ class _Builder:
             if event.tag in SCALAR_TAGS:
                 return resolve_tagged(text, event.tag)
         except ValueError as error:
-            self._findings.error("ImpossibleValue", str(error), _position(event))
+            if event.tag is not None or not self._keeps_numbers:
+                self._findings.error("ImpossibleValue", str(error), _position(event))
             return text
         if event.tag != "!":  # a bare tag means "string"
             self._report_tag(event)
