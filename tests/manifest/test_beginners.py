@@ -171,3 +171,34 @@ def test_what_yaml_refuses_of_keys_comes_with_what_to_write(text: str, says: str
     [finding] = found(text)
     assert finding.code == "YamlSyntax"
     assert finding.message.endswith(says)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "others", "expected"),
+    [
+        ("{}", ["v", "u"], ["OnePeerOfSeveral"]),
+        ("{multi: true}", ["v", "u"], []),
+        ("{multi: false}", ["v", "u"], []),
+        ("{}", ["v"], []),
+    ],
+)
+def test_signals_of_several_peers_without_multi_are_a_warning(
+    parameters: str, others: list[str], expected: list[str]
+) -> None:
+    constants = (
+        "{type: cobalt.common.Constants, interfaces: {o: {s: publish-signal(int)}},"
+        " configuration: {configuration.values: {o.s: 1}}}"
+    )
+    text = f"""
+application:
+  components:
+    w:
+      type: workflow.Instance
+      interfaces: {{i: {{s: consume-signal(int)}}}}
+      configuration:
+        configuration.workflows: {{launch: {{steps: [{{a: {{action: getSignals, parameters: {parameters}}}}}]}}}}
+    v: {constants}
+    u: {constants}
+  bindings: [{", ".join(f"[w, {other}]" for other in others)}]
+"""
+    assert codes(text) == expected

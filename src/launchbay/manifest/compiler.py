@@ -40,6 +40,7 @@ from launchbay.manifest.workflow_rules import (
     ScopeRules,
     WorkflowRules,
     always_configured,
+    check_signals,
     preceding_phases,
 )
 from launchbay.model.findings import Finding, Findings
@@ -386,6 +387,7 @@ class _Compilation:
             for name, workflow in syntax.workflows.workflows.items()
         }
         triggers = WorkflowRules(leaf, self.known_actions, self.findings).check(exposed)
+        check_signals(leaf, peers.get(syntax.path, {}), self.findings)
         ScopeRules(leaf, configuration, workflows, self.findings, self.source).check()
         return component(
             workflows=workflows,

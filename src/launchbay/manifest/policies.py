@@ -7,7 +7,7 @@
 One top-level key, dotted names (`action.parameter`, manifest-language §8), scalar values: true, false, whole numbers
 and identifier-like strings. A number of another form, such as `1.10`, stays the string that was written: it may be a
 version, and a step's parameter converts it to a number without loss. So do numbers that JSON doesn't have. A policy
-without a value, or of null, is none. `yes` and `off` are strings: a YAML 1.1 writer quotes such strings, and writes
+without a value, or of null, is absent. `yes` and `off` are strings: a YAML 1.1 writer quotes such strings, and writes
 booleans as `true` and `false`.
 """
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from launchbay.limits import EACH_PARALLEL_MAX, STEP_RETRIES_MAX
 from launchbay.manifest.expressions import variables_by_use
-from launchbay.manifest.graph import ConfigurationPin, Pin, Workflow
+from launchbay.manifest.graph import ConfigurationPin, Peer, Pin, Workflow
 from launchbay.manifest.layout import Leaf
 from launchbay.manifest.source import Source
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
@@ -235,6 +235,7 @@ def _has_unquoted(node: Node) -> bool:
 
 
 _CRON_CHARS = 400
+_GET_SIGNALS = "getSignals"
 _TRIGGERING = frozenset({PinKind.CONFIGURATION, PinKind.CONSUME_SIGNAL})
 
 
@@ -425,6 +426,25 @@ class WorkflowRules:
     ) -> None:
         hint = self._findings.hints.nearest(name, self._syntax.workflows)
         report("UnknownWorkflow", f"{subject} names unknown workflow '{name}'.{hint}", place)
+
+
+def check_signals(leaf: Leaf, peers: Mapping[str, Sequence[Peer]], findings: Findings) -> None:
+    """Warn about `getSignals` without `multi` where several peers give the same signal (language §5)."""
+    several = [
+        interface
+        for interface, found in peers.items()
+        if any(
+            sum(pin.name in peer.pins for peer in found) > 1
+            for pin in leaf.pins.values()
+            if pin.interface == interface and pin.type.kind is PinKind.CONSUME_SIGNAL
+        )
+    ]
+    for workflow in leaf.syntax.workflows.workflows.values() if several else ():
+        for step in workflow.all_steps:
+            if step.action is not None and step.action.text == _GET_SIGNALS and is_null(step.parameters.get("multi")):
+                message = f"Interface '{several[0]}' has several peers, and without 'multi' one of them is returned."
+                own = findings.at(leaf.syntax.label, workflow.name, step.name)
+                own.warning("OnePeerOfSeveral", f"{message} Set 'multi: true'.", step.action)
 
 
 def _is_near(name: str, wanted: str) -> bool:
