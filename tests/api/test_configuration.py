@@ -376,7 +376,6 @@ async def test_a_busy_instance_refuses_a_configuration_with_409(api: Api) -> Non
         ({"manifestVersion": "x"}, "InvalidField"),
         ({"revisionId": UNKNOWN}, "UnknownRevision"),
         ({"parameters": []}, "InvalidField"),
-        ({"colour": "red"}, "InvalidField"),
         ({"instanceName": "x" * 300}, "InvalidName"),
         ({"submodules": {"nobody": {}}}, "UnknownSubmodule"),
         ({"parameters": {"input.label": "x", "input.size": "many"}}, "InvalidParameters"),

@@ -127,6 +127,7 @@ def test_two_texts_that_mean_the_same_are_equal() -> None:
     assert parse("0 9 * * MON-FRI") == parse("0 0 9 * * 2-6") == parse("0 9 * * 1,2,3,4,5")
     assert parse("0 9 * * 1-5") != parse("0 9 * * 1-6")
     assert parse("@daily") == parse("0 0 * * *")
+    assert parse("0 9 13 * MON-FRI") == parse("0 9 13 * 1-5")  # with other words in their warnings
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ class LineSplitter:
         """Leave out bytes of the stream, and say so."""
         self.close()
         self.received += size
-        self._line_begin, self._pieces = self.received, 0
+        self._line_begin, self._pieces, self._known_pieces = self.received, 0, 0
         if self._sink is not None:
             self._sink(self._stream, f"({size} bytes of output are not shown)")
             self._note(str(self._line_begin))

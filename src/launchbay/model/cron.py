@@ -13,7 +13,7 @@ Nothing after that depends on the dialect: weekdays count from 0 (Sunday).
 import calendar
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Literal
@@ -129,7 +129,7 @@ class Cron:
     days: _Days
     weekdays: _Weekdays
     is_every_hour: bool  # follows elapsed time where a clock is set, instead of the hours it shows
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = field(compare=False)
 
     def times(self, after: datetime) -> Iterator[datetime]:
         """Yield the times after `after` on its clock, soonest first."""

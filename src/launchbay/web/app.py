@@ -351,8 +351,8 @@ class Dispatcher:
         """Wait as the query asks, then for the turn of the answer.
 
         Both together take no longer than it asks for. The first look has a turn of its own, and nothing is held
-        meanwhile. Raises ClientDisconnect at once when the
-        client goes.
+        meanwhile. A client that closes its sending side gets the answer at once, as the object is then: one that has
+        gone looks the same. Raises ClientDisconnect if the connection is lost.
         """
         assert endpoint.waits is not None
         tenant: str | None = state.get("tenant")
@@ -363,16 +363,21 @@ class Dispatcher:
         until_s = began_s + call.query.wait
         await body_reader.discard()
         gone = asyncio.create_task(until_disconnect(receive))
-        waiting = asyncio.create_task(self._wait_for_turn(state, endpoint.waits, call, until_s))
+        half_closed = asyncio.Event()
+        state["half_closed"] = half_closed.set
+        closing = asyncio.create_task(half_closed.wait())
+        waiting = asyncio.create_task(self._wait_for_end(state, endpoint.waits, call, until_s))
         try:
-            await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
+            await asyncio.wait({waiting, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done() and not waiting.done():
                 raise ClientDisconnect
-            await waiting
+            if waiting.done():
+                await waiting
+            await self._begin_answer(state, until_s)
         finally:
-            await cancel_all((waiting, gone))
+            await cancel_all((waiting, gone, closing))
 
-    async def _wait_for_turn(self, state: dict[str, Any], look: Look, call: Request[Any, Any], until_s: float) -> None:
+    async def _wait_for_end(self, state: dict[str, Any], look: Look, call: Request[Any, Any], until_s: float) -> None:
         tenant: str | None = state.get("tenant")
         end_turn = await self._turns.begin(tenant, until_s=until_s) if tenant is not None else None
         try:
@@ -382,6 +387,9 @@ class Dispatcher:
                 end_turn()
         if awaited is not None:
             await self._services.app.ends.wait(awaited, until_s)
+
+    async def _begin_answer(self, state: dict[str, Any], until_s: float) -> None:
+        tenant: str | None = state.get("tenant")
         if tenant is not None:
             soon_s = asyncio.get_running_loop().time() + TURN_S
             state["end_turn"] = await self._answer_turns.begin(tenant, CHUNK_TURN_S, until_s=max(until_s, soon_s))

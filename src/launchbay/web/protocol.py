@@ -138,20 +138,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Answer what has arrived completely before the connection closes ("Wire" 13).
 
         A client that has gone sends the same as one that only closes its sending side. It is noticed with the first
-        bytes that it refuses. An event stream, which has no end of its own, ends with either. asyncio can't leave half
-        of a TLS connection open.
+        bytes that it refuses. An event stream, which has no end of its own, ends with either, and a wait gives its
+        answer at once. asyncio can't leave half of a TLS connection open.
         """
         self._stop_timer()
         active = self._active
         if self.scheme == "https" or active is None or active.response_complete:
             return False
-        if active.scope["state"].get("is_stream"):
+        state = active.scope["state"]
+        if state.get("is_stream") or state.get("ends_with_client"):
             return False
         if self._reading is _Reading.BODY:
             if active is self.cycle:
                 return False
             self.pipeline.popleft()
         self._reading = _Reading.NOTHING
+        if (half_closed := state.get("half_closed")) is not None:
+            half_closed()
         last = self.pipeline[0][0] if self.pipeline else active
         last.keep_alive = False
         return True

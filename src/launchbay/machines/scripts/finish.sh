@@ -18,7 +18,8 @@ give() {
         size=$(size_of "$file")
     fi
     if [ -f "$file.cut" ] || [ "$size" -le "$keep" ]; then
-        part "$1" "$size" cat "$file"
+        # A process in the background may still write to it.
+        part "$1" "$size" head -c "$size" "$file"
     else
         part "$1" "$half" head -c "$half" "$file"
         part "$1" "${#note}" printf '%s' "$note"

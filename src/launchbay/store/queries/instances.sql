@@ -44,7 +44,7 @@ SELECT id, status, coalesce((SELECT jobs.id FROM jobs WHERE jobs.instance_id = i
 FROM instances
 WHERE application_id = %(application_id)s AND environment_id = %(environment_id)s AND name = %(name)s AND parent_id IS NULL
   AND destroyed_at IS NULL
-ORDER BY instances.id DESC LIMIT 1;
+ORDER BY status = 'Destroying', instances.id DESC LIMIT 1;
 
 -- name: get_newest
 -- The newest instance of an organization, and the transactions that may still bring older ones. Those that begin later can't: their
