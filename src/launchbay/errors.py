@@ -9,6 +9,7 @@ LaunchbayError
 ├── NotAllowed               the caller is known but has no permission
 ├── NotFound                 the object doesn't exist
 ├── Conflict                 the object is busy, or another request changed it
+│   └── InstanceBusy         (usecases/workflows.py) a job keeps the instance; has `instance_id`
 ├── PreconditionFailed       the object isn't the one that the caller has read; has its present `tag`
 │   └── SavedMeanwhile       a form of the console would overwrite it unseen
 ├── TooManyRequests          a rate limit; has `retry_after_s`

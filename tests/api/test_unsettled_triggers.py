@@ -1,13 +1,14 @@
 """Workflows whose triggers start each other: the chain has an end, and people go first (language §5, Triggers)."""
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
 
 from launchbay import limits
 from tests.support.databases import Databases
-from tests.support.service import Api, accepted, running_api
+from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
 # Each adds a letter to what the other one returned last, so their signals never settle.
 ENDLESS = """
@@ -87,20 +88,38 @@ async def test_signals_that_settle_may_change_any_number_of_times(api: Api) -> N
         assert document["errorMessage"] is None
 
 
-@pytest.mark.parametrize("pause", ["0", "0.3"])
-@pytest.mark.parametrize("what", ["destroy", "configuration", "actions.start"])
-async def test_a_person_goes_before_the_next_workflow(api: Api, what: str, pause: str) -> None:
+# What a person sends, and the workflow that it starts.
+REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "destroy": ("POST", {}, "destroy"),
+    "configuration": ("PUT", {"parameters": {"input.note": "new"}}, "reconfigure"),
+    "configuration/rollback": ("POST", {"generation": 1}, "reconfigure"),
+    "actions.start": ("POST", {}, "actions.start"),
+    "actions.start/schedule": ("POST", {"interval": "0", "parameters": {}}, "actions.start"),
+}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "pause"), [("", "0"), ("", "0.3"), ("key", "0.3"), ("match", "0.3"), ("key and match", "0.3")]
+)
+@pytest.mark.parametrize("what", REQUESTS)
+async def test_a_person_goes_before_the_next_workflow(api: Api, what: str, conditions: str, pause: str) -> None:
     instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", pause)))
     await triggered(api, instance)
-    if what == "configuration":
-        accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.note": "new"}}))
-    else:
-        accepted(await api.post(f"instances/{instance}/{what}", {}))
+    method, body, workflow = REQUESTS[what]
+    headers = {"Idempotency-Key": fresh_name("key")} if "key" in conditions else {}
+    path = f"instances/{instance}/{what}"
+    if "match" in conditions:
+        headers["If-Match"] = "*"
+    document = accepted(await api.client.request(method, path, json=body, headers=headers))
     if what == "destroy":
         assert (await api.settled(instance))["status"] == "Destroyed"
     else:
-        document = await api.settled(instance, timeout_s=60)
-        assert what.replace("configuration", "reconfigure") in [job["name"] for job in document["workflowHistory"]]
+        history = (await api.settled(instance, timeout_s=60))["workflowHistory"]
+        assert workflow in [job["name"] for job in history]
+    if "key" in conditions and what != "configuration":  # which takes no key
+        again = await api.client.request(method, path, json=body, headers=headers)
+        assert accepted(again) == document
+        assert again.headers["idempotency-replayed"] == "true"
 
 
 async def test_a_person_at_another_server_is_accepted_after_a_longer_workflow_at_the_next_attempt(
@@ -122,6 +141,36 @@ async def test_a_person_at_another_server_is_accepted_after_a_longer_workflow_at
         assert document["status"] == "Destroyed"
         assert [job["name"] for job in document["workflowHistory"]].count("follow") <= 3
     databases.drop(url)
+
+
+async def test_a_person_with_a_tag_that_the_workflow_outdates_is_accepted_with_the_next_tag(api: Api) -> None:
+    instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", "0.5")))
+    await triggered(api, instance)
+
+    async def destroy() -> httpx.Response:
+        tag = (await api.get(f"instances/{instance}")).headers["etag"]
+        return await api.client.post(f"instances/{instance}/destroy", json={}, headers={"If-Match": tag})
+
+    answer = await destroy()
+    while answer.status_code in {409, 412}:
+        answer = await destroy()
+    accepted(answer)
+    document = await api.settled(instance)
+    assert document["status"] == "Destroyed"
+    assert [job["name"] for job in document["workflowHistory"]].count("follow") <= 4
+
+
+async def test_a_request_without_permission_or_sense_does_not_hold_triggers_back(api: Api) -> None:
+    instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", "0.3")))
+    reader = await api.member("Read: [/*]")
+    await triggered(api, instance)
+    for caller, workflow, status in ((reader, "destroy", 403), (api, "actions.unknown", 400)):
+        headers = {"Idempotency-Key": fresh_name("key")}
+        refused(await caller.client.post(f"instances/{instance}/{workflow}", json={}, headers=headers), status)
+    before = len((await api.document(instance))["workflowHistory"])
+    async with asyncio.timeout(limits.PERSON_FIRST_S / 2):
+        while len((await api.document(instance))["workflowHistory"]) < before + 3:
+            await asyncio.sleep(0.05)
 
 
 async def test_no_trigger_follows_a_cancelled_job(api: Api) -> None:

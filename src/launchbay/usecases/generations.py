@@ -28,6 +28,7 @@ from launchbay.usecases.preview import Preview, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
 from launchbay.usecases.submodule_shapes import submodules_inside
 from launchbay.usecases.turns import Turns
+from launchbay.usecases.workflows import before_triggers
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -110,6 +111,10 @@ async def rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[
     The default is the last good one. Raises BadRequest, NotFound for an unknown generation, and Conflict while a job is
     under way.
     """
+    return await before_triggers(ctx, lambda: _rollback(ctx, instance_id, number))
+
+
+async def _rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, StartedJob]:
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         generation = await _target(work, record, number)

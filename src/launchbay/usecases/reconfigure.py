@@ -14,7 +14,7 @@ import msgspec
 
 from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff
-from launchbay.errors import BadRequest, Conflict, NotAllowed
+from launchbay.errors import BadRequest, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
 from launchbay.planning import StartedJob, environment_view, may_accept, plan_reconfigure
@@ -40,7 +40,7 @@ from launchbay.usecases.launch_tree import (
     write_children,
     write_links,
 )
-from launchbay.usecases.workflows import before_triggers, busy
+from launchbay.usecases.workflows import InstanceBusy, before_triggers, busy
 
 _LOCK_LOOKS = Backoff(0.01, 0.2)  # at an instance that another request has locked
 _LOCK_LOOKS_MOST = 20  # 3 s
@@ -72,7 +72,7 @@ async def reconfigure(
     With a `generation`, the body is what leads back to it. Raises BadRequest for what makes no sense, NotAllowed for a
     submodule, and Conflict when a job is under way, or another request has locked the instance for seconds.
     """
-    return await before_triggers(ctx, instance_id, lambda: _reconfigure(ctx, instance_id, body, generation))
+    return await before_triggers(ctx, lambda: _reconfigure(ctx, instance_id, body, generation))
 
 
 async def _reconfigure(
@@ -92,7 +92,7 @@ async def _reconfigure(
                 return await _accept(work, instance_id, body, generation)
         # Whoever has it may change nothing, or leave an instance that no longer is what it was.
         await asyncio.sleep(delay_s)
-    raise Conflict("Another request is changing the instance; try again.", code="InstanceBusy")
+    raise InstanceBusy("Another request is changing the instance; try again.", instance_id=asked.id)
 
 
 async def _accept(work: Work, instance_id: str, body: Mapping[str, Any], generation: Generation | None) -> StartedJob:

@@ -63,21 +63,36 @@ _FIRST_LOOKS_S = 2.0
 T = TypeVar("T")
 
 
-async def before_triggers(ctx: Context, instance_id: str, act: Callable[[], Awaitable[T]]) -> T:
+class InstanceBusy(Conflict):
+    """A job keeps the instance. Whoever gets this may change it otherwise."""
+
+    code = "InstanceBusy"
+
+    def __init__(self, message: str, *, instance_id: str) -> None:
+        super().__init__(message)
+        self.instance_id = instance_id
+
+
+async def before_triggers(ctx: Context, act: Callable[[], Awaitable[T]]) -> T:
     """Do what a person asks for, before the next workflow that a trigger starts.
 
-    If one is running, wait shortly for its end. Raises what `act` raises: Conflict if another kind of job runs, or the
-    workflow takes longer. The next one then waits `PERSON_FIRST_S` for another attempt.
+    If one is running, wait shortly for its end, and begin again (decision 0130). Raises what `act` raises: InstanceBusy
+    if another kind of job runs, or the workflow takes longer. The next one then waits `PERSON_FIRST_S` for another
+    attempt.
+
+    In a transaction that encloses this, `act` has one attempt: its locks would keep the workflow from ending, and its
+    rollback would forget who goes first. Whoever opens one for a person calls this around it.
     """
+    if ctx.app.database.enclosing() is not None:
+        return await act()
     loop = asyncio.get_running_loop()
     end_s = loop.time() + _FIRST_LOOKS_S
     delays_s = _FIRST_LOOKS.delays()
     while True:
         try:
             return await act()
-        except Conflict as refusal:
-            if refusal.code != "InstanceBusy":
-                raise
+        except InstanceBusy as refusal:
+            instance_id = refusal.instance_id
             async with ctx.begin() as work:
                 wait_s = limits.PERSON_FIRST_S
                 # The lock first: the end of a job may be starting the next one, which the other statement must see.
@@ -103,7 +118,7 @@ async def run_workflow(
             record = await for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
             return await run_unchecked(work, record, workflow, _with_force(workflow, parameters, force=force))
 
-    return await before_triggers(ctx, instance_id, act)
+    return await before_triggers(ctx, act)
 
 
 async def run_unchecked(work: Work, record: InstanceRecord, workflow: str, parameters: Mapping[str, Any]) -> StartedJob:
@@ -132,7 +147,7 @@ async def destroy(
                 return await run_unchecked(work, record, DESTROY, parameters)
             return await _destroy_later(work, record, grace_ms)
 
-    return await before_triggers(ctx, instance_id, act)
+    return await before_triggers(ctx, act)
 
 
 async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> DestroyAt:
@@ -240,6 +255,16 @@ async def schedule_workflow(
 
     The instances that use one are checked now, and again when its destruction is due.
     """
+
+    async def act() -> str | StartedJob:
+        return await _schedule(ctx, instance_id, workflow, interval, parameters, force=force)
+
+    return await before_triggers(ctx, act)
+
+
+async def _schedule(
+    ctx: Context, instance_id: str, workflow: str, interval: Any, parameters: Mapping[str, Any], *, force: bool
+) -> str | StartedJob:
     async with ctx.begin() as work:
         record = await for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = validate_interval(interval)
@@ -529,7 +554,7 @@ def _just_fired(schedule: ScheduleRow) -> BadRequest:
     return BadRequest(f"The schedule {schedule.id} has just fired.", code="UnknownSchedule")
 
 
-async def busy(work: Work, record: InstanceRecord) -> Conflict:
+async def busy(work: Work, record: InstanceRecord) -> InstanceBusy:
     """Return a refusal that names the running job, if the caller may read it."""
     running = await jobs.get_busy_job(work.connection, instance_id=record.id)
     at = (permissions.instance(record.application_id, record.id), permissions.environment(record.environment_id))
@@ -542,7 +567,7 @@ async def busy(work: Work, record: InstanceRecord) -> Conflict:
             f"The instance {running.instance!r} runs job {running.number}, {running.workflow!r} (ID {running.id}); "
             "try again when it has ended."
         )
-    return Conflict(message, code="InstanceBusy")
+    return InstanceBusy(message, instance_id=record.id)
 
 
 def _gone(record: InstanceRecord) -> BadRequest:

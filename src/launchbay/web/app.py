@@ -32,6 +32,7 @@ from launchbay.quotas import (
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.usecases.waits import Awaited
+from launchbay.usecases.workflows import before_triggers
 from launchbay.web import conditions, responses
 from launchbay.web.conditions import Conditions
 from launchbay.web.mcp import PATH as MCP_PATH
@@ -397,8 +398,11 @@ class Dispatcher:
     async def _respond_once(self, endpoint: Endpoint, call: Request[Any, Any], respond: Respond) -> Response:
         if endpoint.idempotency_key and HEADER in call.headers:
             # A request that took effect gets its answer again, though the object has changed by it.
-            return await respond_once(self._services.idempotency, endpoint, call, respond)
-        return await respond()
+            respond = partial(respond_once, self._services.idempotency, endpoint, call, respond)
+        elif endpoint.public or conditions.IF_MATCH not in call.headers:
+            return await respond()
+        # Both headers have a transaction around the use case, which therefore leaves the waiting to this.
+        return await before_triggers(call.ctx, respond)
 
     async def _respond_if_matches(self, endpoint: Endpoint, call: Request[Any, Any]) -> Response:
         if endpoint.public or conditions.IF_MATCH not in call.headers:
