@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from launchbay import limits
+from launchbay.manifest.compiler import check
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
@@ -50,6 +51,16 @@ application:
             steps: [{look: {action: getSignals, output: {seen: result}}}]
             return: {answer: {value: "{$.seen.in.word}"}}
 """
+
+
+def test_a_cycle_of_triggers_is_seen_before_it_runs() -> None:
+    [warning] = [each for each in check(ENDLESS.encode(), known_actions={}) if each.code == "TriggerCycle"]
+    assert warning.message.startswith("left: These workflows start each other: ")
+    assert "'left › follow' → 'right › follow' → 'left › follow'" in warning.message
+    assert ENDLESS.splitlines()[warning.line - 1].strip() == "configuration.triggers: {in.answer: follow}"
+    # A constant changes nothing the second time.
+    settled = ENDLESS.replace('"{$.seen.in.word}"', '"always"')
+    assert "TriggerCycle" not in {each.code for each in check(settled.encode(), known_actions={})}
 
 
 async def triggered(api: Api, instance: str) -> None:

@@ -1,8 +1,8 @@
 """Which interfaces each binding connects, and the launch order that follows (manifest-language §3, "Bindings")."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from launchbay.manifest.graph import (
     ADDRESS,
@@ -21,6 +21,8 @@ from launchbay.manifest.layout import Layout, PublicPins, absolute
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax, Endpoint
 from launchbay.model.findings import Findings, shorten_names
 from launchbay.model.types import UNREADABLE_PIN, PinKind, PinType, Type
+
+NodeT = TypeVar("NodeT", bound=Hashable)
 
 
 def difference(need: PinType, offer: PinType) -> str | None:
@@ -336,17 +338,17 @@ def providers(path: str, required: Sequence[str], peers: Peers) -> list[str]:
     return list(found)
 
 
-def launch_order(needed: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
+def launch_order(needed: Mapping[NodeT, Sequence[NodeT]]) -> tuple[list[NodeT], list[NodeT]]:
     """Return all components, providers first and otherwise in the given order, and one cycle or nothing.
 
     `needed` maps every component to those that must run before it. A cycle is returned as the components along it, the
     first one repeated at the end. The order is then incomplete.
     """
-    order: list[str] = []
-    done: set[str] = set()
+    order: list[NodeT] = []
+    done: set[NodeT] = set()
     for start in needed:
-        path: dict[str, int] = {}  # components from the start to the current one, each with its next provider
-        component: str | None = start
+        path: dict[NodeT, int] = {}  # components from the start to the current one, each with its next provider
+        component: NodeT | None = start
         while component is not None and component not in done:
             position = path.setdefault(component, 0)
             if position < len(needed[component]):

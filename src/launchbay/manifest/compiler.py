@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from launchbay.errors import InvalidManifest
+from launchbay.limits import TRIGGER_ROUNDS
 from launchbay.manifest.bindings import Connector, Peers, Relays, launch_order, providers
 from launchbay.manifest.checker import ComponentChecker
 from launchbay.manifest.expressions import Templates
@@ -42,6 +43,7 @@ from launchbay.manifest.workflow_rules import (
     always_configured,
     check_signals,
     preceding_phases,
+    started_workflows,
 )
 from launchbay.model.findings import Finding, Findings
 from launchbay.model.types import STRING, PinKind, Type
@@ -347,6 +349,7 @@ class _Compilation:
             path: self._component(leaf, peers, configuration[path], exposed) for path, leaf in layout.leaves.items()
         }
         order = self._order(layout, peers)
+        self._check_triggers(layout, components)
         return CompiledManifest(
             is_component_manifest=self.manifest.is_component_manifest,
             components=components,
@@ -396,6 +399,21 @@ class _Compilation:
             propagate_status=frozenset({"launch", *(name.text for name in syntax.workflows.propagate_status)}),
             always_configured=always_configured(workflows, {leaf.pins[key].name for key in configuration}),
         )
+
+    def _check_triggers(self, layout: Layout, components: Mapping[str, Component]) -> None:
+        """Warn about workflows that start each other: they run until their values settle, or fail."""
+        _, cycle = launch_order(started_workflows(components))
+        if not cycle:
+            return
+        path, workflow = cycle[0]
+        triggers = layout.leaves[path].syntax.workflows.triggers.values()
+        place = next(each for each in triggers if each.text == workflow)
+        chain = " → ".join(f"'{path} › {name}'" for path, name in cycle)
+        message = (
+            f"These workflows start each other: {chain}. Each returns a signal that triggers the next. Return the same "
+            f"values when nothing has changed: after {TRIGGER_ROUNDS} rounds they fail."
+        )
+        self.findings.at(layout.leaves[path].syntax.label).warning("TriggerCycle", message, place)
 
     def _order(self, layout: Layout, peers: Peers) -> list[str]:
         needed = {

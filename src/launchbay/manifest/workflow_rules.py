@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from launchbay.limits import EACH_PARALLEL_MAX, STEP_RETRIES_MAX
 from launchbay.manifest.expressions import variables_by_use
-from launchbay.manifest.graph import ConfigurationPin, Peer, Pin, Workflow
+from launchbay.manifest.graph import Component, ConfigurationPin, Peer, Pin, Target, Workflow
 from launchbay.manifest.layout import Leaf
 from launchbay.manifest.source import Source
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
@@ -445,6 +445,30 @@ def check_signals(leaf: Leaf, peers: Mapping[str, Sequence[Peer]], findings: Fin
                 message = f"Interface '{several[0]}' has several peers, and without 'multi' one of them is returned."
                 own = findings.at(leaf.syntax.label, workflow.name, step.name)
                 own.warning("OnePeerOfSeveral", f"{message} Set 'multi: true'.", step.action)
+
+
+def started_workflows(components: Mapping[str, Component]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """Return the workflows that a signal which each returns triggers, both as component and name (language §5).
+
+    A constant is left out: it changes nothing the second time.
+    """
+    triggered: dict[Target, list[tuple[str, str]]] = {}
+    for path, component in components.items():
+        for interface, peers in component.peers.items():
+            for name, target in chain.from_iterable(peer.pins.items() for peer in peers):
+                workflow = component.triggers.get(f"{interface}.{name}")
+                if workflow is not None:
+                    triggered.setdefault(target, []).append((path, workflow))
+    return {
+        (path, workflow.name): [
+            each
+            for pin in component.pins.values()
+            if pin.name in workflow.returns and workflow.returns[pin.name].variables
+            for each in triggered.get(Target(path, pin.key), ())
+        ]
+        for path, component in components.items()
+        for workflow in component.workflows.values()
+    }
 
 
 def _is_near(name: str, wanted: str) -> bool:
