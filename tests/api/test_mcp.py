@@ -577,6 +577,7 @@ async def test_an_endless_answer_is_cut_off() -> None:
     async def until_gone(receive: Receive) -> None:
         assert (await receive())["type"] == "http.disconnect"
 
+    present = asyncio.create_task(asyncio.Event().wait())
     outer = {
         "type": "http",
         "asgi": {},
@@ -585,11 +586,12 @@ async def test_an_endless_answer_is_cut_off() -> None:
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 2),
         "headers": [],
-        "state": {"request_id": "test"},
+        "state": {"request_id": "test", "gone": present},
     }
     async with httpx.AsyncClient(transport=InProcess(endless, outer)) as http:
         with pytest.raises(Refused, match="8 MiB"):
             await http.get("http://in-process/")
+    present.cancel()
     assert sent < 9 << 20
 
 

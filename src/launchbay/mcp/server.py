@@ -218,7 +218,7 @@ class HttpServer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # A tool may wait for long, and no client of it closes its sending side alone.
-        scope.setdefault("state", {})["ends_with_client"] = True
+        scope["state"]["ends_with_client"] = True
         if not self._started.done():
             # If it can't start, the manager says so below.
             await asyncio.wait({self._started, self._running}, return_when=asyncio.FIRST_COMPLETED)
