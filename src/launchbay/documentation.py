@@ -452,7 +452,8 @@ def search(words: str, most: int = 20) -> list[Hit]:
     Entries with this name come first. Words such as *a* and *not* count only if there is no other. In a sentence, a
     section that is about most of the words can be before one that only has all of them.
     """
-    words = words[:QUERY_CHARS]
+    if len(words) > QUERY_CHARS:  # without half a word at the end
+        words = words[:QUERY_CHARS].rpartition(" ")[0] or words[:QUERY_CHARS]
     typed = dict.fromkeys(word.strip(_PUNCTUATION) for word in words.lower().replace("’", "'").split())
     typed.pop("", None)
     wanted = ([word for word in typed if word not in _LINKING] or list(typed))[:_MOST_WORDS]

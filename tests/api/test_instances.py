@@ -504,7 +504,6 @@ async def test_what_no_instance_has_filters_all_of_them_out(api: Api, many: Many
         ({"limit": 10**9}, "limit"),
         ({"limit": 10**30}, "limit"),
         ({"after": "x"}, "after"),
-        ({"after": "A" * 24}, "after"),
         ({"limit": 5, "after": "' OR 1=1"}, "after"),
         ({"name": "\0"}, "NUL"),
     ],

@@ -129,12 +129,3 @@ async def test_a_destroyed_instance_has_none(api: Api) -> None:
     await cancel(api, instance, "tick")
     await api.run(instance, "destroy")
     assert await schedules(api, instance) == []
-
-
-@pytest.mark.parametrize("call", ["schedule", "reschedule"])
-@pytest.mark.parametrize("body", [{"cron": "0 0 * * * ?", "interval": 5}, {"interval": 5, "parameter": {}}])
-async def test_unknown_fields_of_a_request_are_400(api: Api, call: str, body: dict[str, Any]) -> None:
-    instance = await api.running(HOURLY)
-    sentences = refused(await api.post(f"instances/{instance}/tick/{call}", body), 400)
-    assert next(name for name in body if name not in {"interval", "parameters"}) in sentences
-    assert len(await schedules(api, instance)) == 1

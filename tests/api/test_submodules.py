@@ -145,7 +145,6 @@ async def test_the_version_of_a_child_may_be_digits_in_a_string(api: Api) -> Non
         ({"nobody": {}}, "UnknownSubmodule"),
         ({"child": {"manifestVersion": 99}}, "InvalidManifestVersion"),
         ({"child": {"revisionId": UNKNOWN}}, "UnknownRevision"),
-        ({"child": {"colour": "blue"}}, "InvalidField"),
         ({"child": []}, "InvalidField"),
         ({"child": {"parameters": {"input.nothing": 1}}}, "InvalidParameters"),
     ],

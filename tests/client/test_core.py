@@ -250,7 +250,7 @@ def test_a_session_is_renewed_when_it_expires_or_is_refused() -> None:
         for _ in range(3):
             launchbay.launch_application(ID)
     asked = [(each.target.rpartition("/")[2], each.headers.get("authorization")) for each in script.asked]
-    launch, exchange = ("launch", "Bearer new"), ("jwtBearer", None)
+    launch, exchange = ("launch?include=warnings", "Bearer new"), ("jwtBearer", None)
     assert asked == [exchange, launch, launch, launch, exchange, launch]
     assert [each.token for each in told] == ["new", "new"]
 
@@ -264,7 +264,7 @@ async def test_an_asynchronous_client_renews_its_session_alike() -> None:
             for _ in range(2):
                 await launchbay.launch_application(ID)
     asked = [(each.target.rpartition("/")[2], each.headers.get("authorization")) for each in script.asked]
-    launch, exchange = ("launch", "Bearer new"), ("jwtBearer", None)
+    launch, exchange = ("launch?include=warnings", "Bearer new"), ("jwtBearer", None)
     assert asked == [exchange, launch, exchange, launch, launch]
 
 
