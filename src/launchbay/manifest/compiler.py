@@ -401,7 +401,7 @@ class _Compilation:
         )
 
     def _check_triggers(self, layout: Layout, components: Mapping[str, Component]) -> None:
-        """Warn about workflows that start each other: they run until their values settle, or fail."""
+        """Warn about workflows that start each other."""
         _, cycle = launch_order(started_workflows(components))
         if not cycle:
             return

@@ -448,9 +448,9 @@ def check_signals(leaf: Leaf, peers: Mapping[str, Sequence[Peer]], findings: Fin
 
 
 def started_workflows(components: Mapping[str, Component]) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Return the workflows that a signal which each returns triggers, both as component and name (language §5).
+    """Return which workflows each workflow starts by a signal that it returns (language §5).
 
-    A constant is left out: it changes nothing the second time.
+    Each is a component and a name. Constants are left out: they change nothing the second time.
     """
     triggered: dict[Target, list[tuple[str, str]]] = {}
     for path, component in components.items():
