@@ -1,5 +1,6 @@
 """Dry-run machines through the API: switched on by a setting or a policy, shown in the status, told in the log."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,28 @@ async def test_the_setting_makes_every_instance_a_dry_run(dry_api: Api) -> None:
     assert len(await machines_of(dry_api, instance)) == 3
     assert (await dry_api.run(instance, "destroy"))["status"] == "Destroyed"
     assert await machines_of(dry_api, instance) == []
+
+
+async def test_a_failure_by_a_made_up_answer_says_where_it_comes_from_and_how_to_set_it(dry_api: Api) -> None:
+    sized = """
+    launch:
+      steps:
+        - web: {action: provisionVms, parameters: {roleName: web}}
+        - ask:
+            action: execrun
+            precedingPhases: [web]
+            parameters: {roles: [web], command: [size]}
+            output: {printed: stdout}
+        - grow:
+            action: provisionVms
+            precedingPhases: [ask]
+            parameters: {roleName: more, targetQuantity: "{$.printed[*][0]}"}
+    """
+    instance = await dry_api.launch(await dry_api.application(sized))
+    document = await dry_api.until(instance, "Failed")
+    error = document["errorMessage"]
+    assert re.search(r" The value 'dry-run-[0-9a-f]{8}' is what a command prints in a dry run\.", error), error
+    assert error.endswith("Set its answer with the policy dry-run.execrun.stdout or the setting dry_run_answers.")
 
 
 async def test_a_policy_makes_the_instances_of_one_environment_dry_runs(api: Api) -> None:

@@ -50,6 +50,8 @@ _PART = {"*": ".*", "?": "."}
 # with an output sets it. Policies of the environment take precedence: `dry-run.execrun.stdout: k1tt3n`, and for a value
 # inside an output `dry-run.chefsolo.chefState.haproxy.entry_urls.0: http://192.0.2.1`.
 
+_DERIVED = re.compile(rb"\bdry-run-[0-9a-f]{8}\b")  # what a command prints without a configured answer
+
 POLICY_PREFIX = "dry-run."
 GIVE = "give"
 CONDITIONS = ("component", "action", "step", "role", "host", "command")
@@ -339,6 +341,17 @@ def _brief(text: str) -> str:
     lines = text.strip().splitlines() or [""]
     first = lines[0] if len(lines[0]) <= _LINE_CHARS else f"{lines[0][:_LINE_CHARS]}…"
     return first if len(lines) == 1 else f"{first} … ({len(lines)} lines)"
+
+
+def about_made_up_answers(parameters: Mapping[str, Any]) -> str:
+    """Return a sentence about a derived answer in parameters, or an empty text."""
+    found = _DERIVED.search(msgspec.json.encode(parameters, enc_hook=str))
+    if found is None:
+        return ""
+    return (
+        f" The value '{found[0].decode()}' is what a command prints in a dry run. Set its answer with the policy "
+        "dry-run.execrun.stdout or the setting dry_run_answers."
+    )
 
 
 def _digest(context: ProviderContext, machine: Machine) -> str:

@@ -19,7 +19,7 @@ from launchbay.machines.contract import MachineProvider, ProviderContext, Provid
 from launchbay.manifest.graph import COMPUTE, Peer
 from launchbay.manifest.v1 import in_component
 from launchbay.model.job import StepStatus, StepWait, workflow_path
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.signals import named_peers, parent_signal_values
 
@@ -32,6 +32,15 @@ _CONTAINERS = "container"
 def provider_of(job: JobRun) -> MachineProvider | None:
     """Return the provider of the instance's machines, or None if none is set. Raises ActionFailed."""
     return job.deps.machines.chosen_for(job.environment.policies)
+
+
+def is_dry_run(job: JobRun) -> bool:
+    """Return whether the instance's machines are made up."""
+    try:
+        provider = provider_of(job)
+    except ActionFailed:
+        return False
+    return provider is not None and provider.name == DRY_RUN
 
 
 def image_runner(job: JobRun) -> RunsImages:

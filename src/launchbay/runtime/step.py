@@ -15,6 +15,7 @@ from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.concurrency import cancel_all
 from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed
+from launchbay.machines.dry_run import about_made_up_answers
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.formulas import kind
 from launchbay.manifest.graph import Step
@@ -34,6 +35,7 @@ from launchbay.runtime.context import (
     split_command,
 )
 from launchbay.runtime.contract import JobRun
+from launchbay.runtime.machines import is_dry_run
 from launchbay.runtime.slot import paced, staying, uninterruptible
 from launchbay.telemetry.tracing import Attributes, tracing
 
@@ -102,6 +104,7 @@ class _Execution:
         if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
             return self._replayed(earlier.outputs) if earlier.attempt else {}  # none: it was skipped
         ignored = False
+        parameters: Mapping[str, Any] = {}
         try:
             if not is_counted:
                 self.job.budget.take()
@@ -119,6 +122,8 @@ class _Execution:
                 outputs = await self._in_time(parameters, retries)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
             message = str(error) or f"The action {self.step.action!r} failed without a message."
+            if is_dry_run(self.job):
+                message += about_made_up_answers(parameters)
             if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
                 self.job.journal.log(self.path, "error", message)
                 self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt)
