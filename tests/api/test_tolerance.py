@@ -10,6 +10,22 @@ from tests.support.manifests import EXTENDED, WORKFLOWS
 from tests.support.service import Api, accepted, fresh_name, refused
 
 
+async def test_an_id_in_upper_case_is_the_same_in_rights_and_for_tokens(api: Api) -> None:
+    application = await api.application("launch: {steps: []}")
+    at = f"organizations/{api.organization}"
+    explained = accepted(
+        await api.get("permissions/explain", permission="Read", path=f"/applications/{application.upper()}")
+    )
+    assert explained["allowed"] is True
+    account = accepted(await api.post(f"{at}/serviceAccounts", {"name": "ci", "roles": ["Administrator"]}))
+    token = {"name": "t", "owner": account["id"].upper(), "scope": [f"Read: [/applications/{application.upper()}]"]}
+    made = accepted(await api.post(f"{at}/accessTokens", token))
+    by_token = {"authorization": f"Bearer {made['token']}"}
+    assert accepted(await api.client.get(f"applications/{application}/revisions", headers=by_token)) == []
+    answer = await api.client.get(f"{at}/environments", headers=by_token)
+    assert accepted(answer) == []
+
+
 async def test_an_id_in_upper_case_is_the_same_id_wherever_it_comes_in(api: Api) -> None:
     application = await api.application(WORKFLOWS)
     place = accepted(await api.post(f"environments/{api.environment}/clone"))["id"]

@@ -5,6 +5,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from launchbay.errors import BadRequest
+from launchbay.ids import canonical_id
 from launchbay.limits import ROLE_PATTERN_CHARS
 
 
@@ -162,12 +163,12 @@ def parse_resource(text: str) -> Resource:
             "A path is /applications/{id}, optionally followed by /instances/{id} and /workflows/{name}, "
             "or /environments/{id}, /services/{id}, /roles/{id}, /users/{id}.",
         )
-    return Resource(segments)
+    return Resource(tuple(each if at == 5 else canonical_id(each) for at, each in enumerate(segments)))
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One pattern as written, compared case-sensitively. Make it with `parse_pattern`."""
+    """One pattern, compared case-sensitively but for IDs. Make it with `parse_pattern`."""
 
     text: str
 
@@ -216,7 +217,16 @@ def parse_pattern(text: str) -> Pattern:
         raise ValueError(f"the resource path pattern {text!r} must start with '/', such as /applications/*")
     if "" in text.split("/")[1:]:
         raise ValueError(f"the resource path pattern {text!r} has an empty segment; write /applications/*, for example")
-    return Pattern(text)
+    return Pattern(_with_canonical_ids(text))
+
+
+def _with_canonical_ids(path: str) -> str:
+    """Return a path with IDs in lower case, but for workflows."""
+    segments = path.split("/")
+    return "/".join(
+        each if before == "workflows" else canonical_id(each)
+        for before, each in zip(["", *segments], segments, strict=False)
+    )
 
 
 def segment_matches(pattern: str, segment: str) -> bool:

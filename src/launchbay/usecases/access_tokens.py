@@ -14,7 +14,7 @@ from launchbay.auth.gate import Entry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.auth.tokens import hash_token, new_access_token
 from launchbay.errors import BadRequest, NotAllowed, NotFound
-from launchbay.ids import new_id
+from launchbay.ids import canonical_id, new_id
 from launchbay.quotas import Quota
 from launchbay.store import access_tokens as store
 from launchbay.store import users
@@ -47,7 +47,7 @@ async def create_access_token(
     acting = ctx.actor.token
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        owner_id = owner_id or ctx.actor.user_id
+        owner_id = canonical_id(owner_id) if owner_id else ctx.actor.user_id
         entries = None if scope is None else _read_scope(scope)
         if owner_id != ctx.actor.user_id:
             await require_service_account(work, organization.id, owner_id, scope=entries)
