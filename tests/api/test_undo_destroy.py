@@ -58,7 +58,7 @@ async def until_jobs(api: Api, instance: str, names: list[str]) -> None:
 @pytest.mark.parametrize(("manifest", "prefix"), [(STOPPABLE, ""), (COMPONENTS, "actions.")])
 async def test_a_destroy_stops_the_instance_and_is_taken_back(api: Api, manifest: str, prefix: str) -> None:
     instance = await instance_with_grace(api, manifest)
-    answer = await api.post(f"instances/{instance}/destroy")
+    answer = await api.post(f"instances/{instance}/destroy?include=destroyAt")
     body = accepted(answer)
     assert answer.headers["launchbay-job"], "the job that stops it"
     waiting = (await lifetime(api, instance))["waitingDestroy"]
@@ -83,7 +83,7 @@ async def test_it_is_destroyed_once_when_the_grace_time_is_over(api: Api) -> Non
 
 async def test_without_stop_and_start_it_waits_as_it_is(api: Api) -> None:
     instance = await instance_with_grace(api, PLAIN, grace_ms=HOUR_MS // 2)
-    answer = await api.post(f"instances/{instance}/destroy")
+    answer = await api.post(f"instances/{instance}/destroy?include=destroyAt")
     at = accepted(answer)["destroyAt"]
     assert "launchbay-job" not in answer.headers
     found = await lifetime(api, instance)
@@ -97,7 +97,7 @@ async def test_a_forced_destroy_and_one_without_rules_do_not_wait(api: Api) -> N
     instance = await instance_with_grace(api, STOPPABLE)
     accepted(await api.post(f"instances/{instance}/destroy"))
     await api.settled(instance)
-    assert "destroyAt" not in accepted(await api.post(f"instances/{instance}/destroy?force=1"))
+    assert "destroyAt" not in accepted(await api.post(f"instances/{instance}/destroy?force=1&include=destroyAt"))
     await api.until(instance, "Destroyed")
     assert (await lifetime(api, instance))["waitingDestroy"] is None
     plain = await api.running(PLAIN)

@@ -33,6 +33,7 @@ SERVERS = "the servers and workers of one cell"
 UPKEEP = "upkeep of one cell: whatever is old, due or left over in it"
 ROTATION = "the keys of one cell, and a pass over everything that they seal"
 OPERATORS = "for operators, or at the first start"
+LISTED = "rows of one organization that were just listed, by their IDs"
 
 CELL_WIDE: dict[str, set[str]] = {
     ACCOUNTS: {
@@ -103,6 +104,7 @@ CELL_WIDE: dict[str, set[str]] = {
         *("applications.list_unsealed_sources", "webhooks.list_unsealed", "bulk.list_unsealed"),
         "git_sources.list_unsealed",
     },
+    LISTED: {"bulk.keep_seen", "change_sets.keep_seen", "rollouts.keep_seen"},
     OPERATORS: {
         *(
             "jobs.sample_load",

@@ -24,7 +24,7 @@ import yaml
 
 from launchbay import limits
 from launchbay.errors import ExpressionError, InvalidManifest
-from launchbay.manifest.budget import CHAR_NS, ITEM_BYTES, EvaluationBudget
+from launchbay.manifest.budget import CHAR_NS, ITEM_BYTES, ITEM_NS, EvaluationBudget
 from launchbay.manifest.paths import (
     NOTHING,
     Path,
@@ -496,6 +496,7 @@ def equal(left: Any, right: Any, budget: EvaluationBudget) -> bool:
 
 
 def _contains(item: Any, whole: Any, run: _Run) -> bool:
+    run.budget.charge(ITEM_NS)
     if isinstance(whole, Mapping):
         return isinstance(item, str) and item in whole
     if is_list(whole):
