@@ -1,6 +1,6 @@
 """Cron expressions of five fields mean what other libraries read in them, or one of the reasons here says why not.
 
-The reasons are those of docs/reference/cron.md. `make test-random` asks about ten times as many expressions.
+The reasons are those of docs/reference/cron.md. HYPOTHESIS_PROFILE=nightly asks ten times as many expressions.
 """
 
 import re

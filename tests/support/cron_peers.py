@@ -102,7 +102,7 @@ def by_npm(asked: Sequence[Question]) -> dict[str, list[Answer]]:
     """Return the answers of each library of npm, in the order of the questions."""
     bounds = {"since": int(SINCE.timestamp()), "until": int(UNTIL.timestamp())}
     lines = "\n".join(json.dumps({"text": each.text, "zone": each.zone, **bounds}) for each in asked)
-    done = subprocess.run(["node", SCRIPT], input=lines, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(["node", SCRIPT], input=lines, capture_output=True, text=True, check=True, timeout=1_500)
     answers: dict[str, list[Answer]] = {"croner": [], "cron-parser": []}
     for line in done.stdout.splitlines():
         for library, times in json.loads(line).items():
