@@ -69,6 +69,7 @@ class Evaluations:
         self._tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._places = asyncio.Semaphore(limits.EXPRESSION_WORKERS)
         self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
 
     async def evaluate(self, template: Template, scope: Scope, tenant: str) -> Evaluated:
         """Evaluate as `Evaluator` says."""
@@ -112,15 +113,16 @@ class Evaluations:
         lock = self._tenants.setdefault(tenant, asyncio.Lock())
         async with lock, self._places:
             worker = self._idle.pop() if self._idle else _Worker(self._memory_bytes)
+            self._busy.add(worker)
             try:
                 return await worker.evaluate(template, template.needed(scope))
             finally:
+                self._busy.remove(worker)
                 self._idle.append(worker)
 
     async def close(self) -> None:
-        """End all workers."""
-        for worker in self._idle:
-            worker.end()
+        """End all workers, also those that evaluate, and return when their processes have ended."""
+        await asyncio.gather(*(worker.close() for worker in (*self._idle, *self._busy)))
 
 
 class _Worker:
@@ -129,6 +131,7 @@ class _Worker:
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
         self._process: Process | None = None
+        self._processes: set[Process] = set()  # that may not have ended yet
         self._ending: asyncio.TimerHandle | None = None
 
     async def evaluate(self, template: Template, scope: Scope) -> Evaluated:
@@ -174,6 +177,8 @@ class _Worker:
                 env=minimal_environment(),
                 start_new_session=True,  # an interrupt from the terminal is for the server
             )
+            self._processes = {process for process in self._processes if process.returncode is None}
+            self._processes.add(self._process)
         return self._process
 
     async def _why_ended(self) -> str:
@@ -201,6 +206,15 @@ class _Worker:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
         self._process = None
+
+    async def close(self) -> None:
+        """End all processes that were started, whatever they do, and wait for that."""
+        self.end()
+        for process in self._processes:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
 
 
 class _Progress:
