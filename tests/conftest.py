@@ -84,6 +84,14 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": True}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_form_of_logs() -> Iterator[None]:
+    """Keep commands that tests call in this process from changing the logs: loggers keep what they began with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("launchbay.app.commands.configure_logs", lambda *_: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def databases(testrun_uid: str, worker_id: str) -> Iterator[Databases]:
     """The PostgreSQL of this run, which its workers share."""
