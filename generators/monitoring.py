@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from prometheus_client import Counter, Gauge, Histogram
 
+from launchbay.model.yaml_text import yaml_text
 from launchbay.telemetry import metrics
 
 FOLDER = Path("integrations/monitoring")
@@ -173,8 +173,7 @@ def monitoring() -> dict[Path, str]:
     """Return path → text of the dashboard and the rules."""
     return {
         FOLDER / "dashboard.json": json.dumps(dashboard(), indent=2) + "\n",
-        FOLDER / "alerts.yml": "# Written by `python -m generators`.\n"
-        + yaml.safe_dump(rules(), sort_keys=False, width=120, allow_unicode=True),
+        FOLDER / "alerts.yml": "# Written by `python -m generators`.\n" + yaml_text(rules()),
     }
 
 

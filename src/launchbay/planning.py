@@ -38,6 +38,7 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.findings import Hints
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, remembered_in, sources, transition
 from launchbay.model.job import JobStatus, Origin, Plan, step_path, unescaped, workflow_path
+from launchbay.model.scalars import settled
 from launchbay.model.types import UNIT, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import applications, concurrency_limits, jobs
@@ -253,7 +254,7 @@ def _arguments(
     for name, value in parameters.items():
         wanted = types.get(name)
         if wanted is None:
-            arguments[name] = value
+            arguments[name] = settled(value)
             continue
         try:
             arguments[name] = coerce_text(wanted, value) if isinstance(value, str) else coerce(wanted, value)

@@ -83,7 +83,7 @@ async def test_objects_are_applied_in_an_order_that_works_and_waited_for(cluster
     web = cluster.named("web")
     assert web["metadata"]["labels"] == {"app": "web", "launchbay.io/instance": context.instance_id}
     [container] = web["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["on", "22:22", 10, "2026-11-20"]
+    assert container["args"] == [True, "22:22", 8, "2026-11-20"]  # as kubectl reads them
     assert len(context.naps) == 3
     assert context.percents == sorted(context.percents)
     assert context.percents[-1] == 100
@@ -304,8 +304,9 @@ async def test_documents_come_from_an_address_too(cluster: KubeServer) -> None:
         ({"documents": "a: [", "url": "http://x"}, "'documents' or 'url'"),
         ({"documents": "a: ["}, "'documents' is wrong"),
         ({"documents": "kind: A\nmetadata: {name: a}\n"}, "'documents' is wrong"),
-        ({"documents": "x: &a [1]\ny: *a\n"}, "aliases are not allowed; repeat the value instead"),
-        ({"documents": "[" * 50_000}, "nested more than"),
+        ({"documents": "x: &a [1]\nx: *a\n"}, "line 2: Duplicate key 'x'"),
+        ({"documents": "x: 12345678901234567890\n"}, "line 1: The number 12345678901234567890 exceeds 64 bits"),
+        ({"documents": "[" * 50_000}, "more than 64 levels"),
         ({"documents": [config_map("a")] * 501}, "'documents' is wrong"),
         ({"documents": [config_map("a")], "cluster": "x"}, "'cluster' is wrong"),
         ({"documents": [config_map("a")], "cluster": {"token": "t"}}, "'cluster' is wrong"),

@@ -58,7 +58,8 @@ def test_parsed_json_can_be_kept(value: Any) -> None:
 
 @given(
     st.recursive(
-        st.none() | st.integers() | st.text("äb"), lambda inner: st.lists(inner) | st.dictionaries(st.text("äb"), inner)
+        st.none() | st.integers(-(2**63), 2**64 - 1) | st.text("äb"),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text("äb"), inner),
     )
 )
 def test_sound_json_is_parsed_unchanged(value: Any) -> None:
@@ -67,7 +68,18 @@ def test_sound_json_is_parsed_unchanged(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "NaN", "[Infinity]", "nonsense", "[" * 100_000, nested(limits.JSON_DEPTH + 1), "9" * 5000],
+    [
+        "",
+        "{",
+        "NaN",
+        "[Infinity]",
+        "[1e400]",
+        "18446744073709551616",
+        "nonsense",
+        "[" * 100_000,
+        nested(limits.JSON_DEPTH + 1),
+        "9" * 5000,
+    ],
     ids=lambda text: text[:10],
 )
 def test_what_is_no_json_or_too_deep_is_a_value_error(text: str) -> None:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.directory.contents import file_name, object_name, yaml_text
+from launchbay.directory.contents import file_name, object_name
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.yaml_text import yaml_text
 from tests.support.documentation import DOCS, blocks
 from tests.support.service import GREETER
 from tests.support.shell import Shell

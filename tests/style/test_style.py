@@ -91,3 +91,27 @@ def test_the_name_of_a_module_says_what_is_in_it() -> None:
 )
 def test_the_rules_find_what_breaks_them(text: str, findings: int) -> None:
     assert len([*_comment_rules(text), *_product_rules(text)]) == findings
+
+
+# Who reads or writes YAML: the reader, the writer, and the roles, whose texts have no values but names and patterns.
+YAML_LIBRARY = {"manifest/reader.py", "model/yaml_text.py", "auth/gate.py"}
+OTHER_READERS = re.compile(
+    r"\byaml\.\w*(?:load|dump|compose|construct|represent|Resolver)|\b(?:safe_load|safe_dump|ruamel)\b"
+    r"|\w*(?:Dumper|Constructor|Resolver)\b|\badd_(?:implicit_resolver|constructor|representer)\b"
+)
+
+
+def test_one_module_reads_yaml_and_one_writes_it() -> None:
+    uses = {
+        str(path.relative_to(ROOT / "src" / "launchbay")): text
+        for path in PRODUCT
+        if re.search(
+            r"^(?:import yaml|from yaml)\b(?! import YAMLError$)", text := path.read_text("utf-8"), re.MULTILINE
+        )
+    }
+    assert uses.keys() == YAML_LIBRARY
+    assert {name for name in uses if OTHER_READERS.search(uses[name])} == {"model/yaml_text.py"}
+    tagged = {
+        str(path.relative_to(ROOT / "src" / "launchbay")) for path in PRODUCT if "tag:yaml.org" in path.read_text()
+    }
+    assert tagged == {"model/scalars.py", "model/yaml_text.py"}, "another table of YAML's scalars"

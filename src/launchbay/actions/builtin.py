@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
+from yaml import YAMLError
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
@@ -25,6 +25,8 @@ from launchbay.actions.parameters import (
 )
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.scalars import settled, text_of
+from launchbay.model.yaml_text import yaml_text
 
 
 class CommandCall(ActionDefaults):
@@ -34,7 +36,7 @@ class CommandCall(ActionDefaults):
     parameters: Mapping[str, ActionParameter] = {
         "service": ActionParameter("The interface of the command.", type="string", required=True),
         "command": ActionParameter("The name of the command.", type="string", required=True),
-        "arguments": ActionParameter("The arguments by name.", type="map<string,object>"),
+        "arguments": ActionParameter("The arguments by name.", type="map<string,object>", numbers="written"),
         "timeout": ActionParameter(
             'The maximum duration, in seconds or as a string such as "5 minutes".', check=parse_duration_s
         ),
@@ -122,7 +124,6 @@ class WaitPeers(ActionDefaults):
         return {}
 
 
-_NO_FOLDING = 2**31 - 1  # the longest line that the emitter supports
 _FORMATS = "JSON, YAML or CSV"
 
 
@@ -132,7 +133,7 @@ class Serialize(ActionDefaults):
     name = "serialize"
     pure = True
     parameters: Mapping[str, ActionParameter] = {
-        "input": ActionParameter("The data to write.", required=True),
+        "input": ActionParameter("The data to write.", required=True, numbers="written"),
         "format": ActionParameter(
             f"{_FORMATS}. Default: JSON.", type="string", check=one_of("JSON", "YAML", "CSV", any_case=True)
         ),
@@ -149,7 +150,7 @@ class Serialize(ActionDefaults):
         try:
             # In a thread, because a text near the limit would block the event loop.
             text = await asyncio.to_thread(writer, call.parameters["input"])
-        except (TypeError, ValueError, yaml.YAMLError, csv.Error, RecursionError) as error:
+        except (TypeError, ValueError, YAMLError, csv.Error, RecursionError) as error:
             raise ActionFailed(f"Can't write the parameter 'input' as {wanted}: {error}.", retryable=False) from error
         if len(text) > limits.EXPRESSION_TEXT_CHARS:
             raise ActionFailed(
@@ -160,19 +161,7 @@ class Serialize(ActionDefaults):
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-class _PlainDumper(yaml.CSafeDumper):
-    """Repeats values instead of writing anchors, which not every reader supports."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML calls it for each node
-        return True
-
-
-def _yaml(value: Any) -> str:
-    text: str = yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=_NO_FOLDING)
-    return text.removesuffix("...\n")  # PyYAML's end mark after a bare scalar
+    return json.dumps(settled(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _csv(value: Any) -> str:
@@ -201,10 +190,11 @@ def _rows(value: Any) -> Iterable[list[str]]:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else _json(value)
+    text = text_of(value)
+    return _json(value) if text is None else text
 
 
-_WRITERS = {"JSON": _json, "YAML": _yaml, "CSV": _csv}
+_WRITERS = {"JSON": _json, "YAML": yaml_text, "CSV": _csv}
 
 
 class GetSignals(ActionDefaults):

@@ -33,6 +33,9 @@ class ActionParameter:
     check: Callable[[Any], object] | None = None  # raises ValueError for a wrong value, beyond the type
     needs_value: bool = False  # an expression without a value fails the step, because the default does something else
     is_choice: bool = False  # null and "" fail the step (`refuse_no_choice`), because without it the step does more
+    # What the action gets of numbers such as 1.10 where the type doesn't say it: the number, the author's text, or a
+    # number that knows its text (`model/scalars.py`), for an action that sees later which of them it needs.
+    numbers: Literal["plain", "text", "written"] = "plain"
 
 
 class SignalsView(Protocol):

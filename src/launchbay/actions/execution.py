@@ -19,7 +19,6 @@ from launchbay.actions.parameters import (
     refuse_no_choice,
     required,
     required_text,
-    text_of,
     text_or_default,
     whole_number,
     wrong_parameter,
@@ -28,6 +27,7 @@ from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, RemoteCommand
+from launchbay.model.scalars import text_of
 
 T = TypeVar("T")
 _ROLES = ActionParameter("The roles of the machines. Default: all roles.", type="list<string>", needs_value=True)
@@ -101,7 +101,9 @@ class ExecRun(ActionDefaults):
     parameters: Mapping[str, ActionParameter] = {
         "roles": _ROLES,
         "command": ActionParameter(
-            "A list: one element is a shell line or script, more are a program and its arguments.", required=True
+            "A list: one element is a shell line or script, more are a program and its arguments.",
+            required=True,
+            numbers="text",
         ),
         "shell": ActionParameter(
             "The shell that reads the line, such as bash. The other elements are its arguments. Default: sh.",
@@ -199,6 +201,7 @@ class ContainerRun(ActionDefaults):
         "command": ActionParameter(
             "The program and its arguments; a single string is a program. Default: the command of the image.",
             is_choice=True,
+            numbers="text",
         ),
         "environment": ActionParameter(
             "Environment variables of the command.", type="map<string,string>", needs_value=True

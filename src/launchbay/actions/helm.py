@@ -28,6 +28,7 @@ from launchbay.actions.parameters import (
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed, EgressFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.scalars import text_of
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 from launchbay.telemetry.tracing import trace_variables
 
@@ -54,7 +55,7 @@ async def _url(call: ActionCall, repository: str, name: str) -> str:
     try:
         [index] = read_documents((await download(call.context.egress, f"{repository}index.yaml")).decode("utf-8"))
         entries = index["entries"][name]
-        found = [entry for entry in entries if version is None or str(entry["version"]) == version]
+        found = [entry for entry in entries if version is None or text_of(entry["version"]) == version]
         newest = max(found, key=_version_key, default=None)
         if newest is not None:
             return urljoin(repository, str(newest["urls"][0]))

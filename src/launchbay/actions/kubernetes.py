@@ -20,6 +20,7 @@ from launchbay.actions.parameters import (
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.scalars import settled
 
 _NOT_OBSERVED = "its controller has not processed it yet"
 
@@ -303,7 +304,7 @@ async def _objects(call: ActionCall) -> list[dict[str, Any]]:
         value = (await download(call.context.egress, url)).decode("utf-8", "replace")
     if isinstance(value, str):
         try:
-            value = read_documents(value)
+            value = settled(read_documents(value))
         except ValueError as error:
             raise wrong_parameter("url" if url else "documents", f"{_DOCUMENTS} ({error})") from None
     objects = [_checked(each) for each in _flat(value)]

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-import re
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -14,64 +13,28 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
-import yaml
 
 from launchbay import limits
 from launchbay.actions.parameters import wrong_parameter
 from launchbay.egress.http import EgressClient, EgressResponse
-from launchbay.errors import ActionFailed, EgressFailed
-
-
-class _Loader(yaml.CSafeLoader):
-    """Resolves the scalars of YAML 1.2's core schema: no dates, base-60 numbers, `yes` or `on`."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - the library's attribute
-
-
-for _tag, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", [*"~nN", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
-    ("int", r"[-+]?[0-9]+|0x[0-9a-fA-F]+", [*"-+0123456789"]),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", [*"-+.0123456789"]),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _first)
-
-
-def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    # In YAML 1.2 a leading zero doesn't mean octal.
-    text = str(loader.construct_scalar(node))
-    return int(text, 16 if "x" in text else 10)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+from launchbay.errors import ActionFailed, EgressFailed, InvalidManifest
+from launchbay.manifest.reader import read_kubernetes
+from launchbay.manifest.tree import is_null, kubernetes_data
+from launchbay.model.scalars import with_texts
 
 
 def read_documents(text: str) -> list[Any]:
-    """Return the non-empty YAML documents. Raises ValueError with the problem and its line."""
+    """Return the non-empty YAML documents as kubectl reads them; numbers remember their text.
+
+    Raises ValueError with the problem and its line.
+    """
     try:
-        _check(text)
-        return [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())[:300]) from None
-
-
-def _check(text: str) -> None:
-    """Check the events before loading: the loader recurses in C, and would crash on deep nesting."""
-    depth = nodes = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        line = event.start_mark.line + 1 if event.start_mark else 0
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        nodes += isinstance(event, yaml.NodeEvent)
-        if isinstance(event, yaml.AliasEvent):
-            problem = f"line {line}: aliases are not allowed; repeat the value instead"
-            raise ValueError(problem)  # noqa: TRY004 - the text is wrong, not a type
-        if depth > limits.MANIFEST_DEPTH:
-            raise ValueError(f"line {line}: nested more than {limits.MANIFEST_DEPTH} deep")
-        if nodes > limits.KUBERNETES_NODES:
-            raise ValueError(f"line {line}: more than {limits.KUBERNETES_NODES} values")
+        documents = read_kubernetes(text.encode(), limits.KUBERNETES_NODES)
+    except InvalidManifest as error:
+        found = error.findings[0]
+        message = str(found["message"]).rstrip(".").replace("The manifest", "The text").replace("A manifest", "A text")
+        raise ValueError(f"line {found['line']}: {message}") from None
+    return [kubernetes_data(document) for document in documents if not is_null(document)]
 
 
 _EXPECTED = "a kubeconfig (text or a map), or a map with server, token and optionally ca"
@@ -138,6 +101,7 @@ def read_access(value: Any) -> KubeAccess:
             raise wrong_parameter("cluster", f"{_EXPECTED} ({error})") from None
     if not isinstance(value, Mapping):
         raise wrong_parameter("cluster", _EXPECTED)
+    value = with_texts(value)  # all of a kubeconfig is text
     access = _of_kubeconfig(value) if "clusters" in value else _plain(value)
     if not access.server.startswith(("https://", "http://")):
         raise wrong_parameter("cluster", f"{_EXPECTED}; the server is an https:// address")

@@ -14,7 +14,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Documents
-from launchbay.actions.output import LiveLog, ProgressReporter, parse_event
+from launchbay.actions.output import LiveLog, ProgressReporter, parse_event, parse_json_output
 from launchbay.actions.parameters import (
     choice,
     document_name,
@@ -31,6 +31,7 @@ from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.redaction import is_secret_name
+from launchbay.model.scalars import settled, with_texts
 from launchbay.processes.run import Command, OnLine, ProcessResult, private_directory, run_program, write_private
 from launchbay.telemetry.tracing import trace_variables
 
@@ -179,9 +180,24 @@ async def module_from_parameters(call: ActionCall, directory: Path, state: str) 
     else:
         top = await download_and_unpack(call.context.egress, url, directory / "fetched")
         files = _files_below(top / _directory(parameters))
-    variables = dict(optional_mapping(parameters, "variables", "a map from names to values"))
+    given = optional_mapping(parameters, "variables", "a map from names to values")
+    texts = _string_variables(files)
+    variables = {name: (with_texts if name in texts else settled)(value) for name, value in given.items()}
     json_text(variables, "variables")  # raises early, before they are stored
     return StoredModule(_packed(files), variables, _module_environment(parameters), state)
+
+
+# `variable "version" { … type = string`, also of lists, sets and maps of strings; nested blocks come after the type or
+# have balanced braces. OpenTofu itself would turn the number 1.10 into "1.1".
+_VARIABLE = re.compile(r'^[ \t]*variable[ \t]+"?([\w-]+)"?[ \t]*\{((?:[^{}]|\{[^{}]*\})*)', re.MULTILINE)
+_STRING = re.compile(r"(?:^|;)[ \t]*type[ \t]*=[ \t]*(?:(?:list|set|map)\([ \t]*)?string\b", re.MULTILINE)
+
+
+def _string_variables(files: Mapping[str, bytes]) -> frozenset[str]:
+    """Return the variables of the module that it declares as strings, or as collections of strings."""
+    texts = [content.decode("utf-8", "replace") for name, content in files.items() if name.endswith((".tf", ".tofu"))]
+    declared = (found for text in texts if "variable" in text for found in _VARIABLE.finditer(text))
+    return frozenset(found[1] for found in declared if _STRING.search(found[2]))
 
 
 def _inline(module: object) -> dict[str, bytes]:
@@ -317,7 +333,9 @@ class OpenTofu(ActionDefaults):
         "name": ActionParameter(
             "The name of the state in the component. Default: default.", type="string", needs_value=True
         ),
-        "variables": ActionParameter("The module's variables by name.", type="map<string,object>", needs_value=True),
+        "variables": ActionParameter(
+            "The module's variables by name.", type="map<string,object>", needs_value=True, numbers="written"
+        ),
         "environment": ActionParameter(
             "Environment variables, such as credentials.", type="map<string,string>", needs_value=True
         ),
@@ -396,9 +414,11 @@ class _Work:
         result = await self._start(environment, lambda _stream, _line: None, "output", "-json", "-no-color")
         try:
             found = (
-                msgspec.json.decode(result.stdout, type=dict[str, dict[str, Any]]) if result.exit_code == 0 else None
+                msgspec.convert(parse_json_output(result.stdout), dict[str, dict[str, Any]])
+                if result.exit_code == 0
+                else None
             )
-        except msgspec.DecodeError:
+        except (ValueError, msgspec.ValidationError):
             found = None
         if found is None:
             raise ActionFailed("Can't read the module's outputs. They may be too large.", retryable=False)

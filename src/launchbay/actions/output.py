@@ -6,6 +6,7 @@ PostgreSQL rejects NUL and lone surrogates, and JSON has a limit of depth.
 import asyncio
 import codecs
 import json
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -17,6 +18,7 @@ from launchbay import limits
 from launchbay.actions.contract import StepContext
 from launchbay.clock import Clock
 from launchbay.model.machine import CommandResult, Sink
+from launchbay.model.scalars import INTEGER_MIN
 from launchbay.processes.run import ProcessResult
 
 # Codecs of Python that take quadratic time.
@@ -37,7 +39,7 @@ def decode_output(data: bytes, charset: str = "utf-8") -> str:
 def parse_json_output(text: str) -> Any:
     """Parse JSON. Raises `ValueError` if the text isn't JSON, or nested deeper than the limit."""
     try:
-        value = json.loads(text, parse_constant=_refused_constant)
+        value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return _storable(value, limits.JSON_DEPTH)
@@ -65,6 +67,23 @@ def _storable_scalar(text: str) -> str:
 
 def _refused_constant(name: str) -> Any:
     raise ValueError(f"{name} isn't a JSON number")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _INTEGER_CHARS or not INTEGER_MIN <= (value := int(digits)) < 2**64:
+        raise ValueError(f"the number {digits[:40]} exceeds 64 bits")
+    return value
+
+
+def _real(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"the number {digits[:40]} exceeds the range of a double")
+    return value
+
+
+_INTEGER_CHARS = 20  # sign and digits of the longest one
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_refused_constant)
 
 
 def parse_event(line: str) -> dict[str, Any] | None:

@@ -15,16 +15,48 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.scalars import settled, text_of, with_texts
+from launchbay.model.types import STRING, ListType, MapType, Type, parse_type
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _FLAGS = {"true": True, "false": False}
 _DOCUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def given_parameters(declared: Mapping[str, ActionParameter], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters as the action gets them: texts where it wants texts, such as `1.10` for `list<string>`.
+
+    Numbers that remember their text (`model/scalars.py`) stay so only where the action asks for it.
+    """
+    return {name: _given(declared.get(name), value) for name, value in parameters.items()}
+
+
+def _given(parameter: ActionParameter | None, value: Any) -> Any:
+    if parameter is not None and parameter.numbers != "plain":
+        return with_texts(value) if parameter.numbers == "text" else value
+    return settled(value) if parameter is None or parameter.type is None else _of_type(_parsed(parameter.type), value)
+
+
+_parsed = lru_cache(maxsize=256)(parse_type)
+
+
+def _of_type(type_: Type, value: Any) -> Any:
+    if isinstance(type_, ListType):
+        return (
+            [_of_type(type_.item, item) for item in value]
+            if isinstance(value, list | tuple)
+            else _of_type(type_.item, value)
+        )
+    if isinstance(type_, MapType) and isinstance(value, Mapping):
+        return {key: _of_type(type_.value, item) for key, item in value.items()}
+    return with_texts(value) if type_ == STRING and not isinstance(value, Mapping) else settled(value)
 
 
 def wrong_parameter(name: str, expected: str) -> ActionFailed:
@@ -123,15 +155,6 @@ def document_name(parameters: Mapping[str, Any]) -> str:
     if not _DOCUMENT_NAME.fullmatch(name) or len(name) > limits.DOCUMENT_NAME_CHARS:
         raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
     return name
-
-
-def text_of(value: Any) -> str | None:
-    """Return a scalar as manifests write it, such as `true`, or None for a map, a list or null."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    return None
 
 
 def flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:

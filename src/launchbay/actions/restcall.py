@@ -17,7 +17,6 @@ from launchbay.actions.parameters import (
     optional_text,
     optional_text_mapping,
     required_text,
-    text_of,
     text_or_default,
     whole_number,
     wrong_parameter,
@@ -25,6 +24,7 @@ from launchbay.actions.parameters import (
 from launchbay.egress.http import EgressResponse, basic_authorization
 from launchbay.errors import ActionFailed, EgressFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.scalars import settled, text_of
 from launchbay.telemetry.tracing import trace_headers
 
 _SHOWN_BODY_CHARS = 500
@@ -44,7 +44,9 @@ class RestCall(ActionDefaults):
         "method": ActionParameter("The HTTP method. Default: GET.", type="string", needs_value=True),
         "contentType": ActionParameter("The media type of the body.", type="string"),
         "headers": ActionParameter("Headers by name.", type="map<string,string>"),
-        "body": ActionParameter("A string is sent unchanged; a map or list as JSON, or as a form if contentType is."),
+        "body": ActionParameter(
+            "A string is sent unchanged; a map or list as JSON, or as a form if contentType is.", numbers="written"
+        ),
         "auth": ActionParameter("username and password (Basic), or token (Bearer).", type="map<string,string>"),
         "timeout": ActionParameter(
             'The maximum duration, in seconds or as a string such as "2 minutes".', check=parse_duration_s
@@ -144,7 +146,7 @@ def _body(parameters: Mapping[str, Any], headers: dict[str, str]) -> bytes:
         return _form(body)
     if media_type in ("", "application/json") or media_type.endswith("+json"):
         headers.setdefault("content-type", "application/json")
-        return json_text(body, "body").encode()
+        return json_text(settled(body), "body").encode()
     raise wrong_parameter("body", f"a string, because contentType is {media_type}")
 
 

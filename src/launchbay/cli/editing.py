@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
@@ -18,6 +17,7 @@ from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, exit_code_of, lines, printable
 from launchbay.client import ApiError, ClientError, Operations, PreconditionFailed
 from launchbay.client.core import Call
+from launchbay.model.yaml_text import yaml_text
 
 Write = Callable[[str, Any, Any], Call[Any]]  # ID, what was read, what the editor left
 
@@ -130,7 +130,7 @@ def _read(connection: Connection, kind: Kind, object_id: str) -> _Original:
     found = connection.client.tagged(call if call.returns is str else call.with_returns(Any))
     shown = kind.shown(found.value)
     is_text = isinstance(shown, str)
-    text = shown if is_text else yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
+    text = shown if is_text else yaml_text(shown)
     return _Original(found.value, text if text.endswith("\n") or not text else text + "\n", found.tag, is_text)
 
 

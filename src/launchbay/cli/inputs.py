@@ -26,9 +26,10 @@ from launchbay.client.types import Marker, Selection
 from launchbay.errors import InvalidManifest
 from launchbay.ids import is_id
 from launchbay.manifest.reader import read
-from launchbay.manifest.tree import plain
+from launchbay.manifest.tree import written_data
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
+from launchbay.model.scalars import for_json, json_real
 
 COMPLETION_TIMEOUT_S = 2.0
 
@@ -182,10 +183,12 @@ def json_file(name: str) -> Any:
 def document(text: str, what: str) -> Any:
     """Return the value of a JSON or YAML string. `what` names it in the error message."""
     try:
-        return plain(read(text.encode()))
+        return for_json(written_data(read(text.encode())))
     except InvalidManifest as error:
         reason = error.messages[0].replace("The manifest", "It")
         raise click.UsageError(f"{what} is neither JSON nor YAML. {reason}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{what}: {error}") from error
 
 
 def mapping(items: Sequence[str]) -> Mapping[str, Any] | None:
@@ -223,7 +226,7 @@ def _parted(item: str) -> tuple[str, str, str]:
 
 def _json(value: str, item: str) -> Any:
     try:
-        return json.loads(text_or_file(value))
+        return json.loads(text_or_file(value), parse_float=json_real)
     except ValueError as error:
         message = f"{item}: the value after := isn't valid JSON ({error}). To pass a string, use = instead."
         raise click.UsageError(message) from error

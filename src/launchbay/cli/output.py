@@ -9,7 +9,6 @@ from enum import IntEnum
 from typing import Any
 
 import click
-import yaml
 
 from launchbay.cli.lazy import load
 from launchbay.client import (
@@ -29,6 +28,7 @@ from launchbay.client import (
 from launchbay.clock import from_ms, iso_time_ms
 from launchbay.errors import LaunchbayError
 from launchbay.model.job import failure_code
+from launchbay.model.yaml_text import yaml_text
 
 
 def print_warning(message: str, line: int, column: int, code: str, *, application: str = "") -> None:
@@ -43,7 +43,7 @@ def show_one_of_many(value: Any, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(value, ensure_ascii=False))
     else:
-        click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=True), nl=False)
+        click.echo(yaml_text(value, is_one_of_many=True), nl=False)
 
 
 IDS = "ids"  # the output with --quiet
@@ -66,7 +66,7 @@ def show(value: Any, output: str, columns: Sequence[str] = (), *, times: bool = 
         if output == "json":
             click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         else:
-            click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+            click.echo(yaml_text(document), nl=False)
     elif value is None or value == {}:
         click.echo("Done.", err=True)
     elif isinstance(value, dict) and set(value) == {"id"}:

@@ -20,13 +20,14 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-import yaml
 
 from launchbay.errors import BadRequest, InvalidManifest
-from launchbay.manifest.reader import read, resolve
-from launchbay.manifest.tree import is_null, plain
+from launchbay.manifest.reader import read
+from launchbay.manifest.tree import is_null, written_data
 from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
 from launchbay.model.labels import read_labels
+from launchbay.model.scalars import WrittenInt, for_json, settled, text_of, with_texts
+from launchbay.model.yaml_text import yaml_text
 
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
 
@@ -242,15 +243,17 @@ class _Reader:
         """Return the document in a file, or an empty one after noting a problem."""
         text = self.text(path)
         try:
-            value: Any = {} if not text.strip() else read(text.encode())
-            value = value if isinstance(value, dict) else {} if is_null(value) else plain(value)
-            return msgspec.convert(value, kind)
+            node = read(text.encode()) if text.strip() else None
+            value: Any = {} if node is None or is_null(node) else written_data(node)
+            return msgspec.convert(_in_types_of(kind, value), kind)
         except InvalidManifest as error:
             for found in error.findings:
                 message = str(found["message"]).replace("The manifest", "The file")
                 self.problems.append(f"{path}:{found['line']}:{found['column']}: {message}")
         except msgspec.ValidationError as error:
             self.problems.append(f"{path}: {error}.")
+        except ValueError as error:
+            self.problems.append(f"{path}: {error}")
         return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
 
     def labels(self, path: Folder, found: dict[str, str]) -> dict[str, str]:
@@ -278,6 +281,34 @@ class _Reader:
             return stem
 
 
+def _in_types_of(kind: Any, value: Any) -> Any:
+    """Return a document with its numbers as texts where those are wanted, and for the API where it knows the type.
+
+    Raises ValueError for a number that JSON doesn't have.
+    """
+    if not isinstance(value, dict):
+        return value
+    if kind not in (Environment, Revision):
+        return with_texts(value) if kind == dict[str, str] else settled(value)
+    return {name: _IN_TYPES.get(name, settled)(each) for name, each in value.items()}
+
+
+def _policies(value: Any) -> Any:
+    """Return policies as the server stores them: a number in any form but a whole one is a string."""
+    if not isinstance(value, dict):
+        return value
+    return {name: text_of(each) if isinstance(each, float | WrittenInt) else each for name, each in value.items()}
+
+
+_IN_TYPES: Mapping[str, Callable[[Any], Any]] = {
+    "policies": _policies,
+    "properties": for_json,
+    "parameters": for_json,
+    "submodules": for_json,
+    "labels": with_texts,
+}
+
+
 def _stem(path: Folder) -> str:
     return PurePosixPath(path.name).stem
 
@@ -285,36 +316,6 @@ def _stem(path: Folder) -> str:
 def _visible(folder: Folder) -> list[Folder]:
     """Return the content of a folder except names that start with a dot, which belong to editors and Git."""
     return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes strings that YAML 1.2 would read as something else; the library knows only YAML 1.1."""
-
-    def ignore_aliases(self, _: Any) -> bool:
-        """Return True: write repeated values in full."""
-        return True
-
-
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    # Block style preserves only line feeds, and no spaces at the end of lines.
-    is_block = "\n" in text and all(line == line.rstrip() and line.isprintable() for line in text.split("\n"))
-    style = "|" if is_block and text[:1] not in {" ", "\n"} else None if _is_plain(text) else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-def _is_plain(text: str) -> bool:
-    try:
-        return isinstance(resolve(text), str) and text.isprintable()
-    except ValueError:
-        return False
-
-
-_Dumper.add_representer(str, _text)
-
-
-def yaml_text(value: Any) -> str:
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
-    return text
 
 
 def write_directory(root: Path, contents: Contents) -> int:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from launchbay.directory.contents import Application, Contents, NamedRevision, Source, yaml_text
+from launchbay.directory.contents import Application, Contents, NamedRevision, Source
 from launchbay.errors import BadRequest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
@@ -21,6 +21,8 @@ from launchbay.model.archive import (
     with_revision_ids,
     with_revision_names,
 )
+from launchbay.model.scalars import is_stored_as
+from launchbay.model.yaml_text import yaml_text
 
 
 class Listed(NamedTuple):
@@ -343,7 +345,7 @@ class Comparison:
             value, present = getattr(wanted, part), getattr(now, part)
             if value is not None and not _same(part, value, present):
                 set_part = partial(getattr(self, f"_set_{part}"), name, value)
-                before, after = (yaml_text({part: msgspec.to_builtins(each)}) for each in (present, value))
+                before, after = (yaml_text({part: _as_data(each)}) for each in (present, value))
                 sign = CREATE if is_new else CHANGE
                 yield Change(sign, f"{part} of environment {name}", set_part, before=before, after=after)
         if wanted.default and not now.default:
@@ -477,7 +479,10 @@ class Comparison:
         before = state.revision(now)
         text = self._text_of(application, wanted)
         has_other_text = text is not None and state.manifest(application, now.version) != text
-        if before != content or has_other_text:
+        is_same = before.environment == content.environment and all(
+            is_stored_as(getattr(content, part), getattr(before, part)) for part in ("parameters", "submodules")
+        )
+        if not is_same or has_other_text:
             detail = "another manifest" if has_other_text else ""
             yield Change(CHANGE, what, do, detail, _shown(before), _shown(content))
 
@@ -514,8 +519,14 @@ class Comparison:
 
 def _same(part: str, wanted: Any, present: Any) -> bool:
     """Return whether two values are equal; markers and services are unordered."""
-    return sorted(wanted) == sorted(present) if part in {"markers", "services"} else bool(wanted == present)
+    if part in {"markers", "services"}:
+        return sorted(wanted) == sorted(present)
+    return is_stored_as(_as_data(wanted), _as_data(present))
 
 
 def _shown(revision: Revision) -> str:
-    return yaml_text(msgspec.to_builtins(revision))
+    return yaml_text(_as_data(revision))
+
+
+def _as_data(value: Any) -> Any:
+    return msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))  # numbers that remember their text

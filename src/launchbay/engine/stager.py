@@ -26,6 +26,7 @@ from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Origin, OriginKind, Plan
+from launchbay.model.scalars import decode_json
 from launchbay.model.schedule import next_due
 from launchbay.planning import (
     DESTROY,
@@ -274,7 +275,7 @@ class Stager:
             lost = await self._lost_right(connection, schedule)
             if lost is not None:
                 return manifest, plan_refused(schedule.workflow, lost, prior)
-            parameters = msgspec.json.decode(schedule.parameters)
+            parameters = decode_json(schedule.parameters)
             if schedule.workflow == DESTROY and not is_forced(parameters):
                 users = await instances.list_users(connection, instance_id=schedule.instance_id)
                 if users:

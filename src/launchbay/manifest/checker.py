@@ -16,7 +16,7 @@ from launchbay.manifest.graph import (
 from launchbay.manifest.layout import Layout, Leaf, find_pin
 from launchbay.manifest.parser import WORKFLOW_CONFIGURATION
 from launchbay.manifest.syntax import ComponentSyntax
-from launchbay.manifest.tree import MappingNode, children_of, plain
+from launchbay.manifest.tree import MappingNode, children_of, written_data
 from launchbay.model.findings import Findings
 from launchbay.model.types import UNREADABLE_PIN, PinKind
 from launchbay.model.values import CoercionError, coerce
@@ -126,7 +126,7 @@ class ComponentChecker:
                 findings.warning("UnknownConfiguration", message, place)
                 continue
             try:
-                coerce(pin.type.value_type, plain(node))
+                coerce(pin.type.value_type, written_data(node))
             except CoercionError as error:
                 findings.warning("ValueOfWrongType", f"The value of '{key}' doesn't match its type. {error}", node)
         for key, pin in leaf.pins.items():

@@ -34,7 +34,7 @@ from launchbay.manifest.parser import read_component
 from launchbay.manifest.reader import DEFAULT_BOUNDS, Bounds, read
 from launchbay.manifest.source import Source
 from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain, unquoted_expression
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain, unquoted_expression, written_data
 from launchbay.manifest.v1 import read_workflow_manifest
 from launchbay.manifest.workflow_rules import (
     KnownActions,
@@ -46,8 +46,9 @@ from launchbay.manifest.workflow_rules import (
     started_workflows,
 )
 from launchbay.model.findings import Finding, Findings
-from launchbay.model.types import STRING, PinKind, Type
-from launchbay.model.values import CoercionError, coerce
+from launchbay.model.scalars import kept_for_json
+from launchbay.model.types import PinKind, Type
+from launchbay.model.values import CoercionError, coerce, coerced_if_possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +154,7 @@ def _pins_of(
 
 def _coerced(node: Node, value_type: Type, key: str, findings: Findings) -> tuple[bool, Any]:
     """Return whether the node gives the pin a value, and that value; null gives none unless it matches the type."""
-    value = plain(node)
-    if (
-        value_type == STRING
-        and isinstance(node, ScalarNode)
-        and isinstance(value, int | float)
-        and value not in (True, False)
-    ):
-        value = node.text  # `1.10` for a string is "1.10"
+    value = written_data(node)
     try:
         return True, coerce(value_type, value)
     except CoercionError as error:
@@ -168,7 +162,7 @@ def _coerced(node: Node, value_type: Type, key: str, findings: Findings) -> tupl
             return False, None
         if unquoted_expression(node) is None:  # the reader has said what is wrong
             findings.warning("ValueOfWrongType", f"The default of '{key}' doesn't match its type. {error}", node)
-        return True, value
+        return True, kept_for_json(value)  # with its text: rounded, it might match
 
 
 def _parameter_default(leaf: Leaf, name: str, value_type: Type) -> tuple[bool, Any]:
@@ -236,12 +230,7 @@ def _parameter(syntax: ParameterSyntax) -> WorkflowParameter:
 
 def _default(syntax: ParameterSyntax) -> Any:
     """Return the default coerced to its type if that loses nothing (language §3, Types)."""
-    if syntax.type is None or syntax.default is None:
-        return syntax.default
-    try:
-        return coerce(syntax.type, syntax.default)
-    except CoercionError:
-        return syntax.default
+    return None if syntax.default is None else coerced_if_possible(syntax.type, syntax.default)
 
 
 def _step(syntax: StepSyntax, preceding: tuple[str, ...], templates: Templates, findings: Findings) -> Step:
@@ -377,7 +366,7 @@ class _Compilation:
             syntax.path,
             leaf.type,
             leaf.pins,
-            {key: plain(node) for key, node in syntax.configuration.items()},
+            {key: written_data(node) for key, node in syntax.configuration.items()},
             tuple([name.text for name in syntax.required]),
             {interface: tuple(found) for interface, found in peers.get(syntax.path, {}).items()},
             scaler=leaf.scaler,

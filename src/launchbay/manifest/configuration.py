@@ -9,8 +9,9 @@ from launchbay.errors import BadRequest
 from launchbay.manifest.graph import CompiledManifest, Configuration, ConfigurationPin
 from launchbay.manifest.v1 import COMPONENT, INPUT
 from launchbay.model.instance import Link
+from launchbay.model.scalars import same, settled
 from launchbay.model.types import OBJECT, ListType, MapType, Type
-from launchbay.model.values import CoercionError, coerce, coerce_text
+from launchbay.model.values import CoercionError, coerce, coerce_text, coerced_if_possible
 
 _NAMES_SHOWN = 20
 
@@ -49,6 +50,24 @@ def configure(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str,
     if problems:
         raise BadRequest(*problems, code="InvalidParameters")
     return configured
+
+
+def typed_parameters(manifest: CompiledManifest, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return given parameters whose numbers remember their text as values of their first pins.
+
+    The others, and those that don't fit, are plain numbers and stay what they are.
+    """
+    if all(settled(value) is value for value in given.values()):
+        return given
+    return {name: _typed(manifest, name, value) for name, value in given.items()}
+
+
+def _typed(manifest: CompiledManifest, name: str, value: Any) -> Any:
+    parameter = manifest.parameters.get(name)
+    if settled(value) is value or parameter is None or not parameter.targets:
+        return settled(value)
+    target = parameter.targets[0]
+    return coerced_if_possible(manifest.configuration_pins[target.component][target.pin].type, value)
 
 
 def effective_parameters(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +230,7 @@ def _pin_changes(before: Configured, after: Configured, path: str) -> tuple[PinC
     pins = after.manifest.configuration_pins.get(path, {})
     changes = []
     for key in dict.fromkeys((*old, *new)):
-        if old.get(key) == new.get(key) and (key in old) == (key in new):
+        if same(old.get(key), new.get(key)) and (key in old) == (key in new):
             continue
         parameter = pins[key].parameter if key in pins else None
         reset = parameter is not None and parameter in before.given and parameter not in after.given

@@ -17,6 +17,7 @@ that doesn't continue as a name stays unchanged, as any other brace: it is shell
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Any, NamedTuple, TypeAlias
@@ -40,6 +41,7 @@ from launchbay.manifest.paths import (
 from launchbay.manifest.source import Source
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode
 from launchbay.model.findings import Findings, Place
+from launchbay.model.scalars import same, settled, with_texts, written
 
 _SPECIAL = re.compile(r"\$\$|\{\{|\}\}|\{\$(?:=|(?=\.))|\$\{([\w-]++(?:\.[\w-]++)*+)\}")
 _EXPRESSION = (Path, Formula)
@@ -49,11 +51,13 @@ _WARNINGS = 100  # shown of one evaluation
 class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A tree of plain data with its expressions compiled by `compile_template`.
 
-    `variables` are those that the expressions start at, those inside a macro as `step~variable`.
+    `variables` are those that the expressions start at, those inside a macro as `step~variable`. `has_written` says
+    that the tree has numbers that remember their text (`model/scalars.py`).
     """
 
     node: "_Node"
     variables: frozenset[str]
+    has_written: bool = False
 
     def is_variable(self, name: str) -> bool:
         """Return whether the tree is one expression that gives this variable unchanged."""
@@ -68,8 +72,9 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def written(self) -> Any:
-        """The tree with its expressions as written."""
-        return _written(self.node)
+        """The tree with its expressions and numbers as written."""
+        tree = _written(self.node)
+        return with_texts(tree) if self.has_written else tree
 
     @property
     def _expressions(self) -> "Iterator[_Expression]":
@@ -105,14 +110,24 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
         inner = {step: dict(scope.inner[step]) for step in steps if step in scope.inner}
         return Scope(variables, inner, scope.now_s)
 
-    def evaluate(self, scope: Scope, budget: EvaluationBudget | None = None) -> tuple[Any, tuple[str, ...]]:
+    def restored(self, value: Any) -> Any:
+        """Return a value of this tree, from a process that knows plain numbers only, with the texts of literals."""
+        return _restored(self.node, value) if self.has_written else value
+
+    def evaluate(
+        self, scope: Scope, budget: EvaluationBudget | None = None, *, keeps_texts: bool = False
+    ) -> tuple[Any, tuple[str, ...]]:
         """Return the tree with its expressions filled in, and warnings for the step's log.
+
+        Its numbers are plain ones. With `keeps_texts`, literal numbers remember their text, for a caller with types.
 
         Raises `ExpressionError` if lists of different lengths broadcast together, or a limit is reached. No message
         contains a value. A budget for a trial raises `TooExpensive`.
         """
         run = _Run(scope, budget or EvaluationBudget())
         value = _evaluate(self.node, run, limits.JSON_DEPTH)
+        if self.has_written and not keeps_texts:
+            value = settled(value)
         return value, run.shown_warnings()
 
 
@@ -173,6 +188,18 @@ class _List(msgspec.Struct, frozen=True, gc=False):
 
 _Expression: TypeAlias = Path | Formula
 _Node: TypeAlias = _Static | _Expression | _Text | _Map | _List
+
+
+def _restored(node: "_Node", value: Any) -> Any:
+    match node:
+        case _Static():
+            # In a list into which elements were spliced, another value may be at its place.
+            return deepcopy(node.value) if same(settled(node.value), value) else value
+        case _Map():
+            return {key: _restored(child, value[key]) for key, child in node.children}
+        case _List() if len(value) == len(node.children):
+            return [_restored(child, each) for child, each in zip(node.children, value, strict=True)]
+    return value
 
 
 def _written(node: "_Node") -> Any:
@@ -394,10 +421,11 @@ class Templates:
         self._is_full = False
         self._known: dict[str, Any] = {}
         self._doubled: list[ScalarNode] = []
+        self._has_written = False
 
     def of(self, node: Node, findings: Findings) -> Template:
         """Return the template of a node; a malformed expression is an error, and the template is empty."""
-        before = self._marks
+        before, self._has_written = self._marks, False
         return self._compiled(self._data(node), before, (node,), findings)
 
     def of_condition(self, node: Node, findings: Findings) -> Template:
@@ -415,7 +443,7 @@ class Templates:
         """Return the template of a map of nodes, as `of` does of one."""
         if not nodes:
             return _EMPTY_MAP
-        before = self._marks
+        before, self._has_written = self._marks, False
         data = {key: self._data(node) for key, node in nodes.items()}
         return self._compiled(data, before, nodes.values(), findings)
 
@@ -426,6 +454,10 @@ class Templates:
                 self._marks += sum(map(node.value.count, _MARKS))
                 if DOUBLED_ROOT in node.value:
                     self._doubled.append(node)
+            elif node.value.__class__ is float or node.value.__class__ is int:
+                value = written(node.value, node.text)
+                self._has_written |= value is not node.value
+                return value
             return node.value
         if isinstance(node, MappingNode):
             return {key: self._data(child) for key, child in node.children.items()}
@@ -433,7 +465,7 @@ class Templates:
 
     def _compiled(self, value: Any, marks_before: int, nodes: Iterable[Node], findings: Findings) -> Template:
         if self._marks == marks_before and not self._is_full:
-            return Template(_Static(value), frozenset())
+            return Template(_Static(value), frozenset(), self._has_written)
         if self._marks > self._expressions_max:
             if not self._is_full:
                 message = f"With this, the manifest has more than {self._expressions_max} expressions. Use fewer."
@@ -450,6 +482,8 @@ class Templates:
                 except MalformedExpression as error:
                     findings.error("MalformedExpression", str(error), self._source.place(scalar, error.offset))
             return _EMPTY
+        if self._has_written:
+            template = Template(template.node, template.variables, has_written=True)
         for scalar in doubled:
             for part, offset in _placed(scalar.text):
                 if part.text.startswith(DOUBLED_ROOT):

@@ -20,7 +20,6 @@ from sys import getsizeof
 from typing import Any, NamedTuple, NoReturn
 
 import re2
-import yaml
 
 from launchbay import limits
 from launchbay.errors import ExpressionError, InvalidManifest
@@ -35,6 +34,7 @@ from launchbay.manifest.paths import (
 )
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.yaml_text import yaml_text
 
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
@@ -677,14 +677,7 @@ def _reason(error: Exception) -> str:
 
 
 def _yaml(run: _Run, value: Any) -> str:
-    return run.text(yaml.safe_dump(_unshared(value), allow_unicode=True, sort_keys=False))
-
-
-def _unshared(value: Any) -> Any:
-    """Return a copy in which nothing occurs twice: PyYAML would write aliases."""
-    if isinstance(value, Mapping):
-        return {key: _unshared(child) for key, child in value.items()}
-    return [_unshared(child) for child in value] if is_list(value) else value
+    return run.text(yaml_text(value))
 
 
 def _parsed_yaml(run: _Run, value: Any) -> Any:

@@ -42,10 +42,12 @@ from launchbay.manifest.tree import (
     report_kind,
     text_of,
     unquoted_expression,
+    written_data,
 )
 from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
 from launchbay.model.findings import Findings, Place
 from launchbay.model.types import PRIMITIVES, UNREADABLE_PIN, Type, TypeSyntaxError, parse_pin_type, parse_type
+from launchbay.model.values import coerced_if_possible
 
 _APPLICATION = "application"  # its label in findings
 COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
@@ -224,7 +226,8 @@ def _pin(
     if name == WILDCARD:
         findings.error("MalformedPin", "Pin '*' must be a bind, such as bind(component#interface.*).", type_node)
         return None
-    return TypedPin(name, pin_type, label, _read_suggestions(suggestions, findings), node.line, node.column)
+    values = _typed_suggestions(_read_suggestions(suggestions, findings), pin_type.value_type)
+    return TypedPin(name, pin_type, label, values, node.line, node.column)
 
 
 def _unreadable(name: str, node: Node) -> TypedPin | None:
@@ -238,12 +241,19 @@ def _unreadable(name: str, node: Node) -> TypedPin | None:
 def _read_suggestions(node: Node | None, findings: Findings) -> Mapping[str, Any] | None:
     """Return label → value; a plain list (`enum` of workflow manifests) labels each value with itself."""
     if isinstance(node, SequenceNode):
-        return {_label(item): plain(item) for item in node.children}
+        return {_label(item): written_data(item) for item in node.children}
     if isinstance(node, MappingNode):
-        return {label: plain(child) for label, child in node.items()}
+        return {label: written_data(child) for label, child in node.items()}
     if node is not None and not is_null(node):
         report_kind(node, "'suggestions'", "a map from labels to values", findings)
     return None
+
+
+def _typed_suggestions(written: Mapping[str, Any] | None, value_type: Type | None) -> Mapping[str, Any] | None:
+    """Return suggestions as values of their type; one that doesn't match stays what it is."""
+    return (
+        None if written is None else {label: coerced_if_possible(value_type, value) for label, value in written.items()}
+    )
 
 
 def _label(item: Node) -> str:
@@ -311,14 +321,15 @@ def _read_parameters(node: Node | None, findings: Findings) -> Mapping[str, Para
         own = findings.at(name)
         parts = children_of(child, "A parameter", own, _PARAMETER_KEYS)
         default = parts.get("default")
+        type_ = _parameter_type(parts.get("type"), own)
         parameters[name] = ParameterSyntax(
             name,
-            _parameter_type(parts.get("type"), own),
+            type_,
             default is not None,
-            None if default is None else plain(default),
+            None if default is None else written_data(default),
             text_of(parts.get("description"), "'description'", own),
             text_of(parts.get("name"), "'name'", own),
-            _read_suggestions(parts.get("suggestions") or parts.get("enum"), own),
+            _typed_suggestions(_read_suggestions(parts.get("suggestions") or parts.get("enum"), own), type_),
             place.line,
             place.column,
         )

@@ -14,13 +14,12 @@ booleans as `true` and `false`.
 import re
 from typing import TypeAlias
 
-import yaml
-
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.limits import NAME_CHARS, POLICY_NODES
 from launchbay.manifest.reader import Bounds, read
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, children_of, is_null, kind_of, report_kind
 from launchbay.model.findings import Findings
+from launchbay.model.yaml_text import yaml_text
 
 PolicyValue: TypeAlias = bool | int | str
 
@@ -49,10 +48,7 @@ def read_policies(text: str) -> dict[str, PolicyValue]:
 
 def write_policies(policies: dict[str, PolicyValue]) -> str:
     """Return the document that `read_policies` reads as these policies."""
-    text: str = yaml.dump(
-        {_KEY: policies}, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, default_flow_style=False
-    )
-    return text
+    return yaml_text({_KEY: policies})
 
 
 def _policies(document: Node, findings: Findings) -> dict[str, PolicyValue]:

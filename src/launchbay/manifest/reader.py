@@ -8,7 +8,6 @@ Merge keys (`<<`) aren't YAML 1.2, but common: the maps they name are merged fir
 keys win. Their content counts against the limits like that of any alias.
 """
 
-import math
 import re
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -26,89 +25,18 @@ from yaml.events import (
 
 from launchbay import limits
 from launchbay.limits import KIB
-from launchbay.manifest.tree import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    ScalarValue,
-    SequenceNode,
-    kind_of,
-    unquoted_expression,
-)
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, kind_of, unquoted_expression
 from launchbay.model.findings import Finding, Findings, Place, raise_invalid_manifest
-
-# Scalars of the YAML 1.2 core schema (manifest-language §1), stricter where the core schema would change what the
-# author wrote or JSON has no such value: numbers with a leading zero (`012`) are strings; `.inf`, `.nan`, floats beyond
-# a double and integers beyond 64 bits are errors.
-
-_CONSTANTS: dict[str, ScalarValue] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-_NUMBER_STARTS = frozenset("+-.0123456789")
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_INTEGER_DIGITS = 20  # sign and digits of the longest 64-bit integer
-TAG_PREFIX = "tag:yaml.org,2002:"
-SCALAR_TAGS = frozenset(TAG_PREFIX + name for name in ("str", "int", "float", "bool", "null"))
-
-
-def resolve(text: str) -> ScalarValue:
-    """Return the value of a plain scalar. Raises `ValueError` for a number that JSON doesn't have."""
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if text[0] not in _NUMBER_STARTS:
-        return text
-    number = _number(text)
-    return text if number is None else number
-
-
-def resolve_tagged(text: str, tag: str) -> ScalarValue:
-    """Return the value of a scalar with one of `SCALAR_TAGS`. Raises `ValueError` if it doesn't match the tag."""
-    name = tag.removeprefix(TAG_PREFIX)
-    if name == "str":
-        return text
-    value = resolve(text)
-    fits = {
-        "null": value is None,
-        "bool": isinstance(value, bool),
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "float": isinstance(value, (int, float)) and not isinstance(value, bool),
-    }[name]
-    if not fits:
-        raise ValueError(f"The string {text[:40]!r} doesn't match its tag '!!{name}'.")
-    return float(value) if name == "float" and isinstance(value, int) else value
-
-
-def _number(text: str) -> int | float | None:
-    if _INTEGER.fullmatch(text):
-        return _bounded(int(text) if len(text) <= _INTEGER_DIGITS else None, text)
-    if _FLOAT.fullmatch(text):
-        value = float(text)
-        return value if math.isfinite(value) else _out_of_range(text, "exceeds the range of a double")
-    if _OCTAL.fullmatch(text):
-        return _bounded(int(text, 0), text)
-    if _HEXADECIMAL.fullmatch(text):
-        return _bounded(int(text, 0), text)
-    if _NOT_FINITE.fullmatch(text):
-        return _out_of_range(text, "doesn't exist in JSON")
-    return None
-
-
-def _bounded(value: int | None, text: str) -> int:
-    if value is None or not -(2**63) <= value < 2**63:
-        return _out_of_range(text, "exceeds 64 bits")
-    return value
-
-
-def _out_of_range(text: str, why: str) -> int:
-    shown = text if len(text) <= 40 else f"{text[:40]}…"
-    raise ValueError(f"The number {shown} {why}. Quote it if it is meant as a string.")
-
+from launchbay.model.scalars import (
+    CONSTANTS,
+    NUMBER_STARTS,
+    SCALAR_TAGS,
+    TAG_PREFIX,
+    ScalarValue,
+    resolve,
+    resolve_kubernetes,
+    resolve_tagged,
+)
 
 _ALLOWED_BYTES = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0x100)])
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
@@ -261,6 +189,31 @@ def read(
     return node
 
 
+def read_kubernetes(data: bytes, nodes_max: int) -> list[Node]:
+    """Return the documents in `data` as kubectl and Helm read them (`model/scalars.py`).
+
+    Raises `errors.InvalidManifest`.
+    """
+    text = decode(data, len(data))
+    findings = Findings()
+    documents: list[Node] = []
+    parser = CParser(text)
+    try:
+        parser.get_event()  # the stream starts
+        left = nodes_max
+        while isinstance(parser.get_event(), DocumentStartEvent):
+            builder = _KubernetesBuilder(parser, findings, left)
+            documents.append(builder.node(parser.get_event(), 0))
+            parser.get_event()  # the document ends
+            left -= builder.count
+    except yaml.YAMLError as error:
+        findings.add(syntax_finding(error, text))
+    except _Refused as refused:
+        findings.add(refused.finding)
+    findings.raise_errors()
+    return documents
+
+
 def _read_document(parser: CParser, findings: Findings, bounds: Bounds, *, keeps_numbers: bool) -> Node:
     """Read the document between the stream's start and end. Raises `_Refused` and PyYAML's errors."""
     parser.get_event()  # the stream starts
@@ -295,7 +248,9 @@ class _Content(NamedTuple):
 class _Builder:
     """Builds nodes from events within the limits. Calls nest at most `MANIFEST_DEPTH` deep."""
 
-    def __init__(self, parser: CParser, findings: Findings, nodes_max: int, *, keeps_numbers: bool) -> None:
+    resolver = staticmethod(resolve)
+
+    def __init__(self, parser: CParser, findings: Findings, nodes_max: int, *, keeps_numbers: bool = False) -> None:
         self._keeps_numbers = keeps_numbers
         self._next_event = parser.get_event
         self._nodes_max = nodes_max
@@ -304,6 +259,11 @@ class _Builder:
         self._nodes = 0
         self._chars = 0
         self._deepest = 0
+
+    @property
+    def count(self) -> int:
+        """The number of nodes so far, aliases expanded."""
+        return self._nodes
 
     def node(self, event: _Event, depth: int) -> Node:
         """Return the node that starts with this event, inside `depth` maps and lists."""
@@ -355,9 +315,9 @@ class _Builder:
         if event.tag is not None:
             value = self._valued(event)
         elif event.implicit[0]:
-            if text in _CONSTANTS:
-                value = _CONSTANTS[text]
-            elif text[0] in _NUMBER_STARTS:
+            if text in CONSTANTS:
+                value = CONSTANTS[text]
+            elif text[0] in NUMBER_STARTS:
                 value = self._valued(event)
         if "\0" in text:
             self._findings.error(
@@ -370,9 +330,9 @@ class _Builder:
         text: str = event.value
         try:
             if event.tag is None:
-                return resolve(text)
+                return self.resolver(text)
             if event.tag in SCALAR_TAGS:
-                return resolve_tagged(text, event.tag)
+                return resolve_tagged(text, event.tag, self.resolver)
         except ValueError as error:
             if event.tag is not None or not self._keeps_numbers:
                 self._findings.error("ImpossibleValue", str(error), _position(event))
@@ -481,6 +441,18 @@ class _Builder:
         shown = event.tag.replace(TAG_PREFIX, "!!")
         message = f"Unknown tag {shown[:80]!r}. Remove it, or put only ! before a string."
         self._findings.error("UnknownTag", message, _position(event))
+
+
+class _KubernetesBuilder(_Builder):
+    """Builds the nodes of objects of Kubernetes: with other scalars, and keys that are scalars too."""
+
+    resolver = staticmethod(resolve_kubernetes)
+
+    def _scalar(self, event: _Event) -> ScalarNode:
+        node = super()._scalar(event)
+        if event.tag is None and event.implicit[0] and isinstance(node.value, str) and node.text:
+            return ScalarNode(self._valued(event), node.text, node.line, node.column)
+        return node
 
 
 def _position(event: _Event) -> Place:

@@ -14,8 +14,9 @@ import msgspec
 
 from launchbay.limits import NAME_CHARS
 from launchbay.model.findings import Findings, Place
+from launchbay.model.scalars import ScalarValue, written
+from launchbay.model.scalars import text_of as scalar_text
 
-ScalarValue: TypeAlias = str | int | float | bool | None
 _NO_CHILDREN: "Mapping[str, Node]" = {}
 
 
@@ -72,6 +73,28 @@ def plain(node: Node) -> Any:  # Any: the shape of the data is the author's
             key: child.value if isinstance(child, ScalarNode) else plain(child) for key, child in node.children.items()
         }
     return [child.value if isinstance(child, ScalarNode) else plain(child) for child in node.children]
+
+
+def written_data(node: Node) -> Any:
+    """Return the node as new Python data whose numbers remember their text, for a place that knows the type."""
+    if isinstance(node, ScalarNode):
+        return written(node.value, node.text)
+    if isinstance(node, MappingNode):
+        return {key: written_data(child) for key, child in node.children.items()}
+    return [written_data(child) for child in node.children]
+
+
+def kubernetes_data(node: Node) -> Any:
+    """Return a node of `read_kubernetes` as data: `on: 1` has the key `true` there, and `010: 1` the key `8`."""
+    if isinstance(node, ScalarNode):
+        return written(node.value, node.text)
+    if isinstance(node, MappingNode):
+        return {_kubernetes_key(node.keys[key]): kubernetes_data(child) for key, child in node.children.items()}
+    return [kubernetes_data(child) for child in node.children]
+
+
+def _kubernetes_key(key: ScalarNode) -> str:
+    return scalar_text(key.value) or ("null" if key.value is None else "")
 
 
 def is_null(node: Node | None) -> bool:

@@ -18,6 +18,7 @@ from launchbay.manifest.tree import (
     plain,
     report_kind,
     text_of,
+    written_data,
 )
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.environment import EnvironmentView
@@ -200,7 +201,7 @@ class _Reader:
             line=node.line,
             subject=self._subject(verb, parts[verb]),
             seconds=self._seconds(parts[verb], "'wait'") if verb is Verb.WAIT else 0.0,
-            parameters=self._data(parts.get("parameters"), "'parameters'"),
+            parameters=self._parameters(parts.get("parameters")),
             destroy_after_s=None if interval is None else self._seconds(interval, "'destroyInterval'"),
             answers=read_answers(parts.get("answers"), self._findings),
             expected=self._expectation(parts.get("expect")),
@@ -252,7 +253,7 @@ class _Reader:
             step=self._text(parts.get("step"), "'step'") or "*",
             component=self._text(parts.get("component"), "'component'"),
             action=self._text(parts.get("action"), "'action'"),
-            parameters=self._data(parts.get("parameters"), "'parameters'"),
+            parameters=self._parameters(parts.get("parameters")),
         )
 
     def _map(self, node: Node | None, what: str, known: Collection[str] | None = None) -> Mapping[str, Node]:
@@ -266,6 +267,9 @@ class _Reader:
 
     def _data(self, node: Node | None, what: str) -> dict[str, Any]:
         return {name: plain(child) for name, child in self._map(node, what).items()}
+
+    def _parameters(self, node: Node | None) -> dict[str, Any]:
+        return {name: written_data(child) for name, child in self._map(node, "'parameters'").items()}
 
     def _each(self, node: Node | None, what: str) -> dict[str, Expected]:
         return {name: Expected(plain(child), child.line) for name, child in self._map(node, what).items()}

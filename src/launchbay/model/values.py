@@ -8,13 +8,16 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NoReturn
+
+import msgspec
 
 from launchbay.errors import LaunchbayError
 from launchbay.limits import JSON_DEPTH
+from launchbay.model.scalars import INTEGER_MAX, INTEGER_MIN, WrittenFloat, number_of, settled, text_of, written
 from launchbay.model.types import BOOL, BYTES, DOUBLE, INT, OBJECT, STRING, UNIT, ListType, MapType, Primitive, Type
 
-INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 _INTEGER_CHARS = 20  # "-" and 19 digits
 
 
@@ -22,13 +25,13 @@ class JsonLimitExceeded(ValueError):
     """The string is JSON beyond a limit; the message is a phrase for the end of a sentence."""
 
 
-def parse_json(text: str) -> Any:
-    """Return the value of a JSON string.
+def parse_json(text: str, *, is_written: bool = False) -> Any:
+    """Return the value of a JSON string; with `is_written`, its numbers remember their text (`model/scalars.py`).
 
     Raises `JsonLimitExceeded` beyond a limit, another `ValueError` if the string isn't JSON; both with a phrase.
     """
     try:
-        value = _DECODER.decode(text)
+        value = (_WRITTEN_DECODER if is_written else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg} at character {error.pos + 1})") from None
     except RecursionError:
@@ -81,6 +84,14 @@ _DECODER = json.JSONDecoder(
     object_pairs_hook=_object_from_pairs, parse_int=_integer, parse_float=_real, parse_constant=_constant, strict=True
 )
 
+_WRITTEN_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object_from_pairs,
+    parse_int=lambda digits: written(_integer(digits), digits),
+    parse_float=lambda digits: written(_real(digits), digits),
+    parse_constant=_constant,
+    strict=True,
+)
+
 _INTEGER = re.compile(r"\s*([-+]?[0-9]+)(?:\.0*)?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
 _NUMBER_CHARS = 400  # more than any double needs
@@ -111,9 +122,17 @@ def coerce(type_: Type, value: Any) -> Any:
     """Return a new copy of the value as the type. Raises `CoercionError` if that loses something.
 
     Strings become numbers, booleans and back; whole doubles become integers; null is a value of `object` and `unit`
-    only.
+    only. Numbers that remember their text become it where a string is wanted, and plain numbers anywhere else.
     """
     return _coerce(type_, value, JSON_DEPTH)
+
+
+def coerced_if_possible(type_: Type | None, value: Any) -> Any:
+    """Return the value as the type, or the plain value if there is no type or it doesn't match."""
+    try:
+        return settled(value) if type_ is None else coerce(type_, value)
+    except CoercionError:
+        return settled(value)
 
 
 def coerce_text(type_: Type, value: Any) -> Any:
@@ -127,7 +146,7 @@ def coerce_text(type_: Type, value: Any) -> Any:
     if isinstance(type_, Primitive) and type_ != OBJECT:
         return None if type_ == UNIT and value.strip() == "null" else coerce(type_, value)
     try:
-        parsed = parse_json(value)
+        parsed = parse_json(value, is_written=True)
     except JsonLimitExceeded as error:
         # A single number beyond the limits may be meant as a string, such as an ID of many digits; a structure can't.
         if type_ != OBJECT or value.lstrip()[:1] in ("{", "["):
@@ -141,6 +160,8 @@ def coerce_text(type_: Type, value: Any) -> Any:
 
 
 def _coerce(type_: Type, value: Any, depth: int) -> Any:
+    if isinstance(value, msgspec.Raw):
+        value = number_of(value)
     if isinstance(type_, ListType):
         if not isinstance(value, list | tuple):
             raise CoercionError(type_, _kind(value))
@@ -199,15 +220,14 @@ def _object(value: Any, depth: int) -> Any:
 
 
 def _string(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(_within_64_bits(STRING, value))
-    if isinstance(value, float):
-        return repr(_finite(STRING, value))
-    raise CoercionError(STRING, _kind(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        _within_64_bits(STRING, value)
+    elif isinstance(value, float):
+        _finite(STRING, value)
+    text = text_of(value)
+    if text is None:
+        raise CoercionError(STRING, _kind(value))
+    return text
 
 
 def _int(value: Any) -> int:
@@ -217,9 +237,9 @@ def _int(value: Any) -> int:
             raise CoercionError(INT, "a string that doesn't contain one")
         return _within_64_bits(INT, int(match[1]))
     if isinstance(value, float):
-        if not value.is_integer():
+        if not _is_whole(exact := _exact(value)):
             raise CoercionError(INT, "a fraction")
-        return _within_64_bits(INT, int(value))
+        return _within_64_bits(INT, int(exact))
     if isinstance(value, int) and not isinstance(value, bool):
         return _within_64_bits(INT, value)
     raise CoercionError(INT, _kind(value))
@@ -231,6 +251,8 @@ def _double(value: Any) -> float:
             raise CoercionError(DOUBLE, "a string that doesn't contain one")
         return _finite(DOUBLE, float(value))
     if isinstance(value, float):
+        if abs(value) >= _EXACT_MAX and _is_whole(exact := _exact(value)) and exact != int(value):
+            raise CoercionError(DOUBLE, "an integer that a double can't represent")
         return _finite(DOUBLE, value)
     if isinstance(value, int) and not isinstance(value, bool):
         number = float(_within_64_bits(DOUBLE, value))
@@ -268,16 +290,28 @@ def _bytes(value: Any) -> str:
     return text
 
 
+_EXACT_MAX = 2**53  # up to here every integer is a double
+
+
+def _exact(value: float) -> Decimal:
+    """Return the number to its last written digit; a double has fewer."""
+    return Decimal(value.text) if isinstance(value, WrittenFloat) else Decimal(value)
+
+
+def _is_whole(number: Decimal) -> bool:
+    return number.is_finite() and number == number.to_integral_value()
+
+
 def _within_64_bits(type_: Type, value: int) -> int:
     if not INTEGER_MIN <= value <= INTEGER_MAX:
         raise CoercionError(type_, "an integer beyond 64 bits")
-    return value
+    return int(value)
 
 
 def _finite(type_: Type, value: float) -> float:
     if not math.isfinite(value):
         raise CoercionError(type_, "a number that isn't finite")
-    return value
+    return float(value)
 
 
 def _enter(type_: Type, depth: int) -> None:

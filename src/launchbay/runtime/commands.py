@@ -13,14 +13,16 @@ import asyncio
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Peer, Target
 from launchbay.model.instance import LinkKind
 from launchbay.model.job import command_path, passed_path
+from launchbay.model.scalars import settled
 from launchbay.model.types import PinKind
+from launchbay.model.values import coerced_if_possible
 from launchbay.runtime.contract import Caller, CommandCall, JobRun
 from launchbay.runtime.slot import staying
 
@@ -108,6 +110,7 @@ async def _deliver(job: JobRun, peer: Peer, sent: SentCommand) -> list[Mapping[s
 
 
 async def _pass_up(job: JobRun, need: str, sent: SentCommand) -> list[Mapping[str, Any]]:
+    sent = replace(sent, arguments=_plain_arguments(job, sent))
     with _waiting(job.instance_id):
         found = _caller_on_parent(job)
         if found is None:
@@ -116,6 +119,19 @@ async def _pass_up(job: JobRun, need: str, sent: SentCommand) -> list[Mapping[st
             )
         caller, component = found
         return await _run_in_between(job, caller, component, need, sent)
+
+
+def _plain_arguments(job: JobRun, sent: SentCommand) -> Mapping[str, Any]:
+    """Return the arguments with numbers that remember their text as values of the sender's types.
+
+    They are recorded on their way to the receiver, whose types are in another job.
+    """
+    pin = job.component(sent.sender).pins.get(sent.pin)
+    declared = {} if pin is None or pin.type.signature is None else pin.type.signature.arguments
+    return {
+        name: value if settled(value) is value else coerced_if_possible(declared.get(name), value)
+        for name, value in sent.arguments.items()
+    }
 
 
 def _caller_on_parent(job: JobRun) -> tuple[Caller, str] | None:

@@ -439,9 +439,13 @@ class JobRun:
         """The values of the configuration pins: component path → `interface.pin` → value."""
         return self.graph.configuration(self.state)
 
-    async def evaluate(self, template: Template, scope: Scope) -> Evaluated:
-        """Return the value of a template and warnings for the step's log. Raises `ExpressionError`."""
-        return await self.deps.evaluator.evaluate(template, scope, self.organization_id)
+    async def evaluate(self, template: Template, scope: Scope, *, keeps_texts: bool = False) -> Evaluated:
+        """Return the value of a template and warnings for the step's log. Raises `ExpressionError`.
+
+        With `keeps_texts`, literal numbers remember their text (`model/scalars.py`).
+        """
+        value, warnings = await self.deps.evaluator.evaluate(template, scope, self.organization_id)
+        return (template.restored(value) if keeps_texts else value), warnings
 
     def component(self, path: str) -> Component:
         return self.manifest.components[path]

@@ -12,6 +12,7 @@ from launchbay.manifest.graph import CompiledManifest, Component, Peer, Pin, Tar
 from launchbay.manifest.scaling import template_path
 from launchbay.manifest.v1 import outer_values
 from launchbay.model.instance import Link
+from launchbay.model.scalars import settled
 from launchbay.model.types import PinKind, Type
 from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.contract import JobRun, LinkedInstance
@@ -23,16 +24,18 @@ OnWarning = Callable[[str], None]
 def coerce_or_warn(declared: Type | None, value: Any, on_warning: OnWarning | None = None) -> Any:
     """Coerce a value to the declared type; keep a value that doesn't match, and warn of it. None stays None.
 
+    The result has no numbers that remember their text.
+
     The compiler only warns of ends with different types, so a mismatch isn't an error here either.
     """
     if value is None or declared is None:
-        return value
+        return settled(value)
     try:
         return coerce(declared, value)
     except CoercionError as error:
         if on_warning is not None:
             on_warning(str(error))
-        return value
+        return settled(value)
 
 
 def coerce_all(

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from structlog.contextvars import bind_contextvars
 
 from launchbay import limits
+from launchbay.actions.parameters import given_parameters
 from launchbay.clock import to_ms
 from launchbay.concurrency import cancel_all
 from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed
@@ -149,7 +150,7 @@ class _Execution:
 
     async def _parameters(self, policies: Mapping[str, Any]) -> dict[str, Any]:
         """Evaluate the parameters just before the step starts; policies of the environment override them."""
-        value, warnings = await self.job.evaluate(self.step.parameters, self.workflow.scope.values)
+        value, warnings = await self.job.evaluate(self.step.parameters, self.workflow.scope.values, keeps_texts=True)
         if self.earlier is None:  # otherwise they are in the log
             for warning in warnings:
                 self.job.journal.log(self.path, "warning", warning)
@@ -400,7 +401,10 @@ class _Execution:
         """Run what the step's `action` names: an action, a workflow, or a peer's command."""
         name = self.step.action
         if self.action is not None:
-            return validate_outputs(await running.run_action(self.action, parameters, self.step.parameters.expressions))
+            given = (
+                given_parameters(self.action.parameters, parameters) if self.step.parameters.has_written else parameters
+            )
+            return validate_outputs(await running.run_action(self.action, given, self.step.parameters.expressions))
         component = workflow.component
         path = attempt_path(self.path, running.attempt)
         if name in component.workflows:

@@ -24,6 +24,7 @@ from launchbay.ids import seconds_of
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
 from launchbay.manifest.workflow_rules import ERROR
 from launchbay.model.job import StepStatus, decision_path, step_path, workflow_path
+from launchbay.model.scalars import settled
 from launchbay.model.types import PinKind
 from launchbay.runtime.commands import cancel_abandoned
 from launchbay.runtime.context import report_percent
@@ -91,6 +92,7 @@ class WorkflowRun:
     trigger_pins: tuple[str, ...] = ()  # the signals with triggers that this run serves
     scope: WorkflowScope = field(init=False)
     signals: ConsumedSignals = field(init=False)
+    returned: dict[str, Any] = field(default_factory=dict)  # its numbers remember their text, for a caller with types
 
     def __post_init__(self) -> None:
         """Read the signals; the workflow sees these values until it refreshes them."""
@@ -117,10 +119,10 @@ class WorkflowRun:
             seconds_of(self.job.job_id),
         )
         await self._run_steps()
-        returned = await self._return_values()
+        returned = self.returned = await self._return_values()
         if not self.workflow.name.startswith("."):
             self._publish(returned)
-        return returned
+        return {name: settled(value) for name, value in returned.items()}
 
     async def _run_steps(self) -> None:
         """Run the steps, then those of `onFailure` and `finally`.
@@ -201,7 +203,7 @@ class WorkflowRun:
         returned: dict[str, Any] = {}
         for name, template in self.workflow.returns.items():
             try:
-                returned[name], warnings = await self.job.evaluate(template, self.scope.values)
+                returned[name], warnings = await self.job.evaluate(template, self.scope.values, keeps_texts=True)
             except ExpressionError as error:
                 raise WorkflowFailed(f"workflow {self.workflow.name!r}: return value {name!r}: {error}") from error
             if not self.is_replay:
@@ -210,7 +212,7 @@ class WorkflowRun:
         return returned
 
     def _publish(self, returned: Mapping[str, Any]) -> None:
-        self.job.state.remember(self.component.path, returned)
+        self.job.state.remember(self.component.path, {name: settled(value) for name, value in returned.items()})
         for pin in self.component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in returned:
                 value = coerce_or_warn(pin.type.value_type, returned[pin.name], partial(self._warn_of_type, pin))

@@ -35,6 +35,7 @@ from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import NEVER
 from launchbay.model.redaction import Redactor, masked_message
+from launchbay.model.scalars import json_real
 from launchbay.planning import DESTROY, require_workflow
 from launchbay.store import applications, organizations
 from launchbay.store import bulk as store
@@ -640,7 +641,7 @@ class BulkRunner:
                 await store.refuse_instance(connection, bulk_id=bulk_id, place=turn.place, message=str(error))
 
 
-read_act = msgspec.json.Decoder(Act).decode
+read_act = msgspec.json.Decoder(Act, float_hook=json_real).decode
 
 
 def _open_act(app: AppContext, bulk_id: str, sealed: bytes) -> Act:

@@ -16,12 +16,13 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.directory.contents import Contents, FileTree, read_directory, yaml_text
+from launchbay.directory.contents import Contents, FileTree, read_directory
 from launchbay.directory.plan import CHANGE, CREATE, DELETE, Change, Comparison, State
 from launchbay.errors import BadRequest, Conflict, InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from launchbay.model.redaction import Redactor, is_secret_name
+from launchbay.model.yaml_text import yaml_text
 from launchbay.store import change_sets as store
 from launchbay.store import environments
 from launchbay.usecases.context import Context

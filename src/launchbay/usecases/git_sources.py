@@ -38,6 +38,7 @@ from launchbay.errors import (
 from launchbay.ids import new_id
 from launchbay.model.forge import ForgeName
 from launchbay.model.redaction import REDACTED, Redactor
+from launchbay.model.scalars import json_real
 from launchbay.service_types.secrets import KEY_PAIR, SECRET, ServiceSeal
 from launchbay.store import access_tokens, organizations, services
 from launchbay.store import git_sources as store
@@ -135,7 +136,7 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 
 read_settings = msgspec.json.Decoder(GitSettings).decode
-_read_parameters = msgspec.json.Decoder(dict[str, Any]).decode
+_read_parameters = msgspec.json.Decoder(dict[str, Any], float_hook=json_real).decode
 
 
 def with_parameters(settings: GitSettings, parameters: dict[str, Any]) -> GitSettings:

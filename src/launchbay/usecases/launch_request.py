@@ -16,6 +16,7 @@ from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.labels import read_labels
+from launchbay.model.scalars import decode_json
 from launchbay.store.applications import Revision
 
 _DIGITS = re.compile(r"-?[0-9]{1,30}")
@@ -171,8 +172,8 @@ def with_revision(request: LaunchRequest, revision: Revision) -> LaunchRequest:
         request,
         version=revision.version if request.version is None else request.version,
         environment_id=revision.environment_id if request.environment_id is None else request.environment_id,
-        parameters={**msgspec.json.decode(revision.parameters), **request.parameters},
-        submodules=merge_submodules(msgspec.json.decode(revision.submodules), request.submodules),
+        parameters={**decode_json(revision.parameters), **request.parameters},
+        submodules=merge_submodules(decode_json(revision.submodules), request.submodules),
     )
 
 

@@ -15,12 +15,13 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
-from launchbay.manifest.configuration import configure
+from launchbay.manifest.configuration import configure, typed_parameters
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component
 from launchbay.manifest.scaling import scaled, template_path
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, Scale, effective_scale, read_link, scales_in
+from launchbay.model.scalars import decode_json
 from launchbay.model.types import PinKind
 from launchbay.planning import StartedJob, components_document, job_columns, plan_launch
 from launchbay.store import applications, instances, jobs
@@ -68,6 +69,10 @@ class LaunchNode:
     former: FormerLaunch | None = None  # of an instance that is there already and stays
     links: dict[str, Link] = field(default_factory=dict)
     children: "dict[str, LaunchNode]" = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Decide about numbers that remember their text, now that their types are known."""
+        object.__setattr__(self, "parameters", typed_parameters(self.manifest, self.parameters))
 
     def walk(self) -> "Iterator[LaunchNode]":
         """Yield this node and all below it, parents before their children."""
@@ -200,11 +205,11 @@ class TreePlanner:
         if request.revision_id is not None:
             revision = await self._revision(request.revision_id, application.id, where)
             version = revision.version
-            recorded = msgspec.json.decode(revision.submodules)
+            recorded = decode_json(revision.submodules)
             if self._resets_parameters:
                 recorded = without_parameters(recorded)
             else:
-                inherited = msgspec.json.decode(revision.parameters, type=dict[str, Any])
+                inherited = decode_json(revision.parameters)
             inside = merge_submodules(recorded, inside)
         if request.manifest_version is not None:
             version = request.manifest_version

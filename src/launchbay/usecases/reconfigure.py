@@ -17,6 +17,7 @@ from launchbay.clock import Backoff
 from launchbay.errors import BadRequest, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
+from launchbay.model.scalars import decode_json
 from launchbay.planning import StartedJob, environment_view, may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.environments import Environment
@@ -189,7 +190,7 @@ async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequ
             revision.version,
             revision.id,
             request.parameters,
-            merge_submodules(without_parameters(msgspec.json.decode(revision.submodules)), request.submodules),
+            merge_submodules(without_parameters(decode_json(revision.submodules)), request.submodules),
         )
     if request.manifest_version is not None:
         version = request.manifest_version

@@ -11,7 +11,8 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
-from launchbay.manifest.configuration import configure
+from launchbay.manifest.configuration import configure, typed_parameters
+from launchbay.model.scalars import decode_json
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import foreign_key_violation_as, unique_violation_as
@@ -134,9 +135,10 @@ async def _content(
             )
         return await _of_instance(work, application, request.instance_id)
     version = await validate_version(work, application, _chosen(request.version, old and old.version))
-    parameters = _chosen(request.parameters, old and msgspec.json.decode(old.parameters)) or {}
-    submodules = _chosen(request.submodules, old and msgspec.json.decode(old.submodules)) or {}
+    given = _chosen(request.parameters, old and decode_json(old.parameters)) or {}
+    submodules = _chosen(request.submodules, old and decode_json(old.submodules)) or {}
     manifest = await work.manifest(application.id, version)
+    parameters = typed_parameters(manifest, given)
     configure(replace(manifest, required_parameters=()), parameters)
     read_submodules(submodules)
     refuse_unknown_in_submodules(submodules)

@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple, NoReturn
 
+import msgspec
+
 from launchbay.errors import MalformedBody
 from launchbay.limits import JSON_CONTAINERS, JSON_DEPTH, KIB
+from launchbay.model.scalars import json_real
 
 # Finding a position is a loop in Python; further into the text the message goes without it.
 _SEARCHED_CHARS = 64 * KIB
@@ -96,12 +99,14 @@ class _Number(ValueError):
     pass
 
 
-def read_json(data: bytes) -> Any:
-    """Return the value of a JSON text. Raises MalformedBody with line and column if they can be found."""
+def read_json(data: bytes, *, is_written: bool = False) -> Any:
+    """Return the value of a JSON text; with `is_written`, its numbers remember their text (`model/scalars.py`).
+
+    Raises MalformedBody with line and column if they can be found."""
     text = _text(data)
     _check_depth(text)
     try:
-        value = _DECODER.decode(text)
+        value = (_WRITTEN_DECODER if is_written else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         raise _malformed(f"The body is not valid JSON: {error.msg}", position_of_offset(text, error.pos)) from None
     except _Duplicate as error:
@@ -164,12 +169,21 @@ def _real(digits: str) -> float:
     return value
 
 
+def _written(digits: str) -> float | msgspec.Raw:
+    _real(digits)
+    return json_real(digits)
+
+
 def _constant(name: str) -> NoReturn:
     raise _Number(name)
 
 
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant, strict=True
+)
+
+_WRITTEN_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_written, parse_constant=_constant, strict=True
 )
 
 

@@ -15,6 +15,7 @@ from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedBody, TooLarge
 from launchbay.ids import canonical_id
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
+from launchbay.model.scalars import settled
 from launchbay.urlencoded import MEDIA_TYPE as FORM
 from launchbay.urlencoded import decode_fields
 from launchbay.usecases.context import AppContext, Context
@@ -42,6 +43,8 @@ class JsonBody:
     bytes_max: int = JSON_BODY_BYTES
     example: Any = None
     media_type: str = JSON
+    # Numbers in these fields, at any depth, remember their text (`model/scalars.py`); "*" is every field.
+    keeps_texts: frozenset[str] = frozenset()
 
     def may_be_empty(self) -> bool:
         """Return whether an empty body is accepted as `{}`."""
@@ -182,8 +185,8 @@ async def read_body(
             raise MalformedBody(f"The body is empty. Send a JSON {_kind(wanted.type)}.")
         return ReadBody(_typed({}, wanted.type, field_errors=field_errors))
     if len(data) <= INLINE_BYTES:
-        return _json(data, wanted.type, field_errors=field_errors)
-    return await asyncio.to_thread(_json, data, wanted.type, field_errors=field_errors)
+        return _json(data, wanted, field_errors=field_errors)
+    return await asyncio.to_thread(_json, data, wanted, field_errors=field_errors)
 
 
 def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
@@ -262,8 +265,11 @@ def _form(data: bytes, wanted: type[msgspec.Struct]) -> Any:
     return _typed(fields, wanted, field_errors=False)
 
 
-def _json(data: bytes, wanted: Any, *, field_errors: bool) -> ReadBody:
-    value = read_json(data)
+def _json(data: bytes, body: JsonBody, *, field_errors: bool) -> ReadBody:
+    wanted = body.type
+    value = read_json(data, is_written=bool(body.keeps_texts))
+    if body.keeps_texts and "*" not in body.keeps_texts:
+        value = _kept(value, body.keeps_texts)
     if not isinstance(value, dict) or not (isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)):
         return ReadBody(_typed(value, wanted, field_errors=field_errors))
     value = {name: _with_canonical_ids(name, each) for name, each in value.items()}
@@ -281,6 +287,17 @@ def _with_canonical_ids(name: str, value: Any) -> Any:
     if isinstance(value, list):
         return [canonical_id(each) if isinstance(each, str) else each for each in value]
     return value
+
+
+def _kept(value: Any, names: frozenset[str]) -> Any:
+    """Return the body with plain numbers outside of the named fields, where structs have numeric types."""
+    if isinstance(value, dict):
+        return {name: each if name in names else _kept(each, names) for name, each in value.items()}
+    return [_kept(each, names) for each in value] if isinstance(value, list) else settled(value)
+
+
+# Where values have types that the manifest or the object declares.
+TYPED = frozenset(("parameters", "submodules", "arguments", "properties"))
 
 
 def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:

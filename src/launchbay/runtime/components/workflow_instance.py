@@ -35,14 +35,14 @@ class WorkflowInstance:
         run = WorkflowRun(job, component, workflow, call.path, call.depth, call.is_replay)
         pin = component.pins.get(f"{call.interface}.{call.command}")
         if pin is None or (signature := pin.type.signature) is None:
-            return await run.run(call.arguments)
+            return await run.run(coerce_all({}, call.arguments))
 
         def warn(problem: str) -> None:
             if not call.is_replay:
                 job.journal.log(call.path, "warning", f"The result {problem}")
 
-        returned = await run.run(coerce_all(signature.arguments, call.arguments))
-        return coerce_all(signature.results, returned, warn)
+        await run.run(coerce_all(signature.arguments, call.arguments))
+        return coerce_all(signature.results, run.returned, warn)
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
         """Do nothing: workflows read the new values, and triggers of changed pins run afterwards."""

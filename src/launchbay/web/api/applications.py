@@ -7,7 +7,7 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.usecases import applications
 from launchbay.usecases.launch import launch
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import (
     Created,
     JSONResponse,
@@ -127,7 +127,10 @@ async def delete_application(request: Request[None, None]) -> None:
     "/applications/{appId}/launch",
     permission="CreateInstance on the application and the environment",
     body=JsonBody(
-        required=False, media_optional=True, example={"instanceName": "demo", "parameters": {"input.size": 2}}
+        required=False,
+        media_optional=True,
+        example={"instanceName": "demo", "parameters": {"input.size": 2}},
+        keeps_texts=TYPED,
     ),
     returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}, type=LaunchAnswer),
     idempotency_key=True,

@@ -16,7 +16,7 @@ from launchbay.usecases import bulk
 from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance, read_act
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.web.api.fleet import FleetFilter
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, next_link, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
@@ -163,7 +163,7 @@ _EXAMPLE = {"act": "resume", "select": {"lastStatus": "Failed", "labels": "team=
 @routes.post(
     "/organizations/{orgId}/bulk",
     permission="What the act needs on each instance",
-    body=JsonBody(example=_EXAMPLE),
+    body=JsonBody(example=_EXAMPLE, keeps_texts=TYPED),
     returns=Returns("The bulk run, or its preview.", type=BulkDocument),
     idempotency_key=True,
 )

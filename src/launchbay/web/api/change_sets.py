@@ -27,7 +27,7 @@ from launchbay.usecases.change_sets import (
 from launchbay.usecases.directory_plans import PlannedObject
 from launchbay.usecases.preview import PreviewedComponent
 from launchbay.web.api.bulk import Selection
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import Paging, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -200,7 +200,7 @@ _NEEDED = "EditInstance; CreateInstance for a launch; what its changes need for 
 @routes.post(
     "/organizations/{orgId}/change-sets",
     permission=_NEEDED,
-    body=JsonBody(example=_EXAMPLE, bytes_max=ORGANIZATION_ARCHIVE_BYTES),
+    body=JsonBody(example=_EXAMPLE, keeps_texts=TYPED, bytes_max=ORGANIZATION_ARCHIVE_BYTES),
     returns=_SHOWN,
     idempotency_key=True,
     computes=True,  # thousands of files of a directory are tried in one transaction

@@ -7,7 +7,7 @@ import msgspec
 from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
 from launchbay.web.api.workflows import ForcedDestroyQuery
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import EmptyResponse, IncludeQuery, LaunchQuery, Response, job_headers
 from launchbay.web.routing import Returns, Routes
 
@@ -72,7 +72,7 @@ class Accepted(msgspec.Struct):
     "/instances/{id}/configuration",
     tags=("Instances",),
     permission="EditInstance; CreateInstance on applications of new submodules",
-    body=JsonBody(required=False, example=_EXAMPLE),
+    body=JsonBody(required=False, example=_EXAMPLE, keeps_texts=TYPED),
     returns=Returns("Nothing, or with `include=warnings` what was ignored.", {}, type=Accepted),
     statuses=(409,),
     starts_job=True,
@@ -89,7 +89,7 @@ async def reconfigure_instance(request: Request[ConfigurationBody, IncludeQuery]
     "/instances/{id}/configuration/preview",
     tags=("Instances",),
     permission="EditInstance; CreateInstance on applications of new submodules",
-    body=JsonBody(required=False, example=_EXAMPLE),
+    body=JsonBody(required=False, example=_EXAMPLE, keeps_texts=TYPED),
     returns=Returns("What would happen.", _PREVIEW),
     extension=True,
 )
@@ -122,7 +122,7 @@ async def preview_destroy(request: Request[None, ForcedDestroyQuery]) -> Preview
     "/applications/{appId}/launch/preview",
     tags=("Applications",),
     permission="CreateInstance on the application, its submodules and the environment",
-    body=JsonBody(required=False, example={"parameters": {"input.size": 3}}),
+    body=JsonBody(required=False, example={"parameters": {"input.size": 3}}, keeps_texts=TYPED),
     returns=Returns("What would happen.", _LAUNCH_PREVIEW),
     extension=True,
 )

@@ -4,7 +4,7 @@ import msgspec
 
 from launchbay.model.environment import Marker, Property
 from launchbay.usecases import environments
-from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
+from launchbay.web.requests import TYPED, YAML, JsonBody, Request, YamlBody
 from launchbay.web.responses import (
     Created,
     LabeledPaging,
@@ -169,7 +169,9 @@ async def read_markers(request: Request[None, None]) -> Markers:
     return Markers(await environments.read_markers(request.ctx, request.path["id"]))
 
 
-@routes.put("/environments/{id}/properties", permission="EditEnvironment", body=JsonBody(example=_PROPERTIES))
+@routes.put(
+    "/environments/{id}/properties", permission="EditEnvironment", body=JsonBody(example=_PROPERTIES, keeps_texts=TYPED)
+)
 async def replace_properties(request: Request[Properties, None]) -> None:
     """Replace the properties of an environment. Each has a name, a type such as `list<string>`, and a value."""
     await environments.replace_properties(request.ctx, request.path["id"], request.body.properties)

@@ -18,7 +18,7 @@ from launchbay.usecases.git_sources import (
     read_settings,
     status_of,
 )
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, list_response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -255,7 +255,7 @@ _READ = "Read on its account"
 @routes.post(
     "/organizations/{orgId}/git-sources",
     permission=_CONTROL,
-    body=JsonBody(example=_EXAMPLE),
+    body=JsonBody(example=_EXAMPLE, keeps_texts=TYPED),
     returns=Returns("The source.", type=GitSourceDocument),
     idempotency_key=True,
 )
@@ -285,7 +285,7 @@ async def read_git_source(request: Request[None, None]) -> GitSourceDocument:
     return _document(await git_sources.read_git_source(request.ctx, request.path["sourceId"]))
 
 
-@routes.put("/git-sources/{sourceId}", permission=_CONTROL, body=JsonBody(example=_EXAMPLE))
+@routes.put("/git-sources/{sourceId}", permission=_CONTROL, body=JsonBody(example=_EXAMPLE, keeps_texts=TYPED))
 async def update_git_source(request: Request[GitSourceBody, None]) -> None:
     """Replace a source in Git, and look at its branch."""
     await git_sources.update_git_source(request.ctx, request.path["sourceId"], request.body.request())

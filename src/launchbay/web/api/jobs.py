@@ -26,7 +26,7 @@ from launchbay.usecases import jobs
 from launchbay.usecases.jobs import JobDetails
 from launchbay.usecases.waits import Awaited
 from launchbay.web.api.instances import JobDocument, job_document
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import (
     Created,
     JSONResponse,
@@ -422,7 +422,7 @@ async def cancel_job(request: Request[None, None]) -> None:
 @routes.post(
     "/instances/{id}/jobs/{jobId}/resume",
     permission="RunInstanceWorkflow; EditInstance for destroy",
-    body=JsonBody(media_optional=True, example={"parameters": {"input.size": "3"}}),
+    body=JsonBody(media_optional=True, example={"parameters": {"input.size": "3"}}, keeps_texts=TYPED),
     returns=Returns("The ID of the new job.", {"id": EXAMPLE_ID}, type=Created),
     statuses=(409,),
     idempotency_key=True,

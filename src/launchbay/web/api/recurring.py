@@ -11,7 +11,7 @@ from launchbay.limits import PAGE_ROWS
 from launchbay.usecases import recurring
 from launchbay.usecases.recurring import Doing, Firing, RecurringRequest, RecurringView, Timing
 from launchbay.web.api.bulk import BulkBody
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
@@ -184,7 +184,7 @@ _CONTROL = "None for who made it, else EditInstance"
 @routes.post(
     "/organizations/{orgId}/recurring-schedules",
     permission="ScheduleInstanceWorkflow; CreateInstance for a launch",
-    body=JsonBody(example=_EXAMPLE),
+    body=JsonBody(example=_EXAMPLE, keeps_texts=TYPED),
     returns=Returns("The recurring schedule, or its preview.", type=RecurringDocument),
     idempotency_key=True,
 )
@@ -232,7 +232,7 @@ async def read_recurring_schedule(request: Request[None, None]) -> RecurringDocu
 @routes.put(
     "/recurring-schedules/{scheduleId}",
     permission=_CONTROL,
-    body=JsonBody(example={"name": "Nightly backup", "cron": "30 2 * * *", "zone": "Europe/Berlin"}),
+    body=JsonBody(example={"name": "Nightly backup", "cron": "30 2 * * *", "zone": "Europe/Berlin"}, keeps_texts=TYPED),
     statuses=(403,),
 )
 async def update_recurring_schedule(request: Request[TimingBody, None]) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.model.scalars import decode_json
 from launchbay.usecases import revisions
 from launchbay.usecases.launch_request import RevisionRequest
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import Created, Named, Paging, Response, list_response
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -52,7 +53,7 @@ async def list_revisions(request: Request[None, Paging]) -> Response:
 @routes.post(
     "/applications/{appId}/revisions",
     permission="EditApplication; Read on the instance or environment named",
-    body=JsonBody(required=True, example=_EXAMPLE),
+    body=JsonBody(required=True, example=_EXAMPLE, keeps_texts=TYPED),
     returns=Returns("The ID of the new revision.", {"id": EXAMPLE_ID}),
     statuses=(409,),
     extension=True,
@@ -76,7 +77,7 @@ async def read_revision(request: Request[None, None]) -> RevisionDocument:
         version=found.version,
         parameters=msgspec.json.decode(found.parameters),
         environmentId=found.environment_id,
-        submodules=msgspec.json.decode(found.submodules),
+        submodules=decode_json(found.submodules),
         createdAt=to_ms(found.created_at),
     )
 
@@ -84,7 +85,7 @@ async def read_revision(request: Request[None, None]) -> RevisionDocument:
 @routes.put(
     "/revisions/{revId}",
     permission="EditApplication on its application; Read on the instance or environment named",
-    body=JsonBody(required=True, example={"name": "stable", "version": 3}),
+    body=JsonBody(required=True, example={"name": "stable", "version": 3}, keeps_texts=TYPED),
     statuses=(409,),
     extension=True,
 )

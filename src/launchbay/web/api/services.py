@@ -8,7 +8,7 @@ import msgspec
 from launchbay.service_types.contract import CommandArgument, ServiceParameter, ServiceType
 from launchbay.usecases import services
 from launchbay.usecases.services import ServiceView
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import Created, Named, Paging, Response, ServiceItem, list_response
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -119,11 +119,12 @@ async def list_services(request: Request[None, Paging]) -> Response:
     "/organizations/{orgId}/services",
     permission="CreateService",
     body=JsonBody(
+        keeps_texts=TYPED,
         example={
             "name": "Hosts",
             "typeId": _POOL,
             "parameters": {"configuration.resources": {"blue": {"ip": "10.0.0.1"}}},
-        }
+        },
     ),
     returns=Returns("The ID of the new service.", {"id": EXAMPLE_ID}),
     extension=True,
@@ -179,7 +180,7 @@ async def read_service(request: Request[None, None]) -> ServiceDocument:
 @routes.put(
     "/services/{id}",
     permission="EditService",
-    body=JsonBody(required=True, example={"name": "Hosts"}),
+    body=JsonBody(required=True, example={"name": "Hosts"}, keeps_texts=TYPED),
     returns=Returns("The updated service."),
     statuses=(409,),
     field_errors=True,
@@ -199,7 +200,7 @@ async def delete_service(request: Request[None, None]) -> None:
 @routes.post(
     "/services/{id}/{commandname}",
     permission="RunServiceCommand",
-    body=JsonBody(example={"arguments": {"holder": "build 17"}, "includeIntermediate": False}),
+    body=JsonBody(example={"arguments": {"holder": "build 17"}, "includeIntermediate": False}, keeps_texts=TYPED),
     returns=Returns("The results.", [{"id": "blue", "resource": {"ip": "10.0.0.1"}}]),
     statuses=(409,),
     field_errors=True,

@@ -8,7 +8,7 @@ from launchbay.clock import to_ms
 from launchbay.planning import DESTROY, StartedJob
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import workflows
-from launchbay.web.requests import JsonBody, Request
+from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import (
     Created,
     EmptyResponse,
@@ -98,7 +98,7 @@ class RunQuery(ScheduleQuery, frozen=True):
 @routes.post(
     "/instances/{id}/{workflow}",
     permission="RunInstanceWorkflow; EditInstance for destroy",
-    body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}),
+    body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}, keeps_texts=frozenset("*")),
     returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}, type=RunAnswer),
     statuses=(409,),
     idempotency_key=True,
@@ -124,7 +124,7 @@ async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
 @routes.post(
     "/instances/{id}/{workflow}/schedule",
     permission="ScheduleInstanceWorkflow; EditInstance for destroy",
-    body=JsonBody(example={"interval": "60000", "parameters": {}}),
+    body=JsonBody(example={"interval": "60000", "parameters": {}}, keeps_texts=TYPED),
     returns=Returns(
         "The ID of the schedule; an empty object if the workflow was started.", {"id": EXAMPLE_ID}, type=Scheduled
     ),
@@ -150,7 +150,7 @@ async def schedule_workflow(request: Request[ScheduleBody, ScheduleQuery]) -> Re
 @routes.post(
     "/instances/{id}/{workflow}/reschedule",
     permission="ScheduleInstanceWorkflow; EditInstance for destroy",
-    body=JsonBody(example={"interval": "0"}),
+    body=JsonBody(example={"interval": "0"}, keeps_texts=TYPED),
     returns=Returns("The ID of the schedule; an empty object if it was cancelled.", {"id": EXAMPLE_ID}, type=Scheduled),
 )
 async def reschedule_workflow(request: Request[ScheduleBody, IncludeQuery]) -> Response:

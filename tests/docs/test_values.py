@@ -1,0 +1,183 @@
+"""The tables of docs/reference/manifest/values.md: place × written form × type → value or error."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+
+from launchbay.cli.inputs import mapping
+from launchbay.directory.contents import FileTree, read_directory
+from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.manifest.configuration import configure, typed_parameters
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.policies import read_policies
+from launchbay.model.environment import Property, validate_properties
+from launchbay.model.scalars import decode_json, same
+from launchbay.web.json_reader import read_json
+from tests.support.documentation import ROOT
+from tests.support.manifests import compiled
+
+PAGE = (ROOT / "docs" / "reference" / "manifest" / "values.md").read_text()
+TYPES = ("string", "int", "double", "bool", "object")
+REFUSED = object()
+JSON_ROWS = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false")
+
+
+def _table(heading: str) -> dict[str, list[Any]]:
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+    return {
+        cells[0].strip("`"): [REFUSED if cell == "refused" else json.loads(cell.strip("`")) for cell in cells[1:]]
+        for cells in rows[2:]
+    }
+
+
+PLAIN, TEXT = _table("Without quotes"), _table("In quotes, or as text")
+CASES = [(written, type_, row[TYPES.index(type_)]) for written, row in PLAIN.items() for type_ in TYPES]
+TEXT_CASES = [(written, type_, row[TYPES.index(type_)]) for written, row in TEXT.items() for type_ in TYPES]
+
+
+def _manifest(type_: str, *, configuration: str = "", parameters: str = "[]") -> CompiledManifest:
+    return compiled(
+        f"""
+        application:
+          interfaces: {{ input: {{ v: bind(web#input.v) }} }}
+          components:
+            web:
+              type: workflow.Instance
+              interfaces: {{ input: {{ v: configuration({type_}) }} }}
+              configuration:
+                {configuration or "{}"}
+                configuration.workflows: {{ launch: {{ parameters: {parameters}, steps: [] }} }}
+        """.replace("                {}\n", "")
+    )
+
+
+def _launched(manifest: CompiledManifest, given: dict[str, Any]) -> Any:
+    stored = decode_json(msgspec.json.encode(typed_parameters(manifest, given)))  # as the engine reads it again
+    configured = configure(manifest, given)["web"]["input.v"]
+    assert same(configure(manifest, stored)["web"]["input.v"], configured)
+    return configured
+
+
+def of_configuration(written: str, type_: str) -> Any:
+    return _launched(_manifest(type_, configuration=f"input.v: {written}"), {})
+
+
+def of_parameter_default(written: str, type_: str) -> Any:
+    manifest = _manifest(type_, parameters=f"[v: {{ default: {written}, type: {type_} }}]")
+    if "input.v" in configure_or_nothing(manifest):
+        return _launched(manifest, {})
+    raise BadRequest("the default doesn't match the pin")
+
+
+def configure_or_nothing(manifest: CompiledManifest) -> Any:
+    return configure(manifest, {}).get("web", {})
+
+
+def of_parameter_file(written: str, type_: str, folder: Path) -> Any:
+    (folder / "p.yaml").write_text(f"input.v: {written}\n")
+    sent = msgspec.json.encode(mapping([f"@{folder / 'p.yaml'}"]))
+    return _launched(_manifest(type_), read_json(sent, is_written=True))
+
+
+def of_json(written: str, type_: str) -> Any:
+    return _launched(_manifest(type_), read_json(f'{{"input.v": {written}}}'.encode(), is_written=True))
+
+
+def of_json_option(written: str, type_: str) -> Any:
+    sent = msgspec.json.encode(mapping([f"input.v:={written}"]))
+    return _launched(_manifest(type_), read_json(sent, is_written=True))
+
+
+def of_revision(written: str, type_: str) -> Any:
+    files = {"applications/a/revisions/r/revision.yaml": f"parameters: {{ input.v: {written} }}\n".encode()}
+    contents = read_directory(FileTree.of(files))
+    assert contents.applications is not None
+    revisions = contents.applications["a"].revisions
+    assert revisions is not None
+    sent = msgspec.json.encode(revisions["r"].content.parameters)
+    return _launched(_manifest(type_), read_json(sent, is_written=True))
+
+
+def of_property(written: str, type_: str) -> Any:
+    text = f"properties: [{{ name: p, type: {type_}, value: {written} }}]\n"
+    contents = read_directory(FileTree.of({"environments/e.yaml": text.encode()}))
+    assert contents.environments is not None
+    entries = contents.environments["e"].properties
+    sent = read_json(msgspec.json.encode(entries), is_written=True)
+    [checked] = validate_properties(msgspec.convert(sent, list[Property]))
+    return checked.value
+
+
+PLACES = (of_configuration, of_parameter_default, of_revision, of_property, of_json, of_json_option)
+
+
+def _outcome(read: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return read(*arguments)
+    except (BadRequest, InvalidManifest, click.UsageError, ValueError):
+        return REFUSED
+
+
+def _agrees(expected: Any, found: Any) -> bool:
+    return found is REFUSED if expected is REFUSED else found is not REFUSED and same(expected, found)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("written", "type_", "expected"), CASES)
+def test_what_is_written_is_the_value_of_the_table(
+    place: Callable[[str, str], Any], written: str, type_: str, expected: Any
+) -> None:
+    in_json = JSON_ROWS.fullmatch(written) is not None
+    if not in_json and place in (of_json, of_json_option):
+        expected = REFUSED
+    if not in_json and written == "0x1F" and place in (of_revision, of_property):
+        expected = REFUSED
+    if place is of_property and type_ == "double":  # properties have no doubles
+        expected = REFUSED
+    found = _outcome(place, written, type_)
+    assert _agrees(expected, found), (expected, found)
+
+
+@pytest.mark.parametrize(("written", "type_", "expected"), CASES)
+def test_a_file_of_parameters_gives_the_value_of_the_table(
+    written: str, type_: str, expected: Any, tmp_path: Path
+) -> None:
+    found = _outcome(of_parameter_file, written, type_, tmp_path)
+    assert _agrees(REFUSED if written == "0x1F" else expected, found), (expected, found)
+
+
+@pytest.mark.parametrize("place", [of_configuration, of_revision, of_json])
+@pytest.mark.parametrize(("written", "type_", "expected"), TEXT_CASES)
+def test_what_is_written_in_quotes_is_the_value_of_the_table(
+    place: Callable[[str, str], Any], written: str, type_: str, expected: Any
+) -> None:
+    found = _outcome(place, f'"{written}"', type_)
+    assert _agrees(expected, found), (expected, found)
+
+
+@pytest.mark.parametrize(("written", "type_", "expected"), TEXT_CASES)
+def test_a_parameter_on_the_command_line_is_a_text(written: str, type_: str, expected: Any) -> None:
+    found = _outcome(lambda: _launched(_manifest(type_), dict(mapping([f"input.v={written}"]) or {})))
+    assert _agrees(expected, found), (expected, found)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("true", True), ("3", 3), ("1.10", "1.10"), ("0x1F", "0x1F"), ("1e3", "1e3"), ("1.5", "1.5"), ('"3"', "3")],
+)
+def test_a_policy_is_a_flag_a_whole_number_or_the_text_that_was_written(written: str, value: Any) -> None:
+    assert same(read_policies(f"policies: {{ a.b: {written} }}")["a.b"], value)
+    contents = read_directory(FileTree.of({"environments/e.yaml": f"policies: {{ a.b: {written} }}\n".encode()}))
+    assert contents.environments is not None
+    assert contents.environments["e"].policies == {"a.b": value}
+
+
+def test_the_tables_are_read() -> None:
+    assert (len(CASES), len(TEXT_CASES)) == (80, 25)
