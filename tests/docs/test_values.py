@@ -37,7 +37,7 @@ def _table(heading: str) -> dict[str, list[Any]]:
     }
 
 
-PLAIN, TEXT = _table("Without quotes"), _table("In quotes, or as text")
+PLAIN, TEXT = _table("Without quotes"), _table("In quotes or as text")
 CASES = [(written, type_, row[TYPES.index(type_)]) for written, row in PLAIN.items() for type_ in TYPES]
 TEXT_CASES = [(written, type_, row[TYPES.index(type_)]) for written, row in TEXT.items() for type_ in TYPES]
 

@@ -194,7 +194,7 @@ _STRING = re.compile(r"(?:^|;)[ \t]*type[ \t]*=[ \t]*(?:(?:list|set|map)\([ \t]*
 
 
 def _string_variables(files: Mapping[str, bytes]) -> frozenset[str]:
-    """Return the variables of the module that it declares as strings, or as collections of strings."""
+    """Return the variables that the module declares as strings, or collections of them."""
     texts = [content.decode("utf-8", "replace") for name, content in files.items() if name.endswith((".tf", ".tofu"))]
     declared = (found for text in texts if "variable" in text for found in _VARIABLE.finditer(text))
     return frozenset(found[1] for found in declared if _STRING.search(found[2]))

@@ -31,9 +31,10 @@ _DOCUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def given_parameters(declared: Mapping[str, ActionParameter], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters as the action gets them: texts where it wants texts, such as `1.10` for `list<string>`.
+    """Return the parameters as the action gets them.
 
-    Numbers that remember their text (`model/scalars.py`) stay so only where the action asks for it.
+    Where it wants texts, it gets texts, such as `1.10` for `list<string>`. Numbers that remember their text
+    (`model/scalars.py`) stay so only where the action asks for it.
     """
     return {name: _given(declared.get(name), value) for name, value in parameters.items()}
 

@@ -282,9 +282,10 @@ class _Reader:
 
 
 def _in_types_of(kind: Any, value: Any) -> Any:
-    """Return a document with its numbers as texts where those are wanted, and for the API where it knows the type.
+    """Return a document with its numbers in the form of each part.
 
-    Raises ValueError for a number that JSON doesn't have.
+    Texts where those are wanted; JSON with the same text where the API knows the type. Raises ValueError for a
+    number that JSON doesn't have.
     """
     if not isinstance(value, dict):
         return value
@@ -294,7 +295,7 @@ def _in_types_of(kind: Any, value: Any) -> Any:
 
 
 def _policies(value: Any) -> Any:
-    """Return policies as the server stores them: a number in any form but a whole one is a string."""
+    """Return policies as the server stores them: most numbers are strings."""
     if not isinstance(value, dict):
         return value
     return {name: text_of(each) if isinstance(each, float | WrittenInt) else each for name, each in value.items()}

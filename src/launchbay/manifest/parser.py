@@ -250,7 +250,7 @@ def _read_suggestions(node: Node | None, findings: Findings) -> Mapping[str, Any
 
 
 def _typed_suggestions(written: Mapping[str, Any] | None, value_type: Type | None) -> Mapping[str, Any] | None:
-    """Return suggestions as values of their type; one that doesn't match stays what it is."""
+    """Return suggestions as values of their type, if they match it."""
     return (
         None if written is None else {label: coerced_if_possible(value_type, value) for label, value in written.items()}
     )

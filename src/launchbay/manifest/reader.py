@@ -444,7 +444,7 @@ class _Builder:
 
 
 class _KubernetesBuilder(_Builder):
-    """Builds the nodes of objects of Kubernetes: with other scalars, and keys that are scalars too."""
+    """Builds the nodes of objects of Kubernetes, which have other scalars."""
 
     resolver = staticmethod(resolve_kubernetes)
 

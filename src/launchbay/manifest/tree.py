@@ -76,7 +76,7 @@ def plain(node: Node) -> Any:  # Any: the shape of the data is the author's
 
 
 def written_data(node: Node) -> Any:
-    """Return the node as new Python data whose numbers remember their text, for a place that knows the type."""
+    """Return the node as new Python data whose numbers remember their text."""
     if isinstance(node, ScalarNode):
         return written(node.value, node.text)
     if isinstance(node, MappingNode):
@@ -85,7 +85,7 @@ def written_data(node: Node) -> Any:
 
 
 def kubernetes_data(node: Node) -> Any:
-    """Return a node of `read_kubernetes` as data: `on: 1` has the key `true` there, and `010: 1` the key `8`."""
+    """Return a node of `read_kubernetes` as data; the key `on` is `true`."""
     if isinstance(node, ScalarNode):
         return written(node.value, node.text)
     if isinstance(node, MappingNode):

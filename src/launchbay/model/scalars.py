@@ -29,14 +29,14 @@ class WrittenInt(int):
 
 
 class WrittenFloat(float):
-    """A double with a text that isn't its shortest form, such as `1.10` or `1e3`."""
+    """A double whose text isn't its shortest form, such as `1.10`."""
 
     __slots__ = ("text",)
     text: str
 
 
 def written(value: ScalarValue, text: str) -> ScalarValue:
-    """Return the value that `text` stands for; a number remembers a text that `text_of` would not give."""
+    """Return the value; a number remembers a text that `text_of` would not give."""
     if isinstance(value, float):
         if repr(value) == text:
             return value
@@ -56,7 +56,10 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?
 
 
 def for_json(value: Any) -> Any:
-    """Return the value with its written numbers as JSON with the same text. Raises `ValueError` if JSON has no such."""
+    """Return the value with its written numbers as JSON with the same text.
+
+    Raises `ValueError` for a number that JSON doesn't have.
+    """
     if isinstance(value, WrittenInt | WrittenFloat):
         if not _JSON_NUMBER.fullmatch(value.text):
             text = value.text
@@ -68,7 +71,7 @@ def for_json(value: Any) -> Any:
 
 
 def kept_for_json(value: Any) -> Any:
-    """Return `for_json` of the value, or plain numbers if JSON doesn't have its numbers as they are written."""
+    """Return `for_json` of the value, or plain numbers if that fails."""
     try:
         return for_json(value)
     except ValueError:
@@ -76,9 +79,10 @@ def kept_for_json(value: Any) -> Any:
 
 
 def json_real(digits: str) -> float | msgspec.Raw:
-    """Return a number of a JSON text: a double, or the text if the double has another one.
+    """Return a number of a JSON text: a double, or its text.
 
-    For `parse_float` of `json` and `float_hook` of msgspec. Raises `ValueError` beyond the range of a double.
+    The text, if the double has another one. For `parse_float` of `json` and `float_hook` of msgspec. Raises
+    `ValueError` beyond the range of a double.
     """
     value = float(digits)
     if math.isinf(value):
@@ -96,7 +100,7 @@ def number_of(raw: msgspec.Raw) -> ScalarValue:
 
 
 def is_stored_as(given: Any, stored: Any) -> bool:
-    """Return whether storing a given value results in the stored one, whichever type its numbers get there."""
+    """Return whether storing a given value results in the stored one."""
     if isinstance(given, Mapping) and isinstance(stored, Mapping):
         return given.keys() == stored.keys() and all(is_stored_as(given[key], stored[key]) for key in given)
     if isinstance(given, list | tuple) and isinstance(stored, list | tuple):
@@ -107,7 +111,10 @@ def is_stored_as(given: Any, stored: Any) -> bool:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a scalar as its author wrote it, or as manifests write it (`true`, `1.5`). None for anything else."""
+    """Return a scalar as its author wrote it, else as manifests write it.
+
+    That is `true` or `1.5`. None for anything but a scalar.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -120,7 +127,7 @@ def text_of(value: Any) -> str | None:
 
 
 def settled(value: Any) -> Any:
-    """Return the value with plain numbers instead of written ones, as JSON has them; shares what needs no change."""
+    """Return the value with plain numbers; share what needs no change."""
     if isinstance(value, WrittenInt | WrittenFloat):
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, msgspec.Raw):
@@ -135,7 +142,7 @@ def settled(value: Any) -> Any:
 
 
 def with_texts(value: Any) -> Any:
-    """Return the value with its written numbers as the author's texts; other numbers stay numbers."""
+    """Return the value with its written numbers as texts."""
     if isinstance(value, WrittenInt | WrittenFloat):
         return value.text
     if isinstance(value, Mapping):
@@ -148,7 +155,7 @@ def _is(one: Any, other: Any) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are the same; in Python `1 == True == 1.0`, but each has another text."""
+    """Return whether two JSON values are the same, unlike 1, 1.0 and true."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -26,9 +26,10 @@ class JsonLimitExceeded(ValueError):
 
 
 def parse_json(text: str, *, is_written: bool = False) -> Any:
-    """Return the value of a JSON string; with `is_written`, its numbers remember their text (`model/scalars.py`).
+    """Return the value of a JSON string.
 
-    Raises `JsonLimitExceeded` beyond a limit, another `ValueError` if the string isn't JSON; both with a phrase.
+    With `is_written`, its numbers remember their text (`model/scalars.py`). Raises `JsonLimitExceeded` beyond a
+    limit, another `ValueError` if the string isn't JSON; both with a phrase.
     """
     try:
         value = (_WRITTEN_DECODER if is_written else _DECODER).decode(text)
@@ -128,7 +129,7 @@ def coerce(type_: Type, value: Any) -> Any:
 
 
 def coerced_if_possible(type_: Type | None, value: Any) -> Any:
-    """Return the value as the type, or the plain value if there is no type or it doesn't match."""
+    """Return the value as the type, or as it is if it doesn't match."""
     try:
         return settled(value) if type_ is None else coerce(type_, value)
     except CoercionError:

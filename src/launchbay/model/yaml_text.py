@@ -25,7 +25,7 @@ _NO_FOLDING = 2**31 - 1  # the longest line that the emitter supports
 
 
 def yaml_text(value: Any, *, is_one_of_many: bool = False) -> str:
-    """Return JSON data as a YAML document in block style, with keys in their order, ready to be read or edited.
+    """Return JSON data as a YAML document in block style.
 
     `is_one_of_many` puts `---` before it. Raises `yaml.YAMLError` or `RecursionError` for what isn't JSON data.
     """
@@ -42,7 +42,7 @@ def yaml_text(value: Any, *, is_one_of_many: bool = False) -> str:
 
 
 def _style(text: str) -> str | None:
-    """Return how to write a string: quoted if any reader takes it for something else. The library knows the syntax."""
+    """Return how to write a string; the library knows the syntax."""
     # Block style preserves only line feeds, and no spaces at the end of lines.
     if (
         "\n" in text
@@ -57,7 +57,7 @@ def _style(text: str) -> str | None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what any reader would take for something else, and repeats values instead of writing anchors."""
+    """Quotes what any reader would misread, and writes no anchors."""
 
     def ignore_aliases(self, _: Any) -> bool:
         return True

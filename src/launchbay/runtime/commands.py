@@ -122,7 +122,7 @@ async def _pass_up(job: JobRun, need: str, sent: SentCommand) -> list[Mapping[st
 
 
 def _plain_arguments(job: JobRun, sent: SentCommand) -> Mapping[str, Any]:
-    """Return the arguments with numbers that remember their text as values of the sender's types.
+    """Return the arguments as values of the sender's types.
 
     They are recorded on their way to the receiver, whose types are in another job.
     """

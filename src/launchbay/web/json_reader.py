@@ -100,9 +100,10 @@ class _Number(ValueError):
 
 
 def read_json(data: bytes, *, is_written: bool = False) -> Any:
-    """Return the value of a JSON text; with `is_written`, its numbers remember their text (`model/scalars.py`).
+    """Return the value of a JSON text.
 
-    Raises MalformedBody with line and column if they can be found."""
+    With `is_written`, its numbers remember their text (`model/scalars.py`). Raises MalformedBody with line and
+    column if they can be found."""
     text = _text(data)
     _check_depth(text)
     try:

@@ -290,7 +290,7 @@ def _with_canonical_ids(name: str, value: Any) -> Any:
 
 
 def _kept(value: Any, names: frozenset[str]) -> Any:
-    """Return the body with plain numbers outside of the named fields, where structs have numeric types."""
+    """Return the body with plain numbers outside of the named fields."""
     if isinstance(value, dict):
         return {name: each if name in names else _kept(each, names) for name, each in value.items()}
     return [_kept(each, names) for each in value] if isinstance(value, list) else settled(value)
