@@ -111,7 +111,7 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
         return Scope(variables, inner, scope.now_s)
 
     def restored(self, value: Any) -> Any:
-        """Return a value of this tree, from a process that knows plain numbers only, with the texts of literals."""
+        """Return a value of this tree, from a process that knows plain numbers, with its literals' texts."""
         return _restored(self.node, value) if self.has_written else value
 
     def evaluate(

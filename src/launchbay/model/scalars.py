@@ -1,4 +1,4 @@
-"""Scalars of YAML and JSON: which value a text has, and numbers that remember how they were written.
+"""Scalars of YAML and JSON, and numbers that remember how they were written.
 
 `1.10` may be a number or a version: only the place that knows the type can tell. Until then a number of a document is a
 `WrittenInt` or `WrittenFloat` if its text isn't what Launchbay itself would write: a number to whoever computes with
@@ -186,7 +186,10 @@ _INTEGER_DIGITS = 20  # sign and digits of the longest 64-bit integer
 
 
 def resolve(text: str) -> ScalarValue:
-    """Return the value of a plain scalar of YAML 1.2. Raises `ValueError` for a number that JSON doesn't have."""
+    """Return the value of a plain scalar of YAML 1.2.
+
+    Raises `ValueError` for a number that JSON doesn't have.
+    """
     if text in CONSTANTS:
         return CONSTANTS[text]
     if text[0] not in NUMBER_STARTS:
@@ -196,7 +199,10 @@ def resolve(text: str) -> ScalarValue:
 
 
 def resolve_tagged(text: str, tag: str, resolver: Callable[[str], ScalarValue] = resolve) -> ScalarValue:
-    """Return the value of a scalar with one of `SCALAR_TAGS`. Raises `ValueError` if it doesn't match the tag."""
+    """Return the value of a scalar with one of `SCALAR_TAGS`.
+
+    Raises `ValueError` if it doesn't match the tag.
+    """
     name = tag.removeprefix(TAG_PREFIX)
     if name == "str":
         return text
