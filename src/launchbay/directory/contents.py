@@ -301,9 +301,21 @@ def _policies(value: Any) -> Any:
     return {name: text_of(each) if isinstance(each, float | WrittenInt) else each for name, each in value.items()}
 
 
+def _properties(value: Any) -> Any:
+    """Return properties as the server takes them: a string is made of nothing else."""
+    if not isinstance(value, list):
+        return for_json(value)
+    return for_json([_property(each) if isinstance(each, dict) else each for each in value])
+
+
+def _property(entry: dict[str, Any]) -> dict[str, Any]:
+    text = text_of(entry.get("value")) if entry.get("type") == "string" else None
+    return entry if text is None else {**entry, "value": text}
+
+
 _IN_TYPES: Mapping[str, Callable[[Any], Any]] = {
     "policies": _policies,
-    "properties": for_json,
+    "properties": _properties,
     "parameters": for_json,
     "submodules": for_json,
     "labels": with_texts,

@@ -34,7 +34,7 @@ from launchbay.manifest.parser import read_component
 from launchbay.manifest.reader import DEFAULT_BOUNDS, Bounds, read
 from launchbay.manifest.source import Source
 from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain, unquoted_expression, written_data
+from launchbay.manifest.tree import MappingNode, Node, kind_of, unquoted_expression, written_data
 from launchbay.manifest.v1 import read_workflow_manifest
 from launchbay.manifest.workflow_rules import (
     KnownActions,
