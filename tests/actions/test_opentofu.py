@@ -12,6 +12,8 @@ import pytest
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.opentofu import OpenTofu, StateSaver, StoredModule, read_module
 from launchbay.errors import ActionFailed
+from launchbay.manifest.reader import read
+from launchbay.manifest.tree import written_data
 from launchbay.processes.run import Programs
 from tests.support.contexts import KeptInMemory, RecordingContext, run
 from tests.support.external_services import MODULE, needs_tofu
@@ -368,3 +370,35 @@ async def test_where_nothing_is_kept_there_is_nothing_to_destroy() -> None:
     context.programs.require = lambda *_, **__: "tofu"  # type: ignore[method-assign] # it is not started
 
     assert (await run(TOFU, context, operation="destroy"))["changes"] == {}
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_variables_are_texts_or_exact_numbers_as_the_module_declares_them() -> None:
+    module = """
+    variable "release" { type = string }
+    variable "commits" { type = list(string) }
+    variable "count_of" { type = number }
+    variable "free" {}
+    output "release" { value = var.release }
+    output "commits" { value = var.commits }
+    output "exact" { value = tostring(var.count_of) }
+    output "next" { value = tostring(var.count_of + 1) }
+    output "free" { value = [tostring(var.free.id), var.free.text, tostring(var.free.version)] }
+    """
+    given = written_data(
+        read(
+            b"{ release: 1.10, commits: [1e3, 0x1F, 0400, no], count_of: 9007199254740993,"
+            b" free: { id: 9223372036854775807, text: '1.10', version: 1.10 } }"
+        )
+    )
+
+    applied = await run(OpenTofu(), here(), module=module, variables=given)
+
+    assert applied["outputs"] == {
+        "release": "1.10",
+        "commits": ["1e3", "0x1F", "0400", "no"],
+        "exact": "9007199254740993",
+        "next": "9007199254740994",
+        "free": ["9223372036854775807", "1.10", "1.1"],
+    }

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +138,12 @@ def test_what_is_written_is_the_value_of_the_table(
     in_json = JSON_ROWS.fullmatch(written) is not None
     if not in_json and place in (of_json, of_json_option):
         expected = REFUSED
-    if written == "0x1F" and (place is of_revision or (place is of_property and type_ != "string")):
+    if written == "0x1F" and place is of_revision:
         expected = REFUSED
     if place is of_property and type_ == "double":  # properties have no doubles
         expected = REFUSED
+    if place is of_property and type_ == "string" and expected is REFUSED:  # the file says that a string is meant
+        expected = written
     found = _outcome(place, written, type_)
     assert _agrees(expected, found), (expected, found)
 
@@ -170,13 +173,60 @@ def test_a_parameter_on_the_command_line_is_a_text(written: str, type_: str, exp
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [("true", True), ("3", 3), ("1.10", "1.10"), ("0x1F", "0x1F"), ("1e3", "1e3"), ("1.5", "1.5"), ('"3"', "3")],
+    [
+        *[("true", True), ("3", 3), ('"3"', "3")],
+        *[(text, text) for text in ("1.10", "0x1F", "1e3", "1.5", "508e1234", "81e3421", "9" * 30, "0400", "no", "+5")],
+    ],
 )
 def test_a_policy_is_a_flag_a_whole_number_or_the_text_that_was_written(written: str, value: Any) -> None:
     assert same(read_policies(f"policies: {{ a.b: {written} }}")["a.b"], value)
     contents = read_directory(FileTree.of({"environments/e.yaml": f"policies: {{ a.b: {written} }}\n".encode()}))
     assert contents.environments is not None
     assert contents.environments["e"].policies == {"a.b": value}
+
+
+@pytest.mark.parametrize("written", ["0x1F", ".5", "+5"])
+def test_a_number_that_json_cannot_spell_is_refused_where_its_type_is_known_to_the_server_alone(
+    written: str, tmp_path: Path
+) -> None:
+    for read in (of_revision, partial(of_parameter_file, folder=tmp_path)):
+        with pytest.raises((BadRequest, click.UsageError)) as refused:
+            read(written, "string")
+        assert f"JSON has no number {written}. Write " in str(refused.value)
+    assert of_property(written, "string") == written
+    assert of_property(written, "object") == {"0x1F": 31, ".5": 0.5, "+5": 5}[written]
+
+
+def test_the_values_of_a_property_with_structure_are_those_of_its_type() -> None:
+    assert of_property("[1.10, 0x1F, 81e3421, yes]", "list<string>") == ["1.10", "0x1F", "81e3421", "yes"]
+    assert of_property("[1.0, 0x1F, 9007199254740993.0]", "list<int>") == [1, 31, 9007199254740993]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("environments/e.yaml", "properties: [{ name: p, type: object, value: [81e3421] }]"),
+        ("environments/e.yaml", "rules: { concurrency: [{ limit: 81e3421 }] }"),
+        ("environments/e.yaml", "markers: [81e3421]"),
+        ("applications/a/revisions/r/revision.yaml", "parameters: { a.b: 81e3421 }"),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_refused_with_its_place_where_no_string_is_meant(
+    path: str, text: str
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        read_directory(FileTree.of({path: text.encode()}))
+    place = f"{path}: line 1, column {text.index('81e3421') + 1}"
+    assert refused.value.messages == (
+        f"{place}: The number 81e3421 exceeds the range of a double. Quote it if it is meant as a string.",
+    )
+
+
+def test_a_label_is_a_text() -> None:
+    files = FileTree.of({"applications/a/labels.yaml": b"commit: 81e3421\nversion: 1.10\nids: 0x1F\n"})
+    applications = read_directory(files).applications
+    assert applications is not None
+    assert applications["a"].labels == {"commit": "81e3421", "version": "1.10", "ids": "0x1F"}
 
 
 def test_the_tables_are_read() -> None:

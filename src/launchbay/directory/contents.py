@@ -26,7 +26,9 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.tree import is_null, written_data
 from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
 from launchbay.model.labels import read_labels
-from launchbay.model.scalars import WrittenInt, for_json, settled, text_of, with_texts
+from launchbay.model.scalars import TooLarge, WrittenInt, for_json, settled, text_of, with_texts
+from launchbay.model.types import TypeSyntaxError, parse_type
+from launchbay.model.values import CoercionError, coerce
 from launchbay.model.yaml_text import yaml_text
 
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
@@ -243,7 +245,7 @@ class _Reader:
         """Return the document in a file, or an empty one after noting a problem."""
         text = self.text(path)
         try:
-            node = read(text.encode()) if text.strip() else None
+            node = read(text.encode(), keeps_numbers=True) if text.strip() else None
             value: Any = {} if node is None or is_null(node) else written_data(node)
             return msgspec.convert(_in_types_of(kind, value), kind)
         except InvalidManifest as error:
@@ -294,23 +296,34 @@ def _in_types_of(kind: Any, value: Any) -> Any:
     return {name: _IN_TYPES.get(name, settled)(each) for name, each in value.items()}
 
 
+_KEPT_AS_TEXT = (float, WrittenInt, TooLarge)
+
+
 def _policies(value: Any) -> Any:
     """Return policies as the server stores them: most numbers are strings."""
     if not isinstance(value, dict):
         return value
-    return {name: text_of(each) if isinstance(each, float | WrittenInt) else each for name, each in value.items()}
+    return {name: text_of(each) if isinstance(each, _KEPT_AS_TEXT) else each for name, each in value.items()}
 
 
 def _properties(value: Any) -> Any:
-    """Return properties as the server takes them: a string is made of nothing else."""
-    if not isinstance(value, list):
-        return for_json(value)
-    return for_json([_property(each) if isinstance(each, dict) else each for each in value])
+    """Return properties as the server takes them."""
+    return [_property(each) for each in value] if isinstance(value, list) else settled(value)
 
 
-def _property(entry: dict[str, Any]) -> dict[str, Any]:
-    text = text_of(entry.get("value")) if entry.get("type") == "string" else None
-    return entry if text is None else {**entry, "value": text}
+def _property(entry: Any) -> Any:
+    """Return a property with its value in its type, so that numbers which JSON can't spell have one too.
+
+    The server refuses a value of another type.
+    """
+    if not isinstance(entry, dict) or "value" not in entry:
+        return settled(entry)
+    value = entry["value"]
+    try:
+        found = coerce(parse_type(str(entry.get("type"))), value)
+    except (CoercionError, TypeSyntaxError):
+        found = for_json(value)
+    return {**settled({**entry, "value": None}), "value": found}
 
 
 _IN_TYPES: Mapping[str, Callable[[Any], Any]] = {

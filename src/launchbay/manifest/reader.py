@@ -36,6 +36,7 @@ from launchbay.model.scalars import (
     resolve,
     resolve_kubernetes,
     resolve_tagged,
+    too_large,
 )
 
 _ALLOWED_BYTES = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0x100)])
@@ -173,7 +174,7 @@ def read(
 ) -> Node:
     """Return the one document in `data` as a tree of frozen nodes.
 
-    Its warnings are added to `findings`. With `keeps_numbers`, a plain number that JSON doesn't have is its text.
+    Its warnings are added to `findings`. With `keeps_numbers`, a plain number that JSON doesn't have is a `TooLarge`.
     Raises `errors.InvalidManifest`, and nothing else: with every duplicate key, unknown tag and impossible value, and
     with the first error of encoding, syntax or bounds.
     """
@@ -334,8 +335,10 @@ class _Builder:
             if event.tag in SCALAR_TAGS:
                 return resolve_tagged(text, event.tag, self.resolver)
         except ValueError as error:
-            if event.tag is not None or not self._keeps_numbers:
-                self._findings.error("ImpossibleValue", str(error), _position(event))
+            if event.tag is None and self._keeps_numbers:
+                mark = event.start_mark
+                return too_large(text, f"line {mark.line + 1}, column {mark.column + 1}: {error}")
+            self._findings.error("ImpossibleValue", str(error), _position(event))
             return text
         if event.tag != "!":  # a bare tag means "string"
             self._report_tag(event)

@@ -35,6 +35,27 @@ class WrittenFloat(float):
     text: str
 
 
+class TooLarge(str):
+    """The text of a plain number that JSON doesn't have, such as `508e1234`, with what to say where no text is meant.
+
+    Only `reader.read` with `keeps_numbers` gives it.
+    """
+
+    __slots__ = ("problem",)
+    problem: str
+
+    def refuse(self) -> NoReturn:
+        """Raise `ValueError`: here no string is meant."""
+        raise ValueError(self.problem)
+
+
+def too_large(text: str, problem: str) -> TooLarge:
+    """Return the text of a number that is refused with `problem` unless a string is wanted."""
+    number = TooLarge(text)
+    number.problem = problem
+    return number
+
+
 def written(value: ScalarValue, text: str) -> ScalarValue:
     """Return the value; a number remembers a text that `text_of` would not give."""
     if isinstance(value, float):
@@ -60,6 +81,8 @@ def for_json(value: Any) -> Any:
 
     Raises `ValueError` for a number that JSON doesn't have.
     """
+    if isinstance(value, TooLarge):
+        value.refuse()
     if isinstance(value, WrittenInt | WrittenFloat):
         if not _JSON_NUMBER.fullmatch(value.text):
             text = value.text
@@ -116,7 +139,7 @@ def text_of(value: Any) -> str | None:
     That is `true` or `1.5`. None for anything but a scalar.
     """
     if isinstance(value, str):
-        return value
+        return str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, WrittenInt | WrittenFloat):
@@ -127,7 +150,9 @@ def text_of(value: Any) -> str | None:
 
 
 def settled(value: Any) -> Any:
-    """Return the value with plain numbers; share what needs no change."""
+    """Return the value with plain numbers; share what needs no change. Raises `ValueError` for a `TooLarge` one."""
+    if isinstance(value, TooLarge):
+        value.refuse()
     if isinstance(value, WrittenInt | WrittenFloat):
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, msgspec.Raw):
@@ -145,6 +170,8 @@ def with_texts(value: Any) -> Any:
     """Return the value with its written numbers as texts."""
     if isinstance(value, WrittenInt | WrittenFloat):
         return value.text
+    if isinstance(value, TooLarge):
+        return str(value)
     if isinstance(value, Mapping):
         return {key: with_texts(child) for key, child in value.items()}
     return [with_texts(child) for child in value] if isinstance(value, list | tuple) else value

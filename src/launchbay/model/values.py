@@ -15,7 +15,16 @@ import msgspec
 
 from launchbay.errors import LaunchbayError
 from launchbay.limits import JSON_DEPTH
-from launchbay.model.scalars import INTEGER_MAX, INTEGER_MIN, WrittenFloat, number_of, settled, text_of, written
+from launchbay.model.scalars import (
+    INTEGER_MAX,
+    INTEGER_MIN,
+    TooLarge,
+    WrittenFloat,
+    number_of,
+    settled,
+    text_of,
+    written,
+)
 from launchbay.model.types import BOOL, BYTES, DOUBLE, INT, OBJECT, STRING, UNIT, ListType, MapType, Primitive, Type
 
 _INTEGER_CHARS = 20  # "-" and 19 digits
@@ -207,6 +216,8 @@ def _key(type_: MapType, key: Any, taken: Mapping[str, Any]) -> str:
 
 def _object(value: Any, depth: int) -> Any:
     """Return a copy of any JSON value."""
+    if isinstance(value, TooLarge):
+        raise CoercionError(OBJECT, "a number that JSON doesn't have")
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
