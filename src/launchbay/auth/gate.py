@@ -136,6 +136,7 @@ class Grants:
 
 
 NO_GRANTS = Grants((), member=False)
+_FEW = 16  # patterns of an entry that plainly allows everything
 _EVERYWHERE = (Pattern("/*"),)
 # Of the role of kind 'administrator': by the code, not by a stored text, so that a permission added later is included.
 ALL_GRANTS = tuple(Entry(permission, _EVERYWHERE) for permission in Permission)
@@ -271,12 +272,29 @@ def split_entry(entry: Entry) -> tuple[Entry, ...]:
 
 
 def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[Entry]:
-    """Return what allows more than the known entries, in parts if possible."""
-    parts = dict.fromkeys(part for entry in entries for part in split_entry(entry))
+    """Return what allows more than the known entries, in parts if possible.
+
+    Whoever may do everything, or has the same entry, is known at once: comparing all with all would take seconds.
+    """
     wider: dict[Permission, list[Entry]] = {}
     for each in known:
         wider.setdefault(each.permission, []).append(each)
-    return [part for part in parts if not is_within((part,), wider.get(part.permission, ()))]
+    everywhere = {permission for permission, held in wider.items() if any(map(_is_everywhere, held))}
+    parts = dict.fromkeys(
+        part for entry in entries if entry.permission not in everywhere for part in split_entry(entry)
+    )
+    same = set(known).union(*(split_entry(each) for each in known)) if parts else set()
+    return [part for part in parts if part not in same and not is_within((part,), wider.get(part.permission, ()))]
+
+
+def _is_everywhere(entry: Entry) -> bool:
+    """Return whether an entry plainly allows everything. One of very many patterns may do so less plainly."""
+    return len(entry.patterns) <= _FEW and _implies(Entry(entry.permission, _EVERYWHERE), entry)
+
+
+def holds_everything(grants: Grants) -> bool:
+    """Return whether grants plainly are those of an administrator, without a scope."""
+    return grants.scope is None and any(role.entries == ALL_GRANTS for role in grants.roles)
 
 
 def beyond(grants: Grants, entries: Collection[Entry]) -> list[Entry]:
