@@ -26,7 +26,7 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.tree import is_null, written_data
 from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
 from launchbay.model.labels import read_labels
-from launchbay.model.scalars import TooLarge, WrittenInt, for_json, settled, text_of, with_texts
+from launchbay.model.scalars import NumberTooLarge, WrittenInt, for_json, settled, text_of, with_texts
 from launchbay.model.types import TypeSyntaxError, parse_type
 from launchbay.model.values import CoercionError, coerce
 from launchbay.model.yaml_text import yaml_text
@@ -296,7 +296,7 @@ def _in_types_of(kind: Any, value: Any) -> Any:
     return {name: _IN_TYPES.get(name, settled)(each) for name, each in value.items()}
 
 
-_KEPT_AS_TEXT = (float, WrittenInt, TooLarge)
+_KEPT_AS_TEXT = (float, WrittenInt, NumberTooLarge)
 
 
 def _policies(value: Any) -> Any:

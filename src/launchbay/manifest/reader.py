@@ -174,7 +174,7 @@ def read(
 ) -> Node:
     """Return the one document in `data` as a tree of frozen nodes.
 
-    Its warnings are added to `findings`. With `keeps_numbers`, a plain number that JSON doesn't have is a `TooLarge`.
+    Its warnings are added to `findings`. With `keeps_numbers`, a plain number that JSON lacks is a `NumberTooLarge`.
     Raises `errors.InvalidManifest`, and nothing else: with every duplicate key, unknown tag and impossible value, and
     with the first error of encoding, syntax or bounds.
     """

@@ -35,7 +35,7 @@ class WrittenFloat(float):
     text: str
 
 
-class TooLarge(str):
+class NumberTooLarge(str):
     """The text of a plain number that JSON doesn't have, such as `508e1234`, with what to say where no text is meant.
 
     Only `reader.read` with `keeps_numbers` gives it.
@@ -49,9 +49,9 @@ class TooLarge(str):
         raise ValueError(self.problem)
 
 
-def too_large(text: str, problem: str) -> TooLarge:
+def too_large(text: str, problem: str) -> NumberTooLarge:
     """Return the text of a number that is refused with `problem` unless a string is wanted."""
-    number = TooLarge(text)
+    number = NumberTooLarge(text)
     number.problem = problem
     return number
 
@@ -81,7 +81,7 @@ def for_json(value: Any) -> Any:
 
     Raises `ValueError` for a number that JSON doesn't have.
     """
-    if isinstance(value, TooLarge):
+    if isinstance(value, NumberTooLarge):
         value.refuse()
     if isinstance(value, WrittenInt | WrittenFloat):
         if not _JSON_NUMBER.fullmatch(value.text):
@@ -150,8 +150,8 @@ def text_of(value: Any) -> str | None:
 
 
 def settled(value: Any) -> Any:
-    """Return the value with plain numbers; share what needs no change. Raises `ValueError` for a `TooLarge` one."""
-    if isinstance(value, TooLarge):
+    """Return the value with plain numbers and share the rest. Raises `ValueError` for a `NumberTooLarge`."""
+    if isinstance(value, NumberTooLarge):
         value.refuse()
     if isinstance(value, WrittenInt | WrittenFloat):
         return int(value) if isinstance(value, int) else float(value)
@@ -170,7 +170,7 @@ def with_texts(value: Any) -> Any:
     """Return the value with its written numbers as texts."""
     if isinstance(value, WrittenInt | WrittenFloat):
         return value.text
-    if isinstance(value, TooLarge):
+    if isinstance(value, NumberTooLarge):
         return str(value)
     if isinstance(value, Mapping):
         return {key: with_texts(child) for key, child in value.items()}

@@ -18,7 +18,7 @@ from launchbay.limits import JSON_DEPTH
 from launchbay.model.scalars import (
     INTEGER_MAX,
     INTEGER_MIN,
-    TooLarge,
+    NumberTooLarge,
     WrittenFloat,
     number_of,
     settled,
@@ -216,7 +216,7 @@ def _key(type_: MapType, key: Any, taken: Mapping[str, Any]) -> str:
 
 def _object(value: Any, depth: int) -> Any:
     """Return a copy of any JSON value."""
-    if isinstance(value, TooLarge):
+    if isinstance(value, NumberTooLarge):
         raise CoercionError(OBJECT, "a number that JSON doesn't have")
     if value is None or isinstance(value, bool | str):
         return value
