@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from launchbay.concurrency import Pace, Tasks, TurnQueue, gather_bounded
+from launchbay.concurrency import Pace, Tasks, gather_bounded
 from launchbay.errors import ActionFailed, AddressRefused
 
 
@@ -121,17 +121,3 @@ async def test_ended_tasks_are_told_once_with_what_they_are_about() -> None:
     tasks.wake()
     assert await tasks.ended() == []
     await tasks.cancel()
-
-
-def test_owners_take_turns_however_many_items_each_has() -> None:
-    queue: TurnQueue[str] = TurnQueue()
-    for item in ("a1", "a2", "a3", "b1", "a4", "c1", "b2"):
-        queue.put(item[0], item)
-    queue.discard("a", "a2")
-    queue.discard("a", "never there")
-    queue.discard("c", "c1")
-    assert [queue.take() for _ in range(len(queue))] == ["a1", "b1", "a3", "b2", "a4"]
-    with pytest.raises(KeyError):
-        queue.take()
-    queue.put("c", "c2")
-    assert (len(queue), queue.take(), len(queue)) == (1, "c2", 0)

@@ -1,17 +1,14 @@
 """Run several awaitables at the same time, or thousands of them in turns."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Coroutine, Iterable
-from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from launchbay.errors import ActionFailed, EgressFailed
 
 T = TypeVar("T")
 About = TypeVar("About")
-# The organization for which a task works, or "" for the process itself. Tenants take turns at what is scarce.
-current_tenant: ContextVar[str] = ContextVar("current tenant", default="")
 
 
 async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]:
@@ -138,44 +135,3 @@ class Pace:
             if not admitted.done():  # cancelled
                 admitted.set_result(None)
                 self._begin()
-
-
-class TurnQueue(Generic[T]):
-    """A queue in which owners take turns, however many items each has in it."""
-
-    def __init__(self) -> None:
-        self._items: OrderedDict[str, deque[T]] = OrderedDict()
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def count(self, owner: str) -> int:
-        """Return how many items of an owner are in the queue."""
-        return len(self._items.get(owner, ()))
-
-    def put(self, owner: str, item: T) -> None:
-        """Add an item behind the owner's others."""
-        self._items.setdefault(owner, deque()).append(item)
-        self._count += 1
-
-    def take(self) -> T:
-        """Remove and return the next owner's first item.
-
-        Raises KeyError if the queue is empty.
-        """
-        owner, items = self._items.popitem(last=False)
-        if len(items) > 1:
-            self._items[owner] = items  # behind the other owners
-        self._count -= 1
-        return items.popleft()
-
-    def discard(self, owner: str, item: T) -> None:
-        """Remove an item, if it is there."""
-        items = self._items.get(owner)
-        if items is None or item not in items:
-            return
-        items.remove(item)
-        self._count -= 1
-        if not items:
-            del self._items[owner]

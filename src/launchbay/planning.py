@@ -431,7 +431,7 @@ class Dispatch(Protocol):
     def let_go(self, job_id: str) -> None:
         """Don't run a job that was held and then not accepted."""
 
-    async def turn(self, caller: str) -> None:
+    async def turn(self, tenant: str) -> None:
         """Wait while this process accepts jobs faster than it starts them.
 
         Call it outside of transactions. Callers, named by anything unique, take turns.

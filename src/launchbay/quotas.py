@@ -14,9 +14,8 @@ import asyncio
 import math
 import secrets
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +30,10 @@ from launchbay.settings import Settings
 from launchbay.shared_counts import SharedCounts
 from launchbay.store import quotas as store
 from launchbay.store.database import Connection, Database, DatabaseError
+from launchbay.store.events import StreamBounds
+from launchbay.store.organizations import list_tenants
 from launchbay.telemetry import metrics
+from launchbay.tenants import Tenants, TurnQueue, group_of
 
 log = structlog.get_logger(__name__)
 SAMPLE_S = 1.0
@@ -119,11 +121,18 @@ def _margin(quota: Quota, allowed: int) -> int:
 class Quotas:
     """What organizations may use, as this process knows it, and the check of it. `turns` are those of all requests."""
 
-    def __init__(self, defaults: Mapping[Quota, int], clock: Clock, counts: SharedCounts | None = None) -> None:
-        """Count requests in `counts`."""
+    def __init__(
+        self,
+        defaults: Mapping[Quota, int],
+        clock: Clock,
+        counts: SharedCounts | None = None,
+        tenants: Tenants | None = None,
+    ) -> None:
+        """Count requests in `counts`, and keep `tenants` current."""
         self._defaults = dict(defaults)
         self._clock = clock
         self._counts = counts or SharedCounts()
+        self.tenants = tenants or Tenants()
         self._own: dict[tuple[str, str], int] = {}
         self._read_at_s = -math.inf
         self._samples: OrderedDict[tuple[str, Quota], _Sample] = OrderedDict()
@@ -132,6 +141,19 @@ class Quotas:
     def allowed(self, organization_id: str, quota: Quota) -> int:
         """Return what the organization may use; 0 is any amount."""
         return self._own.get((organization_id, quota), self._defaults[quota])
+
+    def allowed_together(self, organization_id: str, quota: Quota) -> int:
+        """Return what all organizations that count together may use.
+
+        It is as much as the one that may use most.
+        """
+        allowed = [self.allowed(each, quota) for each in self.tenants.together(organization_id)]
+        return max(allowed) if all(allowed) else 0
+
+    def event_streams(self, organization_id: str) -> StreamBounds:
+        """Return how many event streams an organization may have open."""
+        quota = Quota.EVENT_STREAMS
+        return StreamBounds(self.allowed(organization_id, quota), self.allowed_together(organization_id, quota))
 
     async def read_own(self, connection: Connection) -> None:
         """Read what the operator has set for single organizations, at most once a second."""
@@ -142,11 +164,15 @@ class Quotas:
             self._own = {(row.organization_id, row.quota): row.allowed for row in rows}
 
     async def keep_current(self, database: Database) -> None:
-        """Read what the operator has set every READ_S, for checks that have no connection."""
+        """Read every READ_S what the operator has set, and who created what.
+
+        Checks without a connection need it.
+        """
         while True:
             try:
                 async with database.connection() as connection:
                     await self.read_own(connection)
+                    self.tenants.replace(await list_tenants(connection))
             except (Unavailable, DatabaseError) as error:
                 log.info("quotas.not_read", error=str(error), repeats=True)
             await asyncio.sleep(READ_S)
@@ -213,16 +239,22 @@ class Quotas:
     def count_request(self, organization_id: str) -> None:
         """Count a request of an organization. Raises TooManyRequests."""
         second = int(self._clock.monotonic_s())
-        allowed = self.allowed(organization_id, Quota.REQUESTS)
-        if allowed and self._counts.in_second(organization_id, second) >= allowed:
-            metrics.quota_refusals.labels(Quota.REQUESTS.value).inc()
-            what, remedy = _MEANING[Quota.REQUESTS]
-            raise TooManyRequests(
-                f"Your organization may send {allowed} {what}.",
-                f"{remedy}, or ask the operator of this server to raise the quota {Quota.REQUESTS}.",
-                retry_after_s=1,
-            )
-        self._counts.count_in_second(organization_id, second)
+        bounds = {organization_id: (self.allowed(organization_id, Quota.REQUESTS), "Your organization may send")}
+        group = group_of(self.tenants.of(organization_id))
+        if group != organization_id:
+            together = self.allowed_together(organization_id, Quota.REQUESTS)
+            bounds[group] = (together, "The organizations that one person created may together send")
+        for key, (allowed, who) in bounds.items():
+            if allowed and self._counts.in_second(key, second) >= allowed:
+                metrics.quota_refusals.labels(Quota.REQUESTS.value).inc()
+                what, remedy = _MEANING[Quota.REQUESTS]
+                raise TooManyRequests(
+                    f"{who} {allowed} {what}.",
+                    f"{remedy}, or ask the operator of this server to raise the quota {Quota.REQUESTS}.",
+                    retry_after_s=1,
+                )
+        for key in bounds:
+            self._counts.count_in_second(key, second)
 
     def requests_per_s(self, organization_id: str) -> int:
         """Return how many requests the processes of this server took in the last second."""
@@ -362,11 +394,13 @@ class _Caller:
     who: str
     seen_at_s: float = 0.0
     under_way: int = 0
-    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    waiting: TurnQueue[asyncio.Future[None]] = field(default_factory=TurnQueue)
 
 
 class RequestTurns:
     """Lets the requests of organizations begin in turn. The order within an organization stays.
+
+    Organizations that count together have one share, in which they take turns.
 
     `alone` requests may be under way of an organization that is alone: in `among`, by default in these turns. With
     `rests_alone`, one that floods has one under way and rests even then. Those count too that send requests to other
@@ -384,7 +418,7 @@ class RequestTurns:
     async def begin(
         self, who: str, most_s: float = TURN_S, rest: float = REST, *, until_s: float | None = None
     ) -> Callable[[], None]:
-        """Wait for a turn of an organization; return what ends it.
+        """Wait for a turn of a tenant; return what ends it.
 
         The turn ends by itself after `most_s`. Who has none at `until_s`, a time of the event loop, continues without.
         """
@@ -393,7 +427,7 @@ class RequestTurns:
         if self._among is not self:
             self._among.notice(who)
         if caller.waiting or (caller.under_way and caller.under_way >= self._most(caller)):
-            if not await self._wait(caller, until_s):
+            if not await self._wait(caller, who, until_s):
                 return _end_nothing
         else:
             caller.under_way += 1
@@ -411,22 +445,20 @@ class RequestTurns:
 
         return end
 
-    async def _wait(self, caller: _Caller, until_s: float | None) -> bool:
+    async def _wait(self, caller: _Caller, tenant: str, until_s: float | None) -> bool:
         admitted = asyncio.get_running_loop().create_future()
-        caller.waiting.append(admitted)
+        caller.waiting.put(tenant, admitted)
         try:
             async with asyncio.timeout_at(until_s):
                 await admitted
         except TimeoutError:
-            with suppress(ValueError):
-                caller.waiting.remove(admitted)
+            caller.waiting.discard(tenant, admitted)
             if not admitted.cancelled():  # admitted in the moment in which its time was over
                 self._end(caller)
             return False
         except asyncio.CancelledError:
             if admitted.cancelled():
-                with suppress(ValueError):
-                    caller.waiting.remove(admitted)
+                caller.waiting.discard(tenant, admitted)
             else:
                 self._end(caller)
             raise
@@ -435,7 +467,7 @@ class RequestTurns:
     def _end(self, caller: _Caller) -> None:
         caller.under_way -= 1
         while caller.waiting and caller.under_way < self._most(caller):
-            admitted = caller.waiting.popleft()
+            admitted = caller.waiting.take()
             if not admitted.done():
                 caller.under_way += 1
                 admitted.set_result(None)
@@ -479,14 +511,16 @@ class RequestTurns:
         return self._callers.keys()
 
     def under_way(self, who: str) -> int:
-        """Return how many turns an organization has now."""
-        return self._callers[who].under_way if who in self._callers else 0
+        """Return how many turns a tenant and what counts with it have now."""
+        group = group_of(who)
+        return self._callers[group].under_way if group in self._callers else 0
 
     def notice(self, who: str) -> _Caller:
-        """Count an organization as one that sends requests."""
-        caller = self._callers.get(who)
+        """Count a tenant as one that sends requests."""
+        group = group_of(who)
+        caller = self._callers.get(group)
         if caller is None:
-            caller = self._callers[who] = _Caller(who)
+            caller = self._callers[group] = _Caller(group)
         caller.seen_at_s = asyncio.get_running_loop().time()
         return caller
 

@@ -18,6 +18,9 @@ from launchbay.errors import CannotStart
 _SIGNALS = ("traces", "metrics", "logs")
 _PROGRAMS = ("ansible", "git", "helm", "opentofu")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+SERVER_ADMINISTRATORS = "server-administrators"  # who holds the role Administrator in the first organization
+USER_MANAGERS = "user-managers"  # who manages all users of an organization
+_USER_ID = re.compile("[0-9a-f]{24}")
 _DISPATCH_URL = re.compile(r"(nats|tls)://([^@/\s]+@)?[A-Za-z0-9._\[\]:-]+(,[A-Za-z0-9._\[\]:-]+)*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
@@ -51,6 +54,7 @@ class Settings:
     admin_email: Annotated[str, Meta(pattern="@", description="an email address")] = "admin@launchbay.local"
     admin_password: str = field(default="", repr=False)
     organization: str = "Default"
+    organization_creators: str = SERVER_ADMINISTRATORS
     outgoing_allow: str = ""
     secret_key_file: str = ""
     session_lifetime_s: Annotated[
@@ -105,6 +109,7 @@ class Settings:
         int, Meta(ge=20_000, le=1_000_000, description="a whole number, 20000 to 1000000")
     ] = 20_000
     expression_memory_mib: Annotated[int, Meta(ge=16, le=4_096, description="a whole number, 16 to 4096")] = 64
+    quota_organizations: Rate = 100
     quota_applications: Rate = 10_000
     quota_instances: Rate = 200_000
     quota_jobs: Rate = 100_000
@@ -154,6 +159,12 @@ class Settings:
             )
         if unknown := sorted(self.signals() - set(_SIGNALS)):
             raise CannotStart(f"LAUNCHBAY_OTLP_SIGNALS names {', '.join(unknown)}; it may name {', '.join(_SIGNALS)}.")
+        for each in sorted(self.creators() - {SERVER_ADMINISTRATORS, USER_MANAGERS}):
+            if not _USER_ID.fullmatch(each):
+                raise CannotStart(
+                    f"LAUNCHBAY_ORGANIZATION_CREATORS names {each!r}; it may name {SERVER_ADMINISTRATORS},"
+                    f" {USER_MANAGERS} and IDs of users."
+                )
         if self.database_direct_url and not self.database_url:
             raise CannotStart("LAUNCHBAY_DATABASE_URL is empty; LAUNCHBAY_DATABASE_DIRECT_URL needs it.")
         if self.dispatch_url and not _DISPATCH_URL.fullmatch(self.dispatch_url):
@@ -203,6 +214,10 @@ class Settings:
     def programs(self) -> list[str]:
         """Return the programs that actions can start on this server."""
         return self.server_programs.replace(",", " ").split()
+
+    def creators(self) -> frozenset[str]:
+        """Return who may create organizations: the words above, and IDs of users."""
+        return frozenset(self.organization_creators.replace(",", " ").lower().split())
 
     def signals(self) -> set[str]:
         """Return what is sent to the OpenTelemetry collector; nothing without one."""

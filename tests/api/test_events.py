@@ -1,14 +1,16 @@
 """Live events of an instance: what is told, in which order, from where on, to whom, and at what cost."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
 
-from launchbay.store.events import SILENT_S, StreamCounts
+from launchbay.errors import TooManyRequests
+from launchbay.store.events import ANY_NUMBER, SILENT_S, StreamBounds, StreamCounts
+from launchbay.tenants import Tenants
 from tests.support.databases import Databases
 from tests.support.manifests import WORKFLOWS
 from tests.support.network import stream
@@ -369,6 +371,29 @@ async def test_streams_of_a_server_that_tells_nothing_any_more_do_not_count() ->
     assert counts.of("o") == 3
     counts._heard_s["there"] -= SILENT_S
     assert counts.of("o") == 0
+
+
+async def test_fifty_organizations_of_one_creator_leave_others_their_share_of_streams() -> None:
+    tenants = Tenants()
+    tenants.replace([(f"branch{number}", "ann") for number in range(50)] + [("own", "bob")])
+    counts = StreamCounts("here", tenants)
+    with ExitStack() as streams:
+
+        def opened(organization: str, allowed: StreamBounds = ANY_NUMBER) -> int:
+            number = 0
+            with suppress(TooManyRequests):
+                while True:
+                    streams.enter_context(counts.counted(organization, f"{organization}{number}", allowed))
+                    number += 1
+            return number
+
+        held = [opened(f"branch{number}") for number in range(50)]
+        assert (sum(held), sum(number > 0 for number in held)) == (800, 1)
+        assert opened("own") == 150  # down to the reserve
+        assert [opened(f"new{number}") for number in range(60)] == [1] * 50 + [0] * 10
+    assert counts.of(*(f"branch{number}" for number in range(50))) == 0
+    with ExitStack() as streams:
+        assert [opened(f"branch{number}", StreamBounds(8, 10)) for number in range(3)] == [8, 2, 0]
 
 
 async def listeners(api: Api) -> list[int]:

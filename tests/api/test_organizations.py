@@ -1,8 +1,12 @@
 """Organizations through the API (reference §4, Organizations; conformance.md, "Beyond the reference")."""
 
+import asyncio
+
 import pytest
 
-from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused
+from launchbay.auth.permissions import Permission
+from tests.support.databases import Databases
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, person, refused, running_api
 
 
 async def test_an_organization_is_created_with_all_that_comes_with_one(api: Api) -> None:
@@ -24,11 +28,85 @@ async def test_an_organization_is_created_with_all_that_comes_with_one(api: Api)
     accepted(await api.post(f"organizations/{organization}/applications", {"name": "first"}))
 
 
-async def test_who_may_create_users_may_create_organizations_and_nobody_else(api: Api) -> None:
-    for entries in ([], ["Read: [/*]"], ["ManageUsers: [/users/" + UNKNOWN + "]"], ["ManageRoles: [/*]"]):
-        member = await api.member(*entries)
-        assert "ManageUsers" in refused(await member.post("organizations", {"name": "mine"}), 403, "NotAllowed")
-    accepted(await (await api.member("ManageUsers: [/users/*]")).post("organizations", {"name": "mine"}))
+ARCHIVE = {
+    "version": 1,
+    "name": "imported",
+    "services": {},
+    "environments": {"default": {"default": True}},
+    "applications": {},
+    "roles": {},
+    "users": {},
+    "mentions": {},
+    "holes": [],
+}
+DOORS: tuple[tuple[str, dict[str, object]], ...] = (
+    ("organizations", {"name": "mine"}),
+    ("archives", {"archive": ARCHIVE}),
+    ("archives", {"archive": ARCHIVE, "plan": True}),
+)
+
+
+async def created_by(api: Api, user_id: str) -> int:
+    async with api.database.connection() as connection:
+        query = "SELECT count(*) FROM organizations WHERE creator_id = %s"
+        (found,) = await (await connection.execute(query, [user_id])).fetchone() or (0,)
+    return int(found)
+
+
+async def test_administrators_of_the_server_create_organizations_and_nobody_else(api: Api) -> None:
+    outsider, _, _ = await api.outsider()
+    members = [
+        await api.member(*entries)
+        for entries in ([], ["Read: [/*]"], ["ManageUsers: [/users/*]"], [f"{each}: [/*]" for each in Permission])
+    ]
+    for who in (outsider, *members):
+        for path, body in DOORS:
+            refusal = refused(await who.post(path, body), 403, "NotAllowed")
+            assert "Only administrators of this server can create organizations." in refusal
+            assert "organization_creators" in refusal
+    deputy = await person(api, "Administrator")
+    for path, body in DOORS:
+        accepted(await deputy.post(path, body))
+    assert await created_by(api, deputy.id) == 2
+    accepted(await api.delete(f"organizations/{api.organization}/users/{deputy.id}/roles", ["Administrator"]))
+    refused(await deputy.post("organizations", {"name": "mine"}), 403, "NotAllowed")
+
+
+@pytest.mark.parametrize("setting", ["user-managers", "server-administrators, {id}", "{id}"])
+async def test_the_setting_lets_others_create_organizations_too(databases: Databases, setting: str) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        role = fresh_name("role")
+        body = {"name": role, "permissions": "- ManageUsers: [/users/*]\n"}
+        accepted(await api.post(f"organizations/{api.organization}/roles", body))
+        who = await person(api, role)
+        refused(await who.post("organizations", {"name": "mine"}), 403, "NotAllowed")
+    async with running_api(url, engine=False, organization_creators=setting.format(id=who.id)) as api:
+        again = who.at(api)
+        made = accepted(await again.post("organizations", {"name": "mine"}))["id"]
+        assert api.parts.quotas.tenants.of(made) == f"{who.id}/{made}"
+        member = await api.member("Read: [/*]", "ManageUsers: [/users/" + UNKNOWN + "]")
+        refused(await member.post("organizations", {"name": "mine"}), 403, "NotAllowed")
+        other = await api.post("organizations", {"name": "theirs"})
+        assert (other.status_code == 200) is (setting != "{id}")
+    databases.drop(url)
+
+
+async def test_of_twenty_creations_at_once_exactly_the_quota_is_made(databases: Databases) -> None:
+    url = databases.create()
+    async with (
+        running_api(url, engine=False, quota_organizations=7) as first,
+        running_api(url, engine=False, quota_organizations=7) as second,
+    ):
+        who = await person(first, "Administrator")
+        servers = [who, who.at(second)]
+        answers = await asyncio.gather(*(servers[number % 2].post(*DOORS[number // 2 % 2]) for number in range(20)))
+        assert sorted(each.status_code for each in answers) == [200] * 7 + [400] * 13
+        assert await created_by(first, who.id) == 7
+        for path, body in DOORS:
+            assert "raise the setting quota_organizations" in refused(await who.post(path, body), 400, "QuotaExceeded")
+        accepted(await first.post("organizations", {"name": "of another person"}))
+    databases.drop(url)
 
 
 async def test_an_organization_is_renamed_by_who_manages_all_users(api: Api) -> None:

@@ -197,6 +197,24 @@ async def test_requests_of_an_organization_are_bounded_and_those_of_others_are_n
         accepted(await outsider.get(f"organizations/{organization}"))
 
 
+async def test_requests_of_organizations_that_one_person_created_count_together(databases: Databases) -> None:
+    async with bounded(databases, quota_requests_per_s=20, organization_creators="user-managers") as api:
+        outsider, _, _ = await api.outsider()
+        branches = [accepted(await outsider.post("organizations", {"name": fresh_name()}))["id"] for _ in range(5)]
+        await asyncio.sleep(2)
+        people = [await api.member("Read: [/*]", organization=branch) for branch in branches]
+        for person, branch in zip(people, branches, strict=True):
+            await person.get(f"organizations/{branch}")  # so that the process knows whose requests these are
+        answers = [
+            await person.get(f"organizations/{branch}")
+            for _ in range(12)
+            for person, branch in zip(people, branches, strict=True)
+        ]
+        answer = next(each for each in answers if each.status_code == 429)
+        assert "one person created may together send 20 requests" in refused(answer, 429, "TooManyRequests")
+        accepted(await api.get(f"organizations/{api.organization}"))
+
+
 async def test_requests_that_compute_for_long_are_few_at_a_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = await api.launch(await api.application(QUIET))
     job = (await api.settled(instance))["workflowHistory"][0]["id"]

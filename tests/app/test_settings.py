@@ -99,6 +99,14 @@ def test_a_wrong_value_is_named_with_what_is_valid(given: dict[str, Any], senten
     assert (str(loaded.value), str(constructed.value)) == (sentence, sentence)
 
 
+def test_creators_of_organizations_are_words_and_ids() -> None:
+    text = "User-Managers, 6b00261c4ba4eb76fa93ae77"
+    assert Settings(organization_creators=text).creators() == {"user-managers", "6b00261c4ba4eb76fa93ae77"}
+    assert Settings().creators() == {"server-administrators"}
+    with pytest.raises(CannotStart, match="it may name server-administrators, user-managers and IDs"):
+        Settings(organization_creators="server-administrators, ann@example.org")
+
+
 def test_a_wrong_value_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
     file = tmp_path / "launchbay.toml"
     file.write_text("port = 99999\n")

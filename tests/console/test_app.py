@@ -6,11 +6,11 @@ import re
 import httpx
 import pytest
 
-from launchbay.concurrency import current_tenant
 from launchbay.console.app import ROUTES
 from launchbay.console.request import PageRoute
 from launchbay.quotas import ALONE, TURN_S
 from launchbay.store.connection import BoundedConnection
+from launchbay.tenants import current_tenant
 from tests.support.pages import ORIGIN, browser
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS

@@ -1,11 +1,13 @@
 """The settings of an organization: usage, sign-in policy, export, import."""
 
 import json
+import re
 
 import httpx
 
-from tests.support.pages import get
-from tests.support.service import Api, accepted, fresh_name
+from tests.support.databases import Databases
+from tests.support.pages import browser, get
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name, person, running_api
 
 
 async def sent(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Response:
@@ -35,6 +37,31 @@ async def test_what_is_wrong_with_an_archive_is_shown_with_its_text(visitor: htt
     assert answer.status_code == 400
     assert "isn&#39;t an archive of an organization" in answer.text
     assert "&#34;no&#34;: &#34;archive&#34;" in answer.text
+
+
+async def test_pages_show_who_created_an_organization_and_how_many_more_are_allowed(databases: Databases) -> None:
+    url = databases.create()
+    async with (
+        running_api(url, engine=False, quota_organizations=2) as api,
+        browser(api) as visitor,
+        browser(api) as page,
+    ):
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        before = (await get(visitor, "/console/organizations")).text
+        assert "You created 1 of 2 organizations" in before  # with that of the first start
+        assert "New organization" in before
+        made = await sent(visitor, "/console/organizations", name=fresh_name("made"))
+        after = (await get(visitor, "/console/organizations")).text
+        assert "You created 2 of 2 organizations" in after
+        assert "New organization" not in after
+        assert (await sent(visitor, "/console/organizations", name=fresh_name("more"))).status_code == 400
+        usage = f"{made.headers['location']}/usage"
+        assert re.search(r"Created by\s*Administrator", (await get(visitor, usage)).text)
+        guest = await person(api, organization=made.headers["location"].rpartition("/")[2])
+        await page.post("/console/signIn", data={"email": guest.email, "password": guest.password})
+        assert "Created by" not in (await get(page, usage)).text
+        assert "New organization" not in (await get(page, "/console/organizations")).text
+    databases.drop(url)
 
 
 async def test_usage_names_each_quota_with_what_is_allowed(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -19,6 +19,7 @@ from launchbay.engine.dispatch import Dispatcher, _Starts
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Connection, Database, DatabaseError, OutcomeUnknown, conninfo
 from launchbay.store.dispatch import ClaimedJob, Heartbeat
+from launchbay.tenants import Tenants
 from tests.support.clock import HandClock
 from tests.support.engine import Runs, ask, cut_connections, empty, end_job, insert_jobs, put, until, working
 
@@ -883,6 +884,24 @@ async def test_alone_an_organization_gets_four_fifths_of_the_places(database: Da
         await until(database, f"SELECT ({HELD.format('noisy')}) = 8")
         await asyncio.sleep(0.3)
         assert runs.most == 8
+        runs.go.set()
+        await empty(database)
+
+
+async def test_organizations_of_one_creator_have_places_as_one_organization(database: Database) -> None:
+    runs, tenants = Runs(database, holding=True), Tenants()
+    tenants.replace([(f"branch{number:02}", "ann") for number in range(50)])
+    for number in range(50):
+        await put(database, f"branch{number:02}")
+    async with working(database, runs, concurrency=PLACES, tenants=tenants) as (dispatcher, _):
+        for _ in range(8):
+            await runs.next()
+        await asyncio.sleep(0.3)
+        assert runs.most == 8
+        async with database.transaction() as connection:
+            assert await accept(dispatcher, connection, "branch49", 1) is None
+        await put(database, "late")
+        assert await runs.next() == "late0"
         runs.go.set()
         await empty(database)
 

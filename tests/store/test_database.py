@@ -9,7 +9,6 @@ import pytest
 from psycopg import errors
 from structlog.testing import capture_logs
 
-from launchbay.concurrency import current_tenant
 from launchbay.errors import CannotStart, Unavailable
 from launchbay.store.connection import Statement
 from launchbay.store.database import (
@@ -23,6 +22,7 @@ from launchbay.store.database import (
     conninfo,
     redacted_url,
 )
+from launchbay.tenants import current_tenant
 
 INSERT = "INSERT INTO organizations (id, name) VALUES ('a', 'Acme')"
 

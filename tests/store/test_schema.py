@@ -264,6 +264,33 @@ def test_revisions_have_one_number_after_the_other_and_a_file_of_statements_each
     assert sorted(path.name[:4] for path in MIGRATIONS.glob("*.sql")) == numbers
 
 
+def test_the_audit_log_says_who_created_an_older_organization(empty_database_url: str) -> None:
+    """What migration 0090 finds out about organizations that were there before it."""
+    made, imported, first = new_id(), new_id(), new_id()
+    old = revisions()[: revisions().index("0090")]
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        for path in sorted(MIGRATIONS.glob("*.sql"))[: len(old)]:
+            connection.execute(path.read_bytes())
+        connection.execute("CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
+        connection.execute("INSERT INTO alembic_version VALUES (%s)", [old[-1]])
+        for organization in (made, imported, first):
+            connection.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Acme')", [organization])
+        for organization, operation, actor in (
+            (made, "create_organization", "ann"),
+            (made, "rename_organization", "bob"),
+            (imported, "import_organization", "eve"),
+        ):
+            connection.execute(
+                "INSERT INTO audit_entries (organization_id, actor_id, actor_email, method, address, operation, object,"
+                " object_id) VALUES (%s, %s, '', '', '', %s, %s, %s)",
+                [organization, actor, operation, f"/organizations/{organization}", organization],
+            )
+    assert upgrade(empty_database_url) is True
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        rows = connection.execute("SELECT id, creator_id FROM organizations").fetchall()
+    assert dict(rows) == {made: "ann", imported: "eve", first: None}
+
+
 def test_an_older_organization_gets_its_zone_and_its_two_services(empty_database_url: str) -> None:
     """What migration 0003 gives to organizations that were there before it."""
     organization, environment, old_service = new_id(), new_id(), new_id()

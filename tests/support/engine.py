@@ -33,6 +33,7 @@ from launchbay.store import dispatch
 from launchbay.store.database import Connection, Database
 from launchbay.store.dispatch import ClaimedJob
 from launchbay.store.events import Waiter
+from launchbay.tenants import Tenants
 from tests.support.runtime import World
 
 PATIENCE_S = 15.0
@@ -384,12 +385,15 @@ async def working(
     *,
     concurrency: int = 10,
     wake_ups: WakeUps | None = None,
+    tenants: Tenants | None = None,
     **options: float,
 ) -> AsyncIterator[tuple[Dispatcher, asyncio.Event]]:
     """Run a worker around the block; yields its dispatcher and its stop event."""
     stop = asyncio.Event()
     given = {"heartbeat_s": 0.1, "grace_s": 0.0, "stalled_after_s": 0.4, "park_after_s": 5.0} | options
-    dispatcher = Dispatcher(database, SystemClock(), concurrency=concurrency, wake_ups=wake_ups, **given)
+    dispatcher = Dispatcher(
+        database, SystemClock(), concurrency=concurrency, wake_ups=wake_ups, tenants=tenants, **given
+    )
     worker = asyncio.create_task(dispatcher.work(run_job, name="test", stop=stop))
     try:
         await until(database, "SELECT count(*) > 0 FROM workers")

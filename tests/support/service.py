@@ -279,6 +279,7 @@ async def running_api(
             "step_retry_first_s": 0.05,
             "stop_grace_s": 1.0,
             "port": 0,
+            "quota_organizations": 0,  # one administrator creates them for all tests
             "metrics_token": METRICS_TOKEN,
             "allowed_hosts": "launchbay",  # which clients on a socket send
             **settings,

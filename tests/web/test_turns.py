@@ -50,6 +50,21 @@ async def test_a_flood_of_one_does_not_keep_another_from_its_turn() -> None:
     assert done["work"] > 2 * done["flood"]
 
 
+async def test_organizations_of_one_creator_have_the_turns_of_one_organization() -> None:
+    turns, done = RequestTurns(), Counter[str]()
+    crowds = [asyncio.create_task(crowd(turns, f"ann/{number}", 4, done)) for number in range(20)]
+    crowds.append(asyncio.create_task(crowd(turns, "work", 2, done)))
+    await asyncio.sleep(0.1)  # until the requests that had begun before have ended
+    done.clear()
+    await asyncio.sleep(1.5)
+    for task in crowds:
+        task.cancel()
+    await asyncio.wait(crowds)
+    of_creator = [done[f"ann/{number}"] for number in range(20)]
+    assert done["work"] > 2 * sum(of_creator)
+    assert max(of_creator) - min(of_creator) <= 1
+
+
 async def test_a_long_request_lets_the_next_one_begin() -> None:
     turns = RequestTurns()
     for _ in range(ALONE):

@@ -76,6 +76,7 @@ from launchbay.store.keys import list_session_keys
 from launchbay.store.schema import INDEXES_S, change_indexes, upgrade
 from launchbay.telemetry.metrics import REGISTRY, NamedJobs, exposition, sample
 from launchbay.telemetry.tracing import tracing
+from launchbay.tenants import Tenants
 from launchbay.usecases.bulk import POLL_S as BULK_S
 from launchbay.usecases.bulk import BulkRunner, seal_acts
 from launchbay.usecases.change_sets import POLL_S as CHANGE_SETS_S
@@ -412,6 +413,7 @@ def _assemble(
     basic = BasicAuthentication(database, passwords, throttle, clock)
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
+    tenants = Tenants()
     dispatcher = Dispatcher(
         database,
         clock,
@@ -421,13 +423,16 @@ def _assemble(
         stalled_after_s=settings.stalled_after_s,
         park_after_s=settings.park_after_s,
         wake_ups=wake_ups,
+        tenants=tenants,
     )
     providers = machine_providers(settings, database, secret, egress)
-    feed = EventFeed(database)
+    feed = EventFeed(database, tenants)
     context = AppContext(
         database=database,
         lookups=Lookups(basic.invalidate),
-        quotas=Quotas(default_quotas(settings), clock, counts),
+        quotas=Quotas(default_quotas(settings), clock, counts, tenants),
+        organization_creators=settings.creators(),
+        organizations_each=settings.quota_organizations,
         dispatch=dispatcher,
         manifests=manifests,
         check=partial(check, known_actions=known_actions, known_types=known_types, bounds=bounds),

@@ -32,7 +32,7 @@ class Operations:
     @operation(OperationSpec("POST", "/api/1/organizations", media_type=JSON, keyed=True))
     def create_organization(self, *, name: str, idempotency_key: str | None = None) -> Call[types.Created]:
         """Create an organization with its default environment, services and roles. The caller becomes its
-        administrator. Permission: ManageUsers for all users of at least one organization.
+        administrator. Permission: Administrator of the server (setting `organization_creators`).
         """
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}"))
@@ -59,7 +59,7 @@ class Operations:
         idempotency_key: str | None = None,
     ) -> Call[types.ImportedOrganization]:
         """Create an organization from an archive, all of it or nothing. The caller becomes its administrator.
-        Permission: ManageUsers for all users of at least one organization.
+        Permission: Administrator of the server (setting `organization_creators`).
 
         `name`: Name to use instead of the one in the archive.
         `plan`: Only return the plan; create nothing.

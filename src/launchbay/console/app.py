@@ -10,7 +10,6 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.cookies import is_form_token, require_same_origin_form, sent_cookie, session_cookie
-from launchbay.concurrency import current_tenant
 from launchbay.console import assets
 from launchbay.console.forms import Form, check_query, read_form
 from launchbay.console.pages import (
@@ -52,6 +51,7 @@ from launchbay.console.pages import (
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, ORGANIZATION_COOKIE, ConsoleDeps, PageRequest, PageRoute
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
+from launchbay.tenants import current_tenant
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_users
@@ -198,7 +198,7 @@ async def _begin_turn(request: PageRequest) -> Callable[[], None]:
     organization_id = app.lookups.organization_of(actor.user_id)
     if organization_id is not None:
         app.quotas.count_request(organization_id)
-    tenant = organization_id or actor.user_id
+    tenant = app.quotas.tenants.of(organization_id or actor.user_id)
     current_tenant.set(tenant)
     return await app.quotas.turns.begin(tenant)
 

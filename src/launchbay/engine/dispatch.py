@@ -23,7 +23,7 @@ from typing import Protocol
 import structlog
 
 from launchbay.clock import Clock
-from launchbay.concurrency import TurnQueue, current_tenant, gather_bounded
+from launchbay.concurrency import gather_bounded
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import LaunchbayError, Unavailable
 from launchbay.runtime.slot import Slot, current_slot
@@ -32,6 +32,7 @@ from launchbay.store.database import Connection, Database, DatabaseError, on_tra
 from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat, WorkerRow
 from launchbay.store.events import Waiter
 from launchbay.telemetry import metrics
+from launchbay.tenants import Tenants, TurnQueue, current_tenant, may_take
 
 log = structlog.get_logger(__name__)
 POLL_S = 1.0  # finds jobs that become due, and what no announcement told
@@ -110,6 +111,7 @@ class _Places:
     """How many jobs of each organization run, without those that only wait."""
 
     most: int
+    tenants: Tenants = field(default_factory=Tenants)
     by_organization: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -119,14 +121,20 @@ class _Places:
     def may_take(self, organization_id: str) -> bool:
         """Return whether an organization may take one more place.
 
-        None has more than four times as many as are free: the last ones stay free for an organization that has none
-        yet, however long the others' jobs take ("dynamic thresholds": alone, one gets four fifths of all places).
+        The last ones stay free for those that have none yet, however long the others' jobs take.
         """
-        taken = self.by_organization[organization_id]
-        return self.free > 0 and (taken == 0 or taken < 4 * self.free)
+        together = sum(self.by_organization[each] for each in self.tenants.together(organization_id))
+        return may_take(self.by_organization[organization_id], self.free, self.most) and may_take(
+            together, self.free, self.most
+        )
 
     def full(self) -> list[str]:
-        return [name for name, taken in self.by_organization.items() if taken and not self.may_take(name)]
+        """Return the organizations that may take no more.
+
+        Among them are those that have none, but whose creator has too many.
+        """
+        groups = {self.tenants.together(name) for name, taken in self.by_organization.items() if taken}
+        return [name for group in groups for name in group if not self.may_take(name)]
 
     def take(self, organization_id: str) -> None:
         self.by_organization[organization_id] += 1
@@ -191,18 +199,18 @@ class _Starts:
         self._waiting_since_s = 0.0
         self._turns = _Turns(self.release)
 
-    async def acquire(self, organization_id: str) -> None:
-        """Wait until a job of the organization may start."""
+    async def acquire(self, tenant: str) -> None:
+        """Wait until a job of the tenant may start."""
         if self._starting < self._most():
             self._starting += 1
             return
         if not self._turns:
             self._waiting_since_s = _now_s()
-        await self._turns.wait(organization_id)
+        await self._turns.wait(tenant)
 
-    def waiting(self, organization_id: str) -> int:
-        """Return how many jobs of the organization wait for their start."""
-        return self._turns.count(organization_id)
+    def waiting(self, tenant: str) -> int:
+        """Return how many jobs of the tenant wait for their start."""
+        return self._turns.count(tenant)
 
     def release(self) -> None:
         """Let another job start."""
@@ -242,12 +250,12 @@ class _Pace:
         self._empty_s = float("-inf")  # when `ready` was last seen empty
         self._starts_s: deque[float] = deque(maxlen=2)
         self._started = 0
-        self._turns = _Turns()  # by caller
+        self._turns = _Turns()  # by tenant
 
-    async def turn(self, caller: str) -> None:
+    async def turn(self, tenant: str) -> None:
         """Wait until a job starts, if jobs have waited for long."""
         if self._is_behind():
-            await self._turns.wait(caller, LONGEST_TURN_S)
+            await self._turns.wait(tenant, LONGEST_TURN_S)
 
     def started(self) -> None:
         """Give a turn, because a job has started."""
@@ -288,15 +296,17 @@ class Dispatcher:
         stalled_after_s: float,
         park_after_s: float,
         wake_ups: WakeUps | None = None,
+        tenants: Tenants | None = None,
     ) -> None:
         self._database = database
+        self._tenants = tenants or Tenants()
         self._wake_ups = wake_ups
         if wake_ups is not None:
             wake_ups.on_change = self._look_for_jobs
         self._park_after_s = park_after_s
         self._heartbeat_s = heartbeat_s
         self._grace_s = grace_s
-        self._places = _Places(concurrency)
+        self._places = _Places(concurrency, self._tenants)
         self._held: dict[str, _Held] = {}
         self._starting = _Starts(STARTING)
         self._pace = _Pace()
@@ -346,9 +356,9 @@ class Dispatcher:
         """Don't run a job that was held and then not accepted."""
         self._not_accepted.add(job_id)
 
-    async def turn(self, caller: str) -> None:
+    async def turn(self, tenant: str) -> None:
         """Wait for the turn of a request to accept a job."""
-        await self._pace.turn(caller)
+        await self._pace.turn(tenant)
 
     def accepting(self) -> AbstractContextManager[None]:
         """Count a request that may start a job, after its turn."""
@@ -757,7 +767,9 @@ class Dispatcher:
         self._places.give_back(organization_id)
         self._has_room.set()
         # Not one claim for each job that ends, while others of the organization wait here for their start.
-        if (self._may_be_ready or self._behind) and self._starting.waiting(organization_id) < STARTING:
+        if (self._may_be_ready or self._behind) and self._starting.waiting(
+            self._tenants.of(organization_id)
+        ) < STARTING:
             self._wake.set()
 
     async def _run(self, held: _Held) -> None:
@@ -781,12 +793,13 @@ class Dispatcher:
 
     async def _run_gated(self, held: _Held) -> bool:
         assert self._run_job is not None, "jobs start only while the engine works"
+        tenant = self._tenants.of(held.claimed.organization_id)
         with held.slot.interruptible():
-            await self._starting.acquire(held.claimed.organization_id)
+            await self._starting.acquire(tenant)
         self._pace.started()
         opening = asyncio.get_running_loop().call_later(STARTING_S, self._starting.release)
         current_slot.set(held.slot)
-        current_tenant.set(held.claimed.organization_id)
+        current_tenant.set(tenant)
         try:
             return await self._run_job(held.claimed)
         finally:

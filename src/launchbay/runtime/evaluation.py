@@ -28,6 +28,7 @@ from launchbay.manifest.paths import Scope
 from launchbay.processes.run import minimal_environment
 from launchbay.runtime.evaluation_worker import LENGTH, Answer, frames_of, value_of
 from launchbay.runtime.slot import staying
+from launchbay.tenants import current_tenant, group_of
 
 Evaluated: TypeAlias = tuple[Any, tuple[str, ...]]
 """The value of a template, and warnings for the step's log."""
@@ -58,15 +59,15 @@ class InPlace:
 class Evaluations:
     """Evaluates within bounds for all jobs of a server process.
 
-    At most one evaluation of an organization and `EXPRESSION_WORKERS` in all are in worker processes at a time, so that
-    `memory_bytes` bound an organization as well.
+    At most one evaluation of an organization, or of all that count together, and `EXPRESSION_WORKERS` in all are in
+    worker processes at a time, so that `memory_bytes` bound an organization as well.
     """
 
     def __init__(self, memory_bytes: int = limits.EXPRESSION_MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
         self._spent_ns = 0.0
         self._next_turn: asyncio.Future[None] | None = None
-        self._tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._places = asyncio.Semaphore(limits.EXPRESSION_WORKERS)
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
@@ -109,9 +110,10 @@ class Evaluations:
             self._next_turn = None
 
     async def _elsewhere(self, template: Template, scope: Scope, tenant: str) -> Evaluated:
-        # Of each organization at most one waits for a worker, so they take turns.
-        lock = self._tenants.setdefault(tenant, asyncio.Lock())
-        async with lock, self._places:
+        # Of each organization at most one waits for its creator's turn, and of each creator one for a worker.
+        of_tenant = self._locks.setdefault(tenant, asyncio.Lock())
+        of_group = self._locks.setdefault(f"all of {group_of(current_tenant.get() or tenant)}", asyncio.Lock())
+        async with of_tenant, of_group, self._places:
             worker = self._idle.pop() if self._idle else _Worker(self._memory_bytes)
             self._busy.add(worker)
             try:

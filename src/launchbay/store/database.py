@@ -31,11 +31,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping
 from psycopg.pq.abc import PGresult
 
-from launchbay.concurrency import TurnQueue, current_tenant
 from launchbay.errors import BadRequest, CannotStart, Conflict, SecretKeyOutdated, Unavailable
 from launchbay.limits import KIB
 from launchbay.store.connection import BoundedConnection, Statement
 from launchbay.store.pool import Pool
+from launchbay.tenants import TurnQueue, current_tenant
 
 
 def on_transaction_end(connection: "Connection", callback: Callable[[bool], object]) -> None:

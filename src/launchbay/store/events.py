@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from launchbay.errors import TooManyRequests, Unavailable
 from launchbay.store.connection import BoundedConnection
 from launchbay.store.database import Connection, Database, DatabaseError, conninfo
 from launchbay.store.statements import load
+from launchbay.tenants import Tenants, may_take
 
 _sql = load("events")
 
@@ -110,11 +111,6 @@ class Waiter:
         return True
 
 
-def _is_fair(taken: int, free: int) -> bool:
-    """Return whether somebody may take one more, as decision 0080 has it for workers."""
-    return free > 0 and (taken == 0 or taken < 4 * free)
-
-
 class _News(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a process tells the others: its open streams by organization.
 
@@ -130,6 +126,19 @@ class _News(msgspec.Struct, frozen=True, omit_defaults=True):
 _read_news = msgspec.json.Decoder(_News).decode
 
 
+class StreamBounds(NamedTuple):
+    """How many streams an organization, and all that count with it, may have open.
+
+    0 is any number.
+    """
+
+    own: int
+    together: int
+
+
+ANY_NUMBER = StreamBounds(0, 0)
+
+
 class StreamCounts:
     """Open streams by organization, of all processes on a database (decision 0106).
 
@@ -138,8 +147,9 @@ class StreamCounts:
     what is allowed by one for each process, at most.
     """
 
-    def __init__(self, process_id: str) -> None:
+    def __init__(self, process_id: str, tenants: Tenants | None = None) -> None:
         self._process_id = process_id
+        self._tenants = tenants or Tenants()
         self._own: dict[str, Counter[str]] = {}  # by organization and user
         self._others: dict[str, dict[str, int]] = {}  # by process and organization
         self._heard_s: dict[str, float] = {}
@@ -150,34 +160,40 @@ class StreamCounts:
         self._told = asyncio.Event()
         self.has_news = asyncio.Event()
 
-    def of(self, organization_id: str) -> int:
-        """Return how many streams the organization has open, on all servers."""
-        own = self._own[organization_id].total() if organization_id in self._own else 0
-        return own + self._elsewhere(organization_id)
+    def of(self, *organization_ids: str) -> int:
+        """Return how many streams these organizations have open, on all servers."""
+        return sum(self._here(each) + self._elsewhere(each) for each in organization_ids)
 
-    async def wait_for_share(self, organization_id: str, allowed: int) -> None:
+    async def wait_for_share(self, organization_id: str, allowed: StreamBounds) -> None:
         """Wait until this process may open one more, or until nothing is free."""
-        while allowed and self._untold[organization_id] >= self._share(organization_id, allowed):
+        together = self._tenants.together(organization_id)
+        while self._is_share_used([organization_id], allowed.own) or self._is_share_used(together, allowed.together):
             self.has_news.set()
             await self._told.wait()
 
-    @contextmanager
-    def counted(self, organization_id: str, user_id: str, allowed: int) -> Iterator[None]:
-        """Count a stream.
+    def _is_share_used(self, organization_ids: Sequence[str], allowed: int) -> bool:
+        untold = sum(self._untold[each] for each in organization_ids)
+        return allowed > 0 and untold >= self._share(organization_ids, allowed)
 
-        Raises TooManyRequests. `allowed` is the quota of the organization, 0 for any number.
-        """
+    @contextmanager
+    def counted(self, organization_id: str, user_id: str, allowed: StreamBounds) -> Iterator[None]:
+        """Count a stream. Raises TooManyRequests."""
         users = self._own.setdefault(organization_id, Counter())
-        taken = users.total()
-        most = limits.EVENT_STREAMS
-        if allowed:
-            most = min(most, allowed - self._elsewhere(organization_id))
-        free = limits.EVENT_STREAMS - sum(each.total() for each in self._own.values())
+        siblings = self._tenants.together(organization_id)
+        taken, together = users.total(), sum(map(self._here, siblings))
+        total = limits.EVENT_STREAMS
+        most = min(total, allowed.own - self._elsewhere(organization_id)) if allowed.own else total
+        most_together = (
+            min(total, allowed.together - sum(map(self._elsewhere, siblings))) if allowed.together else total
+        )
+        free = total - sum(each.total() for each in self._own.values())
         if taken >= most:
             who = "Your organization has"
-        elif not _is_fair(taken, free):
+        elif together >= most_together:
+            who = "Together with others of its creator, your organization has"
+        elif not (may_take(taken, free, total) and may_take(together, free, total)):
             who = "Together with others, your organization has"
-        elif not _is_fair(users[user_id], most - taken):
+        elif not may_take(users[user_id], most - taken, most):
             who = "Together with others of your organization, you have"
         else:
             who = ""
@@ -215,7 +231,7 @@ class StreamCounts:
         news = [_News(self._process_id, asks=asks)]
         for start in range(0, len(changed), _TOLD_AT_ONCE):
             part = changed[start : start + _TOLD_AT_ONCE]
-            counts = {each: self._own[each].total() if each in self._own else 0 for each in part}
+            counts = {each: self._here(each) for each in part}
             news.append(_News(self._process_id, counts))
         try:
             await self._send(database, news)
@@ -258,14 +274,17 @@ class StreamCounts:
         if news.asks:
             self.tell_all()
 
-    def _share(self, organization_id: str, allowed: int) -> float:
-        free = allowed - self.of(organization_id)
+    def _share(self, organization_ids: Sequence[str], allowed: int) -> float:
+        free = allowed - self.of(*organization_ids)
         processes = 1 + len(self._others)
         if time.monotonic() < self._listens_since_s + TELL_S:
             processes = max(processes, _NEW_PROCESSES)
         if free <= 0 or processes == 1:
             return float("inf")
         return max(1, free // (2 * processes))
+
+    def _here(self, organization_id: str) -> int:
+        return self._own[organization_id].total() if organization_id in self._own else 0
 
     def _elsewhere(self, organization_id: str) -> int:
         least_s = time.monotonic() - SILENT_S
@@ -301,11 +320,11 @@ class EventFeed:
     It connects for the first watcher.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, tenants: Tenants | None = None) -> None:
         self._database = database
         self._process_id = secrets.token_hex(8)
         self._waiters: dict[str, set[Waiter]] = {}
-        self.streams = StreamCounts(self._process_id)
+        self.streams = StreamCounts(self._process_id, tenants)
         self._waiters_of: dict[str, set[Waiter]] = {}  # by watcher
         self._rows = asyncio.Lock()  # serializes changes of `event_watches`
         self._listening: asyncio.Task[None] | None = None
@@ -315,12 +334,12 @@ class EventFeed:
 
     @asynccontextmanager
     async def watching(
-        self, instance_id: str, watcher: str, organization_id: str, allowed: int = 0
+        self, instance_id: str, watcher: str, organization_id: str, allowed: StreamBounds = ANY_NUMBER
     ) -> AsyncIterator[Waiter]:
         """Provide a waiter for the events of an instance; `watcher` is a user's ID.
 
-        On all servers, an organization may take up to `allowed` (0: any number). Of the `limits.EVENT_STREAMS` of a
-        process, it takes no more than four times as many as are free. The same holds for its users among each other.
+        On all servers, an organization may take up to `allowed`. Of the `limits.EVENT_STREAMS` of a process, it takes
+        no more than `may_take` says, and all that count together with it neither. The same holds for its users.
         Raises Unavailable, TooManyRequests.
         """
         await self._listen()

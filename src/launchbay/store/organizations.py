@@ -1,6 +1,7 @@
 """Organizations, and everything of one as an archive stores it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -8,6 +9,24 @@ from launchbay.ids import NamedRow
 from launchbay.store.statements import load
 
 _sql = load("organizations")
+
+
+class Origin(NamedTuple):
+    """The person who created an organization.
+
+    `name` is None if the account doesn't exist anymore.
+    """
+
+    id: str
+    name: str | None
+    is_member: bool
+
+
+class TenantRow(NamedTuple):
+    """An organization that counts for the person who created it."""
+
+    organization_id: str
+    creator_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +42,11 @@ lock_first_start = _sql.change("lock_first_start")
 any_exists = _sql.value("any_exists", bool)
 get_id_by_name = _sql.value("get_id_by_name", str)
 insert = _sql.change("insert")
+list_tenants = _sql.rows("list_tenants", TenantRow)
+administers_server = _sql.value("administers_server", bool)
+count_created = _sql.value("count_created", int)
+lock_creator = _sql.value("lock_creator", bool)
+get_origin = _sql.row("get_origin", Origin)
 list_ids_by_name = _sql.column("list_ids_by_name", str)
 lock = _sql.value("lock", str)
 rename = _sql.change("rename")

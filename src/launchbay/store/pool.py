@@ -8,13 +8,14 @@ import psycopg
 import structlog
 from psycopg.pq import ConnStatus
 
-from launchbay.concurrency import TurnQueue, current_tenant
 from launchbay.errors import Unavailable
 from launchbay.store.connection import BoundedConnection, Statement
+from launchbay.tenants import TurnQueue, current_tenant, may_take
 
 LIFETIME_S = 3600.0  # then a connection is replaced: it may lead to a server that others have left
 IDLE_S = 120.0  # how often connections that nobody needed meanwhile are closed
 _LEAST = 2
+_WAITING_EACH = 50  # callers that may wait for each connection
 _WAIT_WHILE_AWAY_S = 0.5
 _RECONNECT_S = (0.1, 0.2, 0.5, 1.0)
 _PING = Statement(b"SELECT 1")
@@ -165,11 +166,11 @@ class Pool:
     async def _wait(self) -> _Pooled:
         if not self._is_open:
             raise _closed()
-        if len(self._waiting) >= self.most * 50:
+        owner, places = current_tenant.get(), self.most * _WAITING_EACH
+        if not may_take(self._waiting.count_of_group(owner), places - len(self._waiting), places):
             raise _overloaded()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[_Pooled] = loop.create_future()
-        owner = current_tenant.get()
         self._waiting.put(owner, waiter)
         self._connect()
         timer = loop.call_later(_WAIT_WHILE_AWAY_S if self._is_away else self._wait_s, self._give_up, owner, waiter)

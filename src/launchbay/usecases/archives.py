@@ -277,7 +277,7 @@ async def import_organization(ctx: Context, document: Mapping[str, Any], name: s
     imported: Imported | None = None
     try:
         async with ctx.begin() as work:
-            await require_creation(work)
+            creator = await require_creation(work)
             # An archive may be large; other requests must not wait for it.
             archive = await asyncio.to_thread(read_archive, document)
             with ctx.app.database.joined(work.connection):
@@ -286,6 +286,8 @@ async def import_organization(ctx: Context, document: Mapping[str, Any], name: s
     except _Planned:
         assert imported is not None, "a plan is taken back after it was carried out"
         return Imported(None, imported.created, imported.holes)
+    assert imported.id is not None, "only a plan makes nothing"
+    creator.note(imported.id)
     return imported
 
 

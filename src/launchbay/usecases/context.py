@@ -43,12 +43,15 @@ class AppContext:
     """The services of this process that use cases need.
 
     `check` returns the findings of a manifest, which has `manifest_bytes` at most; `runnable_types` are the component
-    types that live instances run.
+    types that live instances run. `organization_creators` is the setting; each person may create as many as
+    `organizations_each`, 0 for any number.
     """
 
     database: Database
     lookups: Lookups
     quotas: Quotas
+    organization_creators: frozenset[str]
+    organizations_each: int
     dispatch: Dispatch
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]

@@ -17,7 +17,6 @@ from launchbay.errors import NotFound
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, StepStatus, owner_of, segment
 from launchbay.model.redaction import Redactor
-from launchbay.quotas import Quota
 from launchbay.store import events as store
 from launchbay.store import jobs
 from launchbay.store.events import EventRow, LogRow
@@ -52,7 +51,7 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
     """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    allowed = ctx.app.quotas.allowed(record.organization_id, Quota.EVENT_STREAMS)
+    allowed = ctx.app.quotas.event_streams(record.organization_id)
     async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
         encoder = _EventEncoder()
         has_begun = False
@@ -158,7 +157,7 @@ async def follow_log(
     """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    allowed = ctx.app.quotas.allowed(record.organization_id, Quota.EVENT_STREAMS)
+    allowed = ctx.app.quotas.event_streams(record.organization_id)
     async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
         after = await _tail_start(ctx, record, wanted, after, tail)
         has_begun = False

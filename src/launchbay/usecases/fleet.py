@@ -27,7 +27,6 @@ from launchbay.limits import (
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
-from launchbay.quotas import Quota
 from launchbay.store import fleet as store
 from launchbay.store import jobs as job_store
 from launchbay.store import schedules
@@ -373,7 +372,7 @@ async def watch_jobs(
     """
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-    allowed = ctx.app.quotas.allowed(organization.id, Quota.EVENT_STREAMS)
+    allowed = ctx.app.quotas.event_streams(organization.id)
     left = set(shown)
     # The organization stands for the instances: what the feed says about it is that credentials have ended.
     async with ctx.app.feed.watching(organization.id, ctx.actor.user_id, organization.id, allowed) as waiter:

@@ -22,13 +22,16 @@ from launchbay.model.email_address import canonical_email
 from launchbay.quotas import Quota
 from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.service_types.key_pairs import fingerprint
+from launchbay.settings import SERVER_ADMINISTRATORS, USER_MANAGERS
 from launchbay.store import audit as store
 from launchbay.store import environments, machines, organizations, quotas, services, users
 from launchbay.store.audit import AuditRow, FoundObject, LastChange
 from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
-from launchbay.store.organizations import Organization
+from launchbay.store.organizations import Organization, Origin
 from launchbay.store.users import RoleKind
+from launchbay.telemetry import metrics
+from launchbay.tenants import Tenants
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
@@ -232,7 +235,7 @@ async def create_first_organization(connection: Connection, name: str, administr
 async def create_empty_organization(connection: Connection, name: str, administrator_id: str) -> str:
     """Create an organization with nothing but its zone, the role Administrator, and who holds it; return its id."""
     organization_id, role_id = new_id(), new_id()
-    await organizations.insert(connection, organization_id=organization_id, name=name)
+    await organizations.insert(connection, organization_id=organization_id, name=name, creator_id=administrator_id)
     await services.insert_zone(connection, zone_id=new_id(), organization_id=organization_id, name="Default")
     await users.insert_role(
         connection,
@@ -285,17 +288,18 @@ async def read_organization(ctx: Context, organization_id: str) -> Organization:
 async def create_organization(ctx: Context, name: str) -> str:
     """Create an organization with all that comes with one, and make the caller its administrator; return its id.
 
-    Whoever administers an organization runs workflows, so not everybody may make one for themselves: the caller must be
-    allowed to create users in an organization already. Names don't have to be unique: an error would reveal
-    other organizations. Raises BadRequest for a bad name.
+    Each organization has quotas and shares of its own, so not everybody may create them (decision 0140). Names don't
+    have to be unique: an error would reveal other organizations. Raises BadRequest for a bad name, and beyond the
+    caller's quota.
     """
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
-        await require_creation(work)
+        creator = await require_creation(work)
         name = validate_name(name)
         organization_id = await create_first_organization(work.connection, name, caller.id)
         at = f"/organizations/{organization_id}"
         await work.audit("create_organization", organization_id, after={"name": name}, at=at)
+    creator.note(organization_id)
     return organization_id
 
 
@@ -310,23 +314,92 @@ async def rename_organization(ctx: Context, organization_id: str, name: str) -> 
         await work.audit("rename_organization", organization, before={"name": organization.name}, after={"name": name})
 
 
-async def require_creation(work: Work) -> None:
-    """Raise NotAllowed for a caller who may not create an organization."""
-    if not await _may_create(work):
+@dataclass(frozen=True, slots=True)
+class Creator:
+    """A person who may create organizations. `allowed` is None for any number."""
+
+    id: str
+    administers_server: bool
+    created: int
+    allowed: int | None
+    _tenants: Tenants
+
+    @property
+    def is_full(self) -> bool:
+        return self.allowed is not None and self.created >= self.allowed
+
+    def note(self, organization_id: str) -> None:
+        """Let a new organization share with the creator's others at once.
+
+        Other processes read it within seconds.
+        """
+        if not self.administers_server:
+            self._tenants.add(organization_id, self.id)
+
+
+async def require_creation(work: Work) -> Creator:
+    """Return the caller, who may create an organization until the end of the transaction.
+
+    Raises NotAllowed, and BadRequest with the code QuotaExceeded.
+    """
+    caller = await work.lookup.caller()
+    await organizations.lock_creator(work.connection, creator_id=caller.id)
+    creator = await _creator(work)
+    if creator is None:
+        if USER_MANAGERS in work.app.organization_creators:
+            who = f"who has the permission {Permission.MANAGE_USERS} for all users of an organization"
+        else:
+            who = "administrators of this server"
         raise NotAllowed(
-            f"You need the permission {Permission.MANAGE_USERS} for all users of an organization to create "
-            "another one.",
-            "Ask an administrator to create it and to add you.",
+            f"Only {who} can create organizations.",
+            "Ask one of them to create it and to add you, or ask the operator to change the setting"
+            " organization_creators.",
         )
+    if creator.is_full:
+        metrics.quota_refusals.labels("organizations").inc()
+        raise BadRequest(
+            f"You may create {creator.allowed} organizations, and have created {creator.created}.",
+            "Use one of them, or ask the operator of this server to raise the setting quota_organizations.",
+            code="QuotaExceeded",
+        )
+    return creator
 
 
-async def may_create_organization(ctx: Context) -> bool:
+async def read_creator(ctx: Context) -> Creator | None:
+    """Return how many organizations the caller may create, None for who may not."""
     async with ctx.read() as work:
-        return await _may_create(work)
+        return await _creator(work)
 
 
-async def _may_create(work: Work) -> bool:
-    return any(manages_every_user(found) for found in await permitted_anywhere(work))
+async def _creator(work: Work) -> Creator | None:
+    caller = await work.lookup.caller()
+    allowed = work.app.organization_creators
+    administers_server = bool(await organizations.administers_server(work.connection, user_id=caller.id))
+    if not (
+        (administers_server and SERVER_ADMINISTRATORS in allowed)
+        or caller.id in allowed
+        or (USER_MANAGERS in allowed and any(map(manages_every_user, await permitted_anywhere(work))))
+    ):
+        return None
+    created = await organizations.count_created(work.connection, creator_id=caller.id) or 0
+    return Creator(caller.id, administers_server, created, work.app.organizations_each or None, work.app.quotas.tenants)
+
+
+async def read_origin(ctx: Context, organization_id: str) -> Origin | None:
+    """Return who created an organization.
+
+    Those who may see its audit log, or this person, get it. None is also the answer where it is not known.
+    """
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        origin = await organizations.get_origin(work.connection, organization_id=organization.id)
+        if origin is None or not (
+            origin.id == ctx.actor.user_id
+            or work.lookup.holds(organization.id, Permission.VIEW_AUDIT)
+            or (origin.is_member and work.lookup.allows(organization.id, Permission.READ, permissions.user(origin.id)))
+        ):
+            return None
+        return origin
 
 
 @dataclass(frozen=True, slots=True)

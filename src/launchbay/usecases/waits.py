@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from launchbay.clock import Backoff
-from launchbay.concurrency import current_tenant
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import Dispatch
 from launchbay.store import jobs as store
 from launchbay.store.database import Database
+from launchbay.tenants import current_tenant
 
 # A job is under way, or about to be.
 BUSY = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING})

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits, address_block
-from launchbay.concurrency import cancel_all, current_tenant
+from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
 from launchbay.ids import canonical_id, is_id
 from launchbay.quotas import (
@@ -30,6 +30,7 @@ from launchbay.quotas import (
     RequestTurns,
 )
 from launchbay.telemetry import metrics
+from launchbay.tenants import current_tenant
 from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.usecases.waits import Awaited
 from launchbay.usecases.workflows import before_triggers
@@ -268,7 +269,7 @@ class Dispatcher:
         organization_id = self._services.app.lookups.organization_of(caller.user_id)
         if organization_id is not None:
             self._services.app.quotas.count_request(organization_id)
-        scope["state"]["tenant"] = organization_id or caller.user_id
+        scope["state"]["tenant"] = self._services.app.quotas.tenants.of(organization_id or caller.user_id)
         current_tenant.set(scope["state"]["tenant"])
 
     async def _begin_turn(self, tenant: str, endpoint: Endpoint) -> Callable[[], None]:
@@ -336,7 +337,7 @@ class Dispatcher:
         if not endpoint.starts_job:
             return await self._respond_once(endpoint, call, respond)
         dispatch = self._services.app.dispatch
-        await dispatch.turn(call.actor.user_id)
+        await dispatch.turn(scope["state"].get("tenant", call.actor.user_id))
         with dispatch.accepting():
             return await self._respond_once(endpoint, call, respond)
 

@@ -75,11 +75,10 @@ async def home(request: PageRequest) -> Response:
 async def list_all(
     request: PageRequest, problem: LaunchbayError | None = None, *, planned: Imported | None = None
 ) -> Response:
-    may_create = await organizations.may_create_organization(request.ctx)
     return await request.page(
         "organizations.html",
         problem=problem,
-        may_create=may_create,
+        creator=await organizations.read_creator(request.ctx),
         planned=planned,
         archive=request.form.raw("archive"),
         archive_name=request.form.text("archiveName"),
@@ -194,6 +193,7 @@ async def show_settings(request: PageRequest) -> Response:
         section="usage",
         organization_id=organization_id,
         rows=await organizations.read_usage(request.ctx, organization_id),
+        origin=await organizations.read_origin(request.ctx, organization_id),
         environments=await list_environments(request.ctx, organization_id),
         second_factor_required=await second_factors.read_requirement(request.ctx, organization_id),
         seen_name=request.seen("/name", await _read_name(request)),

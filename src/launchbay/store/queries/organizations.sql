@@ -13,7 +13,37 @@ ORDER BY organizations.name, organizations.id;
 SELECT EXISTS (SELECT 1 FROM organizations);
 
 -- name: insert
-INSERT INTO organizations (id, name) VALUES (%(organization_id)s, %(name)s);
+INSERT INTO organizations (id, name, creator_id) VALUES (%(organization_id)s, %(name)s, %(creator_id)s);
+
+-- name: administers_server
+-- Whether a user holds the role Administrator in the first organization.
+SELECT EXISTS (
+    SELECT 1 FROM role_assignments JOIN roles ON roles.id = role_assignments.role_id
+    WHERE role_assignments.user_id = %(user_id)s AND roles.kind = 'administrator'
+          AND roles.organization_id = (SELECT id FROM organizations ORDER BY created_at, id LIMIT 1)
+);
+
+-- name: list_tenants
+-- The organizations that count for their creators: those of administrators of the server don't.
+SELECT organizations.id AS organization_id, creator_id FROM organizations
+WHERE creator_id IS NOT NULL AND creator_id NOT IN (
+    SELECT role_assignments.user_id FROM role_assignments JOIN roles ON roles.id = role_assignments.role_id
+    WHERE roles.kind = 'administrator'
+          AND roles.organization_id = (SELECT id FROM organizations ORDER BY created_at, id LIMIT 1)
+);
+
+-- name: count_created
+SELECT count(*) FROM organizations WHERE creator_id = %(creator_id)s;
+
+-- name: lock_creator
+-- Until the end of the transaction, no other one creates an organization for this person.
+SELECT pg_advisory_xact_lock(hashtextextended('launchbay organizations of ' || %(creator_id)s, 0)) IS NULL;
+
+-- name: get_origin
+SELECT creator_id AS id, users.name,
+       EXISTS (SELECT 1 FROM memberships WHERE user_id = creator_id AND memberships.organization_id = organizations.id) AS is_member
+FROM organizations LEFT JOIN users ON users.id = creator_id
+WHERE organizations.id = %(organization_id)s AND creator_id IS NOT NULL;
 
 -- name: rename
 UPDATE organizations SET name = %(name)s WHERE id = %(organization_id)s;

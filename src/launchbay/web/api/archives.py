@@ -68,7 +68,7 @@ async def export_organization(request: Request[None, None]) -> Archive:
 
 @routes.post(
     "/archives",
-    permission="ManageUsers for all users of at least one organization",
+    permission="Administrator of the server (setting `organization_creators`)",
     body=JsonBody(bytes_max=ORGANIZATION_ARCHIVE_BYTES, example={"archive": _ARCHIVE, "name": "Lab", "plan": True}),
     returns=Returns(
         "The result. With `plan` nothing is created, and `id` is null.",

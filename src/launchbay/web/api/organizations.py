@@ -43,7 +43,7 @@ async def list_organizations(request: Request[None, Paging]) -> Response:
 
 @routes.post(
     "/organizations",
-    permission="ManageUsers for all users of at least one organization",
+    permission="Administrator of the server (setting `organization_creators`)",
     body=JsonBody(example={"name": "Research"}),
     returns=Returns("The ID of the new organization.", {"id": EXAMPLE_ID}),
     extension=True,
