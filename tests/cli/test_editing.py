@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.support.service import fresh_name
-from tests.support.shell import Shell
+from tests.support.shell import Shell, editor
 
 
 @pytest.fixture
@@ -21,20 +21,6 @@ def environment(cli: Shell) -> str:
     cli.good("environment", "create", name)
     cli.good("environment", "set-markers", name, "one")
     return name
-
-
-def editor(cli: Shell, tmp_path: Path, program: str) -> Path:
-    """Make a Python program the editor: `path` is the file, `runs` counts the runs from 1."""
-    script, count = tmp_path / "editor.py", tmp_path / "runs"
-    script.write_text(
-        "import pathlib, sys\n"
-        f"path, count = pathlib.Path(sys.argv[-1]), pathlib.Path({str(count)!r})\n"
-        "runs = int(count.read_text() or 0) + 1 if count.exists() else 1\n"
-        "count.write_text(str(runs))\n" + program,
-        "utf-8",
-    )
-    cli.environ["EDITOR"] = f"{sys.executable} {script}"
-    return count
 
 
 def interfering(cli: Shell, environment: str, marker: str) -> str:

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launchbay.model.yaml_text import yaml_text
-from tests.cli.test_editing import editor
 from tests.support.service import GREETER
-from tests.support.shell import Shell
+from tests.support.shell import Shell, editor
 
 pytestmark = pytest.mark.slow  # a real server, many commands
 _NUMBERS = count()

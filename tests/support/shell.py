@@ -261,3 +261,17 @@ def await_true(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it did not become so in time"
         time.sleep(0.02)
+
+
+def editor(cli: Shell, tmp_path: Path, program: str) -> Path:
+    """Make a Python program the editor: `path` is the file, `runs` counts the runs from 1."""
+    script, count = tmp_path / "editor.py", tmp_path / "runs"
+    script.write_text(
+        "import pathlib, sys\n"
+        f"path, count = pathlib.Path(sys.argv[-1]), pathlib.Path({str(count)!r})\n"
+        "runs = int(count.read_text() or 0) + 1 if count.exists() else 1\n"
+        "count.write_text(str(runs))\n" + program,
+        "utf-8",
+    )
+    cli.environ["EDITOR"] = f"{sys.executable} {script}"
+    return count

@@ -95,8 +95,8 @@ async def before_triggers(ctx: Context, act: Callable[[], Awaitable[T]]) -> T:
             instance_id = refusal.instance_id
             async with ctx.begin() as work:
                 wait_s = limits.PERSON_FIRST_S
-                # The lock first: the end of a job may be starting the next one, which the other statement must see. Whoever
-                # has the lock may keep it for long: that is no reason to wait for the database.
+                # The lock first: the end of a job may be starting the next one, which the other statement must see.
+                # Whoever has the lock may keep it for long: that is no reason to wait for the database.
                 is_locked = await instances.lock_at_once(work.connection, instance_id=instance_id) is not None
                 if is_locked and not await instances.let_person_first(
                     work.connection, instance_id=instance_id, wait_s=wait_s
