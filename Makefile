@@ -57,8 +57,9 @@ test-slow: $(DEV) debian moto chart terraform tofu axe ## run the tests that sta
 test-packages: $(DEV) debian terraform tofu ## run the tests that install packages, and use other programs for long
 	$(PYTEST) --durations=25 -m packages $(ARGS)
 
-test-random: $(DEV) debian moto ## run the tests of properties with many random examples
+test-random: $(DEV) debian moto axe ## run the tests of properties with many random examples
 	HYPOTHESIS_PROFILE=nightly $(PYTEST) -n 4 --dist loadscope --timeout=600 -m "hypothesis and not slow and not faults and not load" $(ARGS)
+	HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/model/test_cron_peers.py  # 4,000 expressions in four libraries
 
 test-faults: $(DEV) debian moto ## run the tests that kill, pause and disconnect processes
 	$(PYTEST) -m faults $(ARGS)

@@ -60,6 +60,7 @@ REASONS: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
 }
 
 
+@pytest.mark.timeout(1_800)
 def test_four_libraries_fire_at_the_same_times_or_a_reason_says_why_not() -> None:
     count = 4_000 if settings.get_current_profile_name() == "nightly" else 400
     asked = list(cron_peers.questions(count, ["UTC"]))
@@ -72,10 +73,10 @@ def test_four_libraries_fire_at_the_same_times_or_a_reason_says_why_not() -> Non
     for library, theirs in answers.items():
         met: Counter[str] = Counter()
         for question, own, other in zip(asked, ours, theirs, strict=True):
-            if other is None or own == other:
+            # What never fires is refused here, such as `0 0 31 4 *`; elsewhere it is a schedule without times.
+            if other is None or (own or ()) == other:
                 met["the same" if other is not None else "refused there"] += 1
                 continue
-            assert own is not None, f"{question.text}: only {library} accepts it"
             reasons = [reason for reason, concerns in REASONS[library].items() if concerns(question.text)]
             assert reasons, f"{question.text}: {library} fires at other times, for no known reason"
             met.update(reasons)
