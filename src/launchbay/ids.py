@@ -1,5 +1,6 @@
 """Object ids: 24 lower-case hex digits, time-ordered and unguessable (conformance.md, "Wire" 10)."""
 
+import hashlib
 import os
 import re
 import threading
@@ -33,6 +34,14 @@ def new_id() -> str:
     """
     seconds, microseconds = divmod(_times.next_us(), 1_000_000)
     return f"{seconds & 0xFFFFFFFF:08x}{microseconds:05x}{os.urandom(6).hex()[:11]}"
+
+
+def id_of_turn(at_s: int, *turn: object) -> str:
+    """Return the ID of what begins in a turn, the same each time.
+
+    `at_s` is its time in seconds since the epoch.
+    """
+    return f"{at_s & 0xFFFFFFFF:08x}{hashlib.sha256(chr(10).join(map(str, turn)).encode()).hexdigest()[:16]}"
 
 
 def first_id_of_last(seconds: int) -> str:

@@ -209,7 +209,7 @@ def plan_passed(
 def plan_resumed(plan: Plan, job_id: str, arguments: Mapping[str, Any], prior_status: InstanceStatus) -> Plan:
     """Return the plan of a job that continues the failed job `job_id`, whose plan is given."""
     return msgspec.structs.replace(
-        plan, prior_status=prior_status, arguments=dict(arguments), resumes=[*plan.resumes, job_id]
+        plan, prior_status=prior_status, arguments=dict(arguments), resumes=[*plan.resumes, job_id], key_seed=""
     )
 
 

@@ -104,7 +104,7 @@ async def test_jobs_of_an_older_version_run_to_their_end(name: str, database_url
 
 
 def test_the_shape_of_today_is_among_those_that_are_kept() -> None:
-    """When it fails, plans have got a new field: make a file of the last commit before it (make_stored_plans.py)."""
+    """When it fails, plans have got a new field: make a file with them (tests.support.stored_plans)."""
     rows = json.loads((FOLDER / f"{NEWEST}.json").read_text())["rows"]
     assert {tuple(json.loads(job["plan"])) for job in rows["jobs"]} == {Plan.__struct_fields__}
 

@@ -182,8 +182,8 @@ class MemoryJournal:
 
     async def start(self, path: str, name: str, attempt: int, at: datetime, *, durable: bool = True) -> None:
         known = self._disk.steps.get(path)
-        percent = 0 if known is None else known.percent
-        record = StepRecord(StepStatus.EXECUTING, attempt, at, percent=percent)
+        percent, failed = (0, 0) if known is None else (known.percent, known.failed)
+        record = StepRecord(StepStatus.EXECUTING, attempt, at, percent=percent, failed=failed)
         if durable:
             self._write(path, record)
         else:
@@ -205,6 +205,8 @@ class MemoryJournal:
 
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         assert path in self._disk.steps, (error, retry_s)
+        known = self._disk.steps[path]
+        self._disk.steps[path] = replace(known, failed=known.failed + 1)
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
         self._write_late()
@@ -581,9 +583,9 @@ def check_records(live: Instance, crashes: list[tuple[Disk, int]]) -> None:
         for effect in live.world.effects[effects:]:
             record = disk.steps.get(effect.path)
             assert record is None or effect.attempt >= record.attempt, "an attempt that had failed ran again"
-    first: dict[str, Effect] = {}
+    first: dict[tuple[str, int], Effect] = {}  # rounds of `until` have keys of their own
     for effect in live.world.effects:
-        known = first.setdefault(effect.path, effect)
+        known = first.setdefault((effect.path, effect.attempt), effect)
         assert effect.key == known.key
         assert effect.parameters == known.parameters
 

@@ -151,7 +151,7 @@ class StepContext(Protocol):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this step in this job (see the function `idempotency_key`)."""
+        """The same for every attempt, also of the calls around the step (decision 0151)."""
 
     @property
     def started_at(self) -> datetime:
@@ -320,6 +320,9 @@ class SupportsTeardown(Protocol):
         """Destroy what the document describes, and delete it. The call has no parameters. Raises `ActionFailed`."""
 
 
-def idempotency_key(job_id: str, step_path: str) -> str:
-    """Return the key of a step, the same for every attempt (docs/explain/guarantees.md, 3)."""
-    return hashlib.sha256(f"{job_id}\n{step_path}".encode()).hexdigest()
+def idempotency_key(seed: str, step_path: str) -> str:
+    """Return the key of a step (docs/explain/guarantees.md, 3).
+
+    `seed` is the ID of the job, or what names the schedule and time that began it (decision 0151).
+    """
+    return hashlib.sha256(f"{seed}\n{step_path}".encode()).hexdigest()

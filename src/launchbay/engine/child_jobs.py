@@ -221,7 +221,7 @@ class ChildJobs:
                 return plan_passed(manifest, component, workflow, sealed, status, resumes)
             return plan_call(manifest, name, workflow, sealed, status, resumes)
 
-        begin = partial(self._begin, parent, link, plan, job_id, resumes, is_destroy=workflow == DESTROY)
+        begin = partial(self._begin, parent, link, plan, job_id, path, resumes, is_destroy=workflow == DESTROY)
         delays = _busy_delays(workflow)
         with self._calling(Caller(parent, path), job_id):
             return await self._run_to_end(
@@ -339,7 +339,15 @@ class ChildJobs:
                 await self._run_job(orphan_id)
 
     async def _begin(
-        self, parent: JobRun, link: Link, plan_job: PlanJob, job_id: str, resumes: list[str], *, is_destroy: bool
+        self,
+        parent: JobRun,
+        link: Link,
+        plan_job: PlanJob,
+        job_id: str,
+        path: str,
+        resumes: list[str],
+        *,
+        is_destroy: bool,
     ) -> bool:
         """Accept the child job; return False if the instance is busy. Raises WorkflowFailed if it can't run."""
         async with self._database.transaction() as connection:
@@ -351,6 +359,9 @@ class ChildJobs:
             if is_destroy and status is InstanceStatus.DESTROYED:
                 raise _AlreadyDestroyed
             plan = plan_job(manifest, target.name, status)
+            seed = child_job_id(parent.key_seed, parent.key_path(path))
+            if seed != job_id:
+                plan = msgspec.structs.replace(plan, key_seed=seed)
             begun = await jobs.begin_child(
                 connection,
                 instance_id=link.instance_id,

@@ -458,4 +458,6 @@ def _encoded(value: Mapping[str, Any]) -> str:
 
 def _record(row: RecordRow, secrets: Secrets) -> StepRecord:
     outputs = None if row.outputs is None else secrets.opened(msgspec.json.decode(row.outputs))
-    return StepRecord(StepStatus(row.status), row.attempt, row.started_at, outputs, row.error_message, row.percent)
+    return StepRecord(
+        StepStatus(row.status), row.attempt, row.started_at, outputs, row.error_message, row.percent, row.failed
+    )

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from launchbay.actions.contract import idempotency_key
 from launchbay.auth.audit import record_once
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.engine.audit import EngineAudit
@@ -79,7 +78,7 @@ class ServiceCalls:
                 transaction=record_once(self._database, entry) if declared.changes else self._database.transaction,
                 report=lambda _: None,  # a workflow waits for the final result
                 seal=ServiceSeal(self._secret_key, link.instance_id),
-                idempotency_key=idempotency_key(job.job_id, path),
+                idempotency_key=job.idempotency_key(path),
                 name=bound.name,
                 waiting=partial(job.journal.waiting, path),
             )

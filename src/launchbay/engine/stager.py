@@ -17,7 +17,7 @@ import structlog
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.auth.secret_key import SecretKey, TextSeal
-from launchbay.clock import Clock
+from launchbay.clock import Clock, to_ms
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.ending import InstanceSnapshot, follow_ups
 from launchbay.engine.runner import parse_links
@@ -25,7 +25,7 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import Origin, OriginKind, Plan
+from launchbay.model.job import Origin, OriginKind, Plan, seed_of_turn
 from launchbay.model.scalars import decode_json
 from launchbay.model.schedule import next_due
 from launchbay.planning import (
@@ -211,6 +211,7 @@ class Stager:
         self, connection: Connection, schedule: DueRow, target: TargetRow, manifest: CompiledManifest, plan: Plan
     ) -> str | None:
         kind, name = _ORIGINS.get(schedule.kind, ("schedule", ""))
+        plan = msgspec.structs.replace(plan, key_seed=seed_of_turn("schedule", schedule.id, to_ms(schedule.due_at)))
         return await accept(
             connection,
             self._dispatch,

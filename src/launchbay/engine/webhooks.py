@@ -15,7 +15,6 @@ import msgspec
 import structlog
 
 from launchbay import limits
-from launchbay.actions.contract import idempotency_key
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff
 from launchbay.egress.http import EgressClient, redacted_url
@@ -49,7 +48,7 @@ class WebhookNotifier:
             store.insert_notifications,
             instance_id=job.instance_id,
             job_id=job.job_id,
-            key=idempotency_key(job.job_id, path),
+            key=job.idempotency_key(path),
             document=document,
         )
         return count or 0

@@ -308,7 +308,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     last job of a forced deletion: it has a time limit, and the records are deleted after it. `resumes` are the failed
     jobs, newest last, that this one continues: their completed steps don't run again. `recalls` is the job that a
     forced deletion cancelled, if any: its effects are replayed into the instance's state first. `trace` is the trace
-    of the request (W3C traceparent), or "". `origin` is None for a person, and `manifest_version` is that of the
+    of the request (W3C traceparent), or "". `key_seed` is what idempotency keys derive from instead of the job's ID,
+    or "" (decision 0151). `origin` is None for a person, and `manifest_version` is that of the
     instance at accept. `version` must stay the last field: the statement that claims a job looks for it at the end of
     the text.
     """
@@ -326,12 +327,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resumes: list[str] = []
     recalls: str | None = None
     trace: str = ""
+    key_seed: str = ""
     origin: Origin | None = None
     manifest_version: int | None = None
     version: int = PLAN_VERSION
 
     def to_text(self) -> str:
         return msgspec.json.encode(self).decode()
+
+
+def seed_of_turn(*turn: object) -> str:
+    """Return the seed of idempotency keys of a turn (decision 0151).
+
+    The same ID and time give the same seed in every process, and in a database restored from a backup.
+    """
+    return hashlib.sha256("\n".join(map(str, turn)).encode()).hexdigest()
 
 
 def read_plan(text: str) -> Plan:

@@ -157,6 +157,10 @@ async def _run_in_between(
         return []  # the parent doesn't declare that part of the submodule
     origin = sent.path if job.caller == caller else f"{job.instance_id} {sent.path}"
     path = passed_path(caller.path, origin)
+    key_origin = job.key_path(sent.path) if job.caller == caller else f"{job.instance_id} {job.key_path(sent.path)}"
+    key_path = passed_path(outer.key_path(caller.path), key_origin)
+    if key_path != path:
+        outer.key_paths[path] = key_path
     known = outer.passed.outcomes.get(path)
     if known is None:
         arguments = outer.secrets.opened(job.secrets.sealed(sent.arguments))

@@ -14,7 +14,6 @@ from launchbay.actions.contract import (
     Document,
     LogLevel,
     SignalsView,
-    idempotency_key,
 )
 from launchbay.actions.parameters import refuse_lost
 from launchbay.clock import to_ms
@@ -172,10 +171,13 @@ class StepRun:
         self.environment_id = job.environment_id
         self.job_id = job.job_id
         self.step_path = path
-        self.idempotency_key = idempotency_key(job.job_id, path)
         self.started_at = started_at
         self.clock = job.deps.clock
         self.programs = job.deps.programs
+
+    @property
+    def idempotency_key(self) -> str:
+        return self._job.idempotency_key(attempt_path(self.step_path, self.attempt))
 
     async def run_action(self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]) -> object:
         """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
@@ -306,7 +308,7 @@ class StepRun:
         return await self._job.deps.approvals.ask(self._job, self.step_path, question)
 
     async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
-        return await self._job.deps.notifier.notify(self._job, self.step_path, notification)
+        return await self._job.deps.notifier.notify(self._job, attempt_path(self.step_path, self.attempt), notification)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         self._must_be_pure("waits for peers")

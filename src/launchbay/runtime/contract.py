@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from launchbay import limits
-from launchbay.actions.contract import Document
+from launchbay.actions.contract import Document, idempotency_key
 from launchbay.actions.registry import Registry
 from launchbay.clock import Backoff, Clock
 from launchbay.concurrency import Pace
@@ -27,7 +27,7 @@ from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.manifest.paths import Scope
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Link
-from launchbay.model.job import Plan, Question, StepStatus, StepWait, Verdict
+from launchbay.model.job import Plan, Question, StepStatus, StepWait, Verdict, outer_paths
 from launchbay.processes.run import Programs
 from launchbay.runtime.evaluation import Evaluated, Evaluator, InPlace
 from launchbay.runtime.secrets import Secrets
@@ -38,7 +38,10 @@ SYSTEM = "system"  # the stream of log lines that no program wrote
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step's record from earlier claims of the job. `outputs` are set if a step with an effect succeeded."""
+    """A step's record from earlier claims of the job. `outputs` are set if a step with an effect succeeded.
+
+    `failed` counts the attempts that failed and were repeated.
+    """
 
     status: StepStatus
     attempt: int
@@ -46,6 +49,7 @@ class StepRecord:
     outputs: Mapping[str, Any] | None = None
     error: str | None = None
     percent: int = 0
+    failed: int = 0
 
 
 class Journal(Protocol):
@@ -423,6 +427,7 @@ class JobRun:
     budget: StepBudget = field(default_factory=StepBudget)
     caller: Caller | None = None
     passed: PassedCommands = field(default_factory=PassedCommands)
+    key_paths: dict[str, str] = field(default_factory=dict)  # of later attempts and passed commands, by path
     # Set before the job stops here to continue in its next claim: what it started elsewhere stays.
     handed_over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -446,6 +451,23 @@ class JobRun:
         """
         value, warnings = await self.deps.evaluator.evaluate(template, scope, self.organization_id)
         return (template.restored(value) if keeps_texts else value), warnings
+
+    @property
+    def key_seed(self) -> str:
+        """What the idempotency keys of this job derive from."""
+        return self.plan.key_seed or self.job_id
+
+    def key_path(self, path: str) -> str:
+        """Return the path that names a place in idempotency keys, without retries."""
+        if self.key_paths:
+            for outer in (path, *outer_paths(path)):
+                if outer in self.key_paths:
+                    return self.key_paths[outer] + path[len(outer) :]
+        return path
+
+    def idempotency_key(self, path: str) -> str:
+        """Return the key of what happens at a place of the plan (guarantee 3, decision 0151)."""
+        return idempotency_key(self.key_seed, self.key_path(path))
 
     def component(self, path: str) -> Component:
         return self.manifest.components[path]

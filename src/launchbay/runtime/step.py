@@ -288,15 +288,23 @@ class _Execution:
         attempt = 1 if earlier is None else earlier.attempt
         await self._replay_failed_attempts(parameters, attempt - 1)
         failures = 0 if self.control.until is not None else attempt - 1
+        failed = 0 if earlier is None else earlier.failed
         bind_contextvars(step=self.path)  # of the lines that an action logs; the task ends with the step
         while True:
             self.step_run.attempt = attempt
+            if attempt > 1:
+                # A retry does the same as what failed, but another round of `until` something new (decision 0151).
+                number = 1 if self.control.until is None else attempt - failed
+                key_path = self.job.key_path(self.path)
+                round_path = key_path if number == 1 else f"{key_path}~({number})"
+                self.job.key_paths[attempt_path(self.path, attempt)] = round_path
             await self._begin(attempt)
             try:
                 with self._span(attempt):
                     outputs = await self._run_attempt(self.workflow, self.step_run, parameters)
             except (ActionFailed, WorkflowFailed) as error:
                 failures += 1
+                failed += 1
                 is_final = failures > retries or (isinstance(error, ActionFailed) and not error.retryable)
                 if is_final or self.workflow.is_replay:
                     raise

@@ -56,6 +56,7 @@ class RecordRow(NamedTuple):
     started_at: datetime
     outputs: str | None
     error_message: str | None
+    failed: int  # of its attempts
 
 
 class JobStatusRow(NamedTuple):

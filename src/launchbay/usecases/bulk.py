@@ -140,8 +140,11 @@ async def preview_bulk(ctx: Context, organization_id: str, request: BulkRequest)
         return await _choose(work, organization.id, request)
 
 
-async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) -> str:
-    """Begin a bulk run and return its ID. Raises BadRequest, TooManyRequests."""
+async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest, bulk_id: str | None = None) -> str:
+    """Begin a bulk run and return its ID. Raises BadRequest, TooManyRequests.
+
+    What begins by itself gives it a `bulk_id`, because the idempotency keys of its jobs derive from that.
+    """
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         chosen = await _choose(work, organization.id, request)
@@ -154,7 +157,10 @@ async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest) 
                 retry_after_s=60,
             )
         await store.delete_old(work.connection, organization_id=organization.id, days=limits.BULK_DAYS)
-        bulk_id, actor = new_id(), ctx.actor
+        # A clock that was set back can bring the time of a schedule again.
+        if bulk_id is None or await store.get_sealed_act(work.connection, bulk_id=bulk_id) is not None:
+            bulk_id = new_id()
+        actor = ctx.actor
         await store.insert(
             work.connection,
             bulk_id=bulk_id,
@@ -549,7 +555,7 @@ class BulkRunner:
                     return False
                 with self._app.database.joined(connection):
                     act = _open_act(self._app, run.id, run.sealed_act)
-                    job_id = await self._act(run, act, turn.instance_id)
+                    job_id = await self._act(run, act, turn)
                 await store.begin_instance(connection, bulk_id=run.id, place=turn.place, job_id=job_id)
         except (Unavailable, DatabaseError):
             raise
@@ -584,9 +590,10 @@ class BulkRunner:
             return None
         return await store.get_next(connection, bulk_id=run.id)
 
-    async def _act(self, run: TakenRow, act: Act, instance_id: str) -> str | None:
+    async def _act(self, run: TakenRow, act: Act, turn: NextRow) -> str | None:
         """Do the act as who began the run; return its job."""
-        ctx = Context(self._app, await actor_of(self._app, run))
+        instance_id = turn.instance_id
+        ctx = Context(self._app, await actor_of(self._app, run), turn=("bulk", run.id, turn.place))
         if act.act == "run":
             return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
         if act.act == "destroy":

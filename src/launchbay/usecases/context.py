@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Audit, Document
@@ -22,7 +24,7 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
-from launchbay.model.job import Cause, Origin, Plan
+from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
 from launchbay.planning import CompiledManifests, Dispatch, accept
 from launchbay.quotas import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
@@ -116,11 +118,16 @@ class Work:
             record.organization_id,
             record.id,
             self.actor.user_id,
-            plan,
+            self.seeded(plan),
             manifest,
             version=version,
             origin=self.origin(),
         )
+
+    def seeded(self, plan: Plan) -> Plan:
+        """Return the plan with the idempotency keys of the turn that begins it."""
+        turn = self._ctx.turn
+        return msgspec.structs.replace(plan, key_seed=seed_of_turn(*turn, plan.workflow)) if turn else plan
 
     async def admit(self, organization_id: str, adding: Mapping[Quota, int]) -> None:
         """Check the organization's quotas before something is added. Raises BadRequest, Unavailable."""
@@ -198,13 +205,15 @@ class Context:
         await work.audit("rename_application", application, {"name": application.name}, {"name": name})
 
     `audited` is False for the steps of a larger change that has its own entry; `cause` names that change in the jobs
-    that it starts.
+    that it starts. `turn` identifies what begins by itself, such as a schedule and its time: the job that it starts
+    has the same idempotency keys after a restore (decision 0151).
     """
 
     app: AppContext
     actor: Actor
     audited: bool = True
     cause: Cause | None = None
+    turn: tuple[object, ...] = ()
 
     def begin(self, *, shares_commit: bool = False) -> "_Loan":
         """Open a transaction. The end of the block commits it.

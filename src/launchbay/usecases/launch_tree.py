@@ -361,6 +361,7 @@ def write_launch(
     runs once it has its places.
     """
     job_id, dispatch = new_id(), work.app.dispatch
+    plan = work.seeded(plan_launch({}, InstanceStatus.REQUESTED))
     jobs.accept_launch.later(
         work.connection,
         job_id=job_id,
@@ -382,7 +383,7 @@ def write_launch(
         components=components_text(root),
         destroy_after_ms=destroy_after_ms,
         labels=msgspec.json.encode(labels).decode(),
-        **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest, root.version, work.origin()),
+        **job_columns(plan, root.manifest, root.version, work.origin()),
     )
     write_children(work, root, environment, view)
     write_links(work, root.walk())

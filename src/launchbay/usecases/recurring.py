@@ -20,7 +20,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
-from launchbay.ids import new_id
+from launchbay.ids import id_of_turn, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
 from launchbay.model.scalars import json_real
@@ -496,7 +496,8 @@ class RecurringRunner:
     async def _do(self, row: DueRow) -> Firing:
         """Do it as who made the schedule."""
         doing = _read_doing(self._app.secret_key.open(bytes(row.act), recurring_purpose(row.id)))
-        ctx = Context(self._app, await actor_of(self._app, row), cause=Cause("recurring-schedule", row.id))
+        turn = ("recurring-schedule", row.id, to_ms(row.due_at))
+        ctx = Context(self._app, await actor_of(self._app, row), cause=Cause("recurring-schedule", row.id), turn=turn)
         firing = Firing(due_at=to_ms(row.due_at), at=to_ms(self._app.clock.now()), outcome="Started")
         if row.kind == "bulk":
             assert doing.bulk is not None
@@ -507,7 +508,7 @@ class RecurringRunner:
                 max_parallel=doing.max_parallel,
                 stop_after_failures=doing.stop_after_failures,
             )
-            bulk_id = await create_bulk(ctx, row.organization_id, wanted)
+            bulk_id = await create_bulk(ctx, row.organization_id, wanted, id_of_turn(to_ms(row.due_at) // 1000, *turn))
             return msgspec.structs.replace(firing, bulk_id=bulk_id)
         if row.kind == "launch":
             started = await launch(ctx, row.application_id or "", doing.launch or {})

@@ -429,7 +429,8 @@ class RolloutRunner:
 
     async def _act(self, rollout: TakenRow, turn: NextRow) -> tuple[str, str]:
         """Do what is next for an instance as who began the roll-out; return its status and job."""
-        ctx = Context(self._app, await actor_of(self._app, rollout), cause=Cause("rollout", rollout.id))
+        place = ("rollout", rollout.id, turn.place, rollout.status, turn.status)
+        ctx = Context(self._app, await actor_of(self._app, rollout), cause=Cause("rollout", rollout.id), turn=place)
         if rollout.status == RETURNING:
             _, started = await rollback(ctx, turn.instance_id, turn.generation)
             return "Returning", started.job_id

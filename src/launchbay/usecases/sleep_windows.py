@@ -255,9 +255,9 @@ class SleepRunner:
         changed = row._replace(is_asleep=should_sleep, since=now, message=None)
         if should_sleep:
             stop, start = await self._commands(connection, record, rules)
-            changed = changed._replace(wake_workflow=start, job_id=await self._run(connection, record, stop))
+            changed = changed._replace(wake_workflow=start, job_id=await self._run(connection, record, row, stop))
         elif not await self._was_started(connection, record, row):
-            changed = changed._replace(job_id=await self._run(connection, record, row.wake_workflow))
+            changed = changed._replace(job_id=await self._run(connection, record, row, row.wake_workflow))
         await self._save(connection, record, changed, rules, now)
 
     async def _commands(self, connection: Connection, record: InstanceRecord, rules: SleepRules) -> tuple[str, str]:
@@ -281,9 +281,10 @@ class SleepRunner:
                         raise _cannot(f"It didn't sleep: its workflow {command!r} needs arguments.")
         return rules.stop, rules.start
 
-    async def _run(self, connection: Connection, record: InstanceRecord, workflow: str) -> str:
+    async def _run(self, connection: Connection, record: InstanceRecord, row: SleepRow, workflow: str) -> str:
+        turn = () if row.due_at is None else ("sleep", record.id, to_ms(row.due_at))
         with self._app.database.joined(connection):
-            async with self._context(record).begin() as work:
+            async with replace(self._context(record), turn=turn).begin() as work:
                 started = await run_unchecked(work, record, workflow, {})
         await store.count_no_run(connection, instance_id=record.id, job_id=started.job_id)
         return started.job_id

@@ -91,7 +91,8 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
        claimed.waited_s, claimed.cancel_requested, claimed.number, claimed.ran_s,
        CASE WHEN claimed.cancel_requested THEN claimed.error_message END AS cancellation,
        CASE WHEN %(fence)s::integer > 1 THEN (
-           SELECT coalesce(json_agg(json_build_array(path, status, percent, attempt, coalesce(started_at, now()), outputs, error_message)
+           SELECT coalesce(json_agg(json_build_array(path, status, percent, attempt, coalesce(started_at, now()), outputs, error_message,
+                                                     coalesce(jsonb_array_length(failed_attempts), 0))
                                     ORDER BY path), '[]')
            FROM (SELECT * FROM steps WHERE job_id = claimed.id ORDER BY path LIMIT %(records)s::integer) AS first
        )::text END AS records, claimed.is_limited
@@ -105,7 +106,8 @@ FROM jobs JOIN instances ON instances.id = jobs.instance_id WHERE jobs.id = %(jo
 
 -- name: list_records
 -- What earlier claims left of steps, in pages by path. Only steps with effects have outputs; the others are computed again.
-SELECT path, status, percent, attempt, coalesce(started_at, now()) AS started_at, outputs, error_message
+SELECT path, status, percent, attempt, coalesce(started_at, now()) AS started_at, outputs, error_message,
+       coalesce(jsonb_array_length(failed_attempts), 0) AS failed
 FROM steps WHERE job_id = %(job_id)s AND path > %(after)s ORDER BY path LIMIT %(count)s;
 
 -- name: write_journal
