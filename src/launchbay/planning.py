@@ -55,11 +55,10 @@ _NAMES_SHOWN = 20
 
 
 class StartedJob(NamedTuple):
-    """A job that a request began or queued, with its instance and warnings."""
+    """A job that a request began or queued, with its instance."""
 
     instance_id: str
     job_id: str
-    warnings: tuple[str, ...] = ()
 
 
 def available_workflows(manifest: CompiledManifest) -> list[str]:

@@ -94,6 +94,19 @@ async def test_unknown_fields_of_established_bodies_are_ignored_with_a_warning(a
     assert warnings_of(await api.post(f"organizations/{api.organization}/roles", role)) == odd
 
 
+async def test_unknown_fields_inside_are_ignored_with_a_warning_that_names_their_path(api: Api) -> None:
+    at = f"environments/{await api.offer()}"
+    answer = await api.put(f"{at}/markers", {"markers": [{"name": "a"}, {"name": "b", "color": {"c": 1}}], "odd": 1})
+    accepted(answer)
+    assert warnings_of(answer) == [
+        "The field 'markers[1].color' of the body is unknown, and was ignored.",
+        "The field 'odd' of the body is unknown, and was ignored.",
+    ]
+    properties = [{"name": "tags", "type": "map<string,int>", "value": {"any": 1}, "unit": "x"}]
+    answer = await api.put(f"{at}/properties", {"properties": properties})
+    assert warnings_of(answer) == ["The field 'properties[0].unit' of the body is unknown, and was ignored."]
+
+
 def test_unknown_fields_are_found_in_submodules_of_any_level() -> None:
     given = {"submodules": {"db": {"name": "x", "submodules": {"inner": {"vérsion": 1}}}}}
     read_configuration_request(given)  # doesn't refuse them
@@ -129,3 +142,11 @@ async def test_long_warnings_are_cut_in_the_header_only(api: Api, count: int) ->
     else:
         assert told[-1].endswith("more: ask with include=warnings.")
         assert int(told[-1].split()[0]) + len(told) - 1 == len(found)
+
+
+async def test_who_cannot_ask_for_the_rest_of_the_warnings_is_not_told_to(api: Api) -> None:
+    names = ", ".join(f"{'n' * 50}{number}: {{default: 1}}" for number in range(8))
+    application = await api.application(f"launch: {{parameters: {{{names}}}, steps: []}}")
+    body = {"name": "r", "version": 2, "parameters": {f"{'x' * 50}{number}": 1 for number in range(8)}}
+    told = warnings_of(await api.post(f"applications/{application}/revisions", body))
+    assert told[-1] == f"{8 - len(told) + 1} more."

@@ -223,6 +223,44 @@ async def test_a_parameter_that_is_neither_declared_nor_read_is_warned_of(api: A
     assert "Launchbay-Warnings" not in ran.headers
 
 
+async def test_every_request_with_parameters_warns_of_undeclared_ones(api: Api) -> None:
+    application = await api.application(READING_UNDECLARED)
+    instance = await api.launch(application)
+    await api.settled(instance)
+    of, given, odd = f"organizations/{api.organization}", {"kept": "1", "whoo": "3"}, {"name": "Ann", "other": "1"}
+    each = {"ids": [instance], "preview": True}
+    launch = "Workflow launch has no parameter whoo, so it is ignored. Parameters: none."
+    greet = "Workflow greet has no parameter other, so it is ignored. Parameters: name."
+    daily = {"name": "daily", "cron": "0 0 3 * * ?", "zone": "UTC"}
+    change = {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": given}}
+    for path, body, expected in (
+        (f"instances/{instance}/greet/schedule", {"interval": "3600000", "parameters": odd}, greet),
+        (f"instances/{instance}/greet/reschedule", {"interval": "7200000", "parameters": odd}, greet),
+        (f"{of}/recurring-schedules", {**daily, "instanceId": instance, "workflow": "greet", "parameters": odd}, greet),
+        (
+            f"{of}/recurring-schedules",
+            {**daily, "applicationId": application, "launch": {"parameters": given}, "preview": True},
+            launch,
+        ),
+        (f"{of}/bulk", {"act": "run", "workflow": "greet", "parameters": odd, **each}, greet),
+        (f"{of}/bulk", {"act": "reconfigure", "parameters": given, **each}, launch),
+        (f"applications/{application}/revisions", {"name": "r", "version": 2, "parameters": given}, launch),
+    ):
+        answer = await api.post(path, body)
+        accepted(answer)
+        assert json.loads(answer.headers["Launchbay-Warnings"]) == [expected], path
+    preview = accepted(await api.post(f"instances/{instance}/configuration/preview", {"parameters": given}))
+    assert launch in preview["warnings"]
+    for query, more in (("", {}), ("?include=warnings", {"warnings": [launch]})):
+        configured = await api.put(f"instances/{instance}/configuration{query}", {"parameters": given})
+        assert accepted(configured) == more
+        assert json.loads(configured.headers["Launchbay-Warnings"]) == [launch]
+        await api.settled(instance)
+    made = accepted(await api.post(f"{of}/change-sets", change))
+    shown = accepted(await api.get(f"change-sets/{made['id']}"))
+    assert launch in str(shown)
+
+
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"5", b"null", b'[{"text": "x"}]'])
 async def test_parameters_that_are_no_object_are_400(api: Api, instance: str, body: bytes) -> None:
     refused(await api.send("POST", f"instances/{instance}/echo", body, content_type="application/json"), 400)

@@ -264,6 +264,18 @@ def test_a_run_prints_what_was_ignored(cli: Shell, tmp_path: Path) -> None:
     assert re.fullmatch(r"[0-9a-f]{24}\n", told.stdout)
 
 
+def test_whatever_takes_parameters_prints_what_was_ignored(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "ignoring", "launch: {steps: []}\nlook: {steps: []}\n")
+    cli.good("launch", "ignoring", "--name", "ignorant", "--wait")
+    for words in (
+        ("revision", "create", "ignoring", "odd", "--version", "2", "-p", "odd=1"),
+        ("instance", "reconfigure", "ignorant", "-p", "odd=1"),
+    ):
+        told = cli.run(*words)
+        assert told.exit_code == 0, told.stderr
+        assert told.stderr.count("Warning: Workflow launch has no parameter odd, so it is ignored.") == 1
+
+
 def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path) -> None:
     cli.good("application", "create", "warned")
     file = tmp_path / "warned.yaml"

@@ -255,6 +255,17 @@ def test_a_session_is_renewed_when_it_expires_or_is_refused() -> None:
     assert [each.token for each in told] == ["new", "new"]
 
 
+def test_warnings_of_answers_without_a_place_for_them_are_passed_on() -> None:
+    told: list[str] = []
+    header = {"Launchbay-Warnings": '["odd \\u00e9", "more"]'}
+    with scripted(Answer(body={"id": ID}, headers=header)) as script:
+        launchbay = Client(script.url, None, on_warning=told.append)
+        launchbay.send(Operations.create_revision.call(ID, name="r").with_returns(Any))
+        assert told == ["odd é", "more"]
+        launchbay.launch_application(ID)  # its answer has them
+        assert told == ["odd é", "more"]
+
+
 async def test_an_asynchronous_client_renews_its_session_alike() -> None:
     session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
     refused = Answer(401, {"errors": ["Expired."], "code": "NotAuthenticated", "requestId": "r"})

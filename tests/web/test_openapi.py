@@ -13,6 +13,7 @@ import pytest
 
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
+from launchbay.web.requests import JsonBody
 from launchbay.web.routing import Endpoint
 from tests.support.routes import SAMPLES
 
@@ -42,6 +43,15 @@ def test_every_endpoint_is_described_under_its_operation_id(
 ) -> None:
     found = {(method, path): operation["operationId"] for method, path, operation in operations(described)}
     assert found == {(row.method, row.path): row.operation_id for row in table}
+
+
+def test_every_answer_that_may_have_warnings_says_so(table: tuple[Endpoint, ...], described: dict[str, Any]) -> None:
+    takes_json = {row.operation_id for row in table if isinstance(row.body, JsonBody)}
+    for _, _, operation in operations(described):
+        asks = any(each["name"] == "include" for each in operation.get("parameters", ()))
+        says = "Launchbay-Warnings" in operation["responses"]["200"].get("headers", {})
+        if asks or operation["operationId"] in takes_json:
+            assert says, operation["operationId"]
 
 
 def test_every_path_parameter_is_declared(described: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from launchbay.cli.connection import OUTPUTS, Connection, connect
+from launchbay.cli.connection import OUTPUTS, Connection, connect, say_warning
 from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
@@ -276,7 +276,7 @@ def print_preview(connection: Connection, document: dict[str, Any], advice: str 
 
 def _print_warnings(document: Mapping[str, Any]) -> None:
     for warning in document.get("warnings", ()):
-        click.echo(printable(f"Warning: {warning}"), err=True)
+        say_warning(warning)
 
 
 def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:

@@ -211,12 +211,21 @@ def connect(
     target = choose_target(profile_name, organization, output, anonymous=anonymous)
     try:
         client = Client(
-            target.url, target.authentication, timeout_s=timeout_s, retries=retries or Retries(notify=_say_pause)
+            target.url,
+            target.authentication,
+            timeout_s=timeout_s,
+            retries=retries or Retries(notify=_say_pause),
+            on_warning=say_warning,
         )
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
     click.get_current_context().call_on_close(client.close)
     return Connection(client, Names(client, target.organization), validate_output(target.output), target.profile)
+
+
+def say_warning(text: str) -> None:
+    """Print what a server says of something without effect."""
+    click.echo(printable(f"Warning: {text}"), err=True)
 
 
 def _say_pause(error: ClientError, pause_s: float) -> None:

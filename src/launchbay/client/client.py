@@ -3,7 +3,7 @@
 import functools
 import ssl
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -119,10 +119,11 @@ class Client(_Methods, SyncDriver):
         *,
         timeout_s: float = 30.0,
         retries: Retries | None = None,
+        on_warning: Callable[[str], None] | None = None,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
+        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries, on_warning=on_warning)
         super().__init__(core, httpx.Client(verify=_authorities() if verify is True else verify, transport=transport))
 
     def start(self, call: Call[Any]) -> Job:
@@ -166,10 +167,11 @@ class AsyncClient(_Methods, AsyncDriver):
         *,
         timeout_s: float = 30.0,
         retries: Retries | None = None,
+        on_warning: Callable[[str], None] | None = None,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
+        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries, on_warning=on_warning)
         super().__init__(
             core, httpx.AsyncClient(verify=_authorities() if verify is True else verify, transport=transport)
         )

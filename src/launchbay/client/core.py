@@ -420,10 +420,19 @@ class _Known:
 
 
 class Core:
-    """One server and one caller. Raises ValueError if the URL is invalid."""
+    """One server and one caller. Raises ValueError if the URL is invalid.
+
+    `on_warning` gets each warning of an answer that has no place for it.
+    """
 
     def __init__(
-        self, base_url: str, authentication: Authentication, *, timeout_s: float = 30.0, retries: Retries | None = None
+        self,
+        base_url: str,
+        authentication: Authentication,
+        *,
+        timeout_s: float = 30.0,
+        retries: Retries | None = None,
+        on_warning: Callable[[str], None] | None = None,
     ) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -431,6 +440,7 @@ class Core:
         self.base_url = base_url.rstrip("/")
         self.timeout_s = timeout_s
         self.retries = retries or Retries()
+        self._on_warning = on_warning
         self._known = _Known()
         self._auth = (
             SessionAuth(authentication, self.base_url, _timeout(timeout_s))
@@ -483,6 +493,7 @@ class Core:
             if isinstance(outcome, httpx.Response) and outcome.status_code == 200:
                 if call.known.method == "GET" and not is_streamed:
                     self._known.keep(key, outcome)
+                self._pass_on_warnings(call, outcome)
                 return outcome
             if isinstance(outcome, httpx.Response) and outcome.status_code == 304 and known is not None:
                 return known
@@ -495,6 +506,12 @@ class Core:
                 self.retries.notify(self._error(outcome), pause_s)
             yield Pause(pause_s)
         raise AssertionError("the attempts have an end")
+
+    def _pass_on_warnings(self, call: Call[Any], outcome: httpx.Response) -> None:
+        text = outcome.headers.get("launchbay-warnings")
+        if self._on_warning is not None and text is not None and "warnings" not in call.known.include:
+            for warning in msgspec.json.decode(text, type=list[str]):
+                self._on_warning(warning)
 
     def _pause_s(
         self, outcome: httpx.Response | httpx.TransportError, attempt: int, *, may_be_repeated: bool

@@ -36,7 +36,7 @@ from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import NEVER
 from launchbay.model.redaction import Redactor, masked_message
 from launchbay.model.scalars import json_real
-from launchbay.planning import DESTROY, require_workflow
+from launchbay.planning import DESTROY, LAUNCH, ignored_parameters, require_workflow
 from launchbay.store import applications, organizations
 from launchbay.store import bulk as store
 from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow, act_purpose
@@ -231,7 +231,7 @@ async def _misfits(work: Work, act: Act, rows: Sequence[FleetRow]) -> dict[tuple
     The workflow or the version is unknown. Raises the error if that is so in all of them. Of very many versions, only
     the first are looked at.
     """
-    if act.act != "run" and act.version is None:
+    if act.act != "run" and act.version is None and not act.parameters:
         return {}
     keys = list(dict.fromkeys(_versions_key(act, row) for row in rows))
     found: dict[tuple[str, int], LaunchbayError] = {}
@@ -242,9 +242,13 @@ async def _misfits(work: Work, act: Act, rows: Sequence[FleetRow]) -> dict[tuple
             found[key] = BadRequest(
                 f"The application has no manifest version {version}.", code="InvalidManifestVersion"
             )
-        elif act.workflow is not None:
+        else:
             try:
-                require_workflow(await work.manifest(*key), act.workflow)
+                manifest = await work.manifest(*key)
+                if act.workflow is not None:
+                    require_workflow(manifest, act.workflow)
+                if act.act != "resume":
+                    work.warn(ignored_parameters(manifest, act.workflow or LAUNCH, act.parameters))
             except BadRequest as error:
                 found[key] = error
             except (Conflict, InvalidManifest):

@@ -1,8 +1,8 @@
 """What a use case works with: the application, the caller, and one unit of work in the database."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -110,6 +110,14 @@ class Work:
         """Return a stored manifest version, compiled. Raises InvalidManifest, Conflict."""
         return self.app.manifests.get(self.connection, application_id, version)
 
+    def warn(self, texts: Iterable[str]) -> None:
+        """Tell the caller what had no effect, or is odd.
+
+        It hears each text once, also if the attempt is repeated.
+        """
+        told = self._ctx.warnings
+        told.extend(text for text in dict.fromkeys(texts) if text not in told)
+
     async def accept(self, record: InstanceRecord, plan: Plan, manifest: CompiledManifest, version: int) -> str | None:
         """Accept a job and return its ID; None if another request was first."""
         return await accept(
@@ -206,7 +214,8 @@ class Context:
 
     `audited` is False for the steps of a larger change that has its own entry; `cause` names that change in the jobs
     that it starts. `turn` identifies what begins by itself, such as a schedule and its time: the job that it starts
-    has the same idempotency keys after a restore (decision 0151).
+    has the same idempotency keys after a restore (decision 0151). `warnings` are collected for the
+    caller (`Work.warn`).
     """
 
     app: AppContext
@@ -214,6 +223,7 @@ class Context:
     audited: bool = True
     cause: Cause | None = None
     turn: tuple[object, ...] = ()
+    warnings: list[str] = field(default_factory=list)
 
     def begin(self, *, shares_commit: bool = False) -> "_Loan":
         """Open a transaction. The end of the block commits it.

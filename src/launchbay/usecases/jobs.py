@@ -16,7 +16,16 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, Wait, read_plan, read_waits
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY, StartedJob, accept, declared_parameters, may_accept, plan_resumed, plan_run
+from launchbay.planning import (
+    DESTROY,
+    StartedJob,
+    accept,
+    declared_parameters,
+    ignored_parameters,
+    may_accept,
+    plan_resumed,
+    plan_run,
+)
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
 from launchbay.store.jobs import ControlRow, JobView
@@ -185,6 +194,7 @@ async def resume_job(
             parameters = {name: value for name, value in parameters.items() if name in declared}
         configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
         status = InstanceStatus(locked.status)
+        work.warn(ignored_parameters(manifest, plan.workflow, parameters))
         resumed = plan_resumed(plan, job.id, _with_arguments(plan, manifest, parameters), status)
         if locked.job_id is not None or not may_accept(resumed):
             raise await busy(work, record)

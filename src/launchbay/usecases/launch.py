@@ -33,11 +33,9 @@ from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link
 from launchbay.model.lifetimes import NEVER, IfExists, LifetimeRules
 from launchbay.model.types import PinKind
 from launchbay.planning import (
-    LAUNCH,
     StartedJob,
     check_places,
     environment_view,
-    ignored_parameters,
     places_of_launch,
     plan_launch,
     take_places,
@@ -141,14 +139,13 @@ async def _launch(
         },
         at=permissions.instance(application.id, root.instance_id),
     )
-    return started._replace(warnings=ignored_by_launch(planned))
+    work.warn(ignored_by_launch(planned))
+    return started
 
 
 def ignored_by_launch(planned: PlannedLaunch) -> tuple[str, ...]:
     """Return a warning for each parameter or submodule's field without effect."""
-    root = planned.root
-    ignored = ignored_parameters(root.manifest, LAUNCH, root.parameters)
-    return (*ignored, *ignored_in_submodules(planned.request.submodules))
+    return (*planned.root.ignored_parameters(), *ignored_in_submodules(planned.request.submodules))
 
 
 async def _only_one(work: Work, planned: PlannedLaunch) -> StartedJob | None:

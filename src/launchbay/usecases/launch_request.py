@@ -287,8 +287,8 @@ def _read_one(value: Any, path: str) -> SubmoduleRequest:
 
 
 _CONFIGURATION_FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")
-_NAME_SHOWN = 60
-_SHOWN = 8  # warnings about fields
+NAME_SHOWN = 60  # characters
+_FIELDS_SHOWN = 8
 
 
 def ignored_in_configuration(body: Mapping[str, Any]) -> tuple[str, ...]:
@@ -296,13 +296,13 @@ def ignored_in_configuration(body: Mapping[str, Any]) -> tuple[str, ...]:
 
     Older clients send some, and no endpoint of the reference refuses them (conformance.md, "States").
     """
-    unknown = (name[:_NAME_SHOWN] for name in body if name not in _CONFIGURATION_FIELDS)
-    return _ignored(chain(unknown, unknown_in_submodules(body.get("submodules"))))
+    unknown = (name[:NAME_SHOWN] for name in body if name not in _CONFIGURATION_FIELDS)
+    return ignored_fields(chain(unknown, unknown_in_submodules(body.get("submodules"))))
 
 
 def ignored_in_submodules(submodules: Any) -> tuple[str, ...]:
     """Return a warning for each unknown field of a submodule, at any level."""
-    return _ignored(unknown_in_submodules(submodules))
+    return ignored_fields(unknown_in_submodules(submodules))
 
 
 def refuse_unknown_in_submodules(submodules: Any) -> None:
@@ -323,13 +323,15 @@ def unknown_in_submodules(submodules: Any, path: str = "submodules") -> Iterator
         return
     for name, value in submodules.items():
         if isinstance(value, Mapping):
-            where = f"{path}/{name[:_NAME_SHOWN]}"
-            yield from (f"{where}/{each[:_NAME_SHOWN]}" for each in value if each not in _SUBMODULE_FIELDS)
+            where = f"{path}/{name[:NAME_SHOWN]}"
+            yield from (f"{where}/{each[:NAME_SHOWN]}" for each in value if each not in _SUBMODULE_FIELDS)
             yield from unknown_in_submodules(value.get("submodules"), f"{where}/submodules")
 
 
-def _ignored(unknown: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"The field {name!r} of the body is unknown, and was ignored." for name in islice(unknown, _SHOWN))
+def ignored_fields(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return a warning for each of the first unknown fields of a body."""
+    shown = islice(paths, _FIELDS_SHOWN)
+    return tuple(f"The field {path!r} of the body is unknown, and was ignored." for path in shown)
 
 
 @dataclass(frozen=True, slots=True)

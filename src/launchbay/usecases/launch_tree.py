@@ -23,7 +23,14 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, Scale, effective_scale, read_link, scales_in
 from launchbay.model.scalars import decode_json
 from launchbay.model.types import PinKind
-from launchbay.planning import StartedJob, components_document, job_columns, plan_launch
+from launchbay.planning import (
+    LAUNCH,
+    StartedJob,
+    components_document,
+    ignored_parameters,
+    job_columns,
+    plan_launch,
+)
 from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import Environment
@@ -73,6 +80,10 @@ class LaunchNode:
     def __post_init__(self) -> None:
         """Decide about numbers that remember their text, now that their types are known."""
         object.__setattr__(self, "parameters", typed_parameters(self.manifest, self.parameters))
+
+    def ignored_parameters(self) -> tuple[str, ...]:
+        """Return a warning for each parameter without effect; submodules refuse such ones."""
+        return ignored_parameters(self.manifest, LAUNCH, self.parameters)
 
     def walk(self) -> "Iterator[LaunchNode]":
         """Yield this node and all below it, parents before their children."""

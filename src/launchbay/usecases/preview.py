@@ -116,7 +116,7 @@ async def preview_launch(
         estimate = await _estimate(work, application_id)
         return msgspec.structs.replace(
             preview,
-            warnings=[*preview.warnings, *ignored_by_launch(planned)],
+            warnings=list(dict.fromkeys([*preview.warnings, *ignored_by_launch(planned)])),
             estimate=estimate,
             destroy_after_ms=planned.destroy_after_ms,
         )
@@ -191,6 +191,7 @@ async def preview_tree(work: Work, root: LaunchNode) -> Preview:
                 components += below
                 workflows += runs
         warnings += [_message_for(node, finding.message) for finding in node.manifest.warnings]
+    warnings += root.ignored_parameters()
     return Preview(
         components=components,
         workflows=workflows,

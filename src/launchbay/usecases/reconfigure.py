@@ -123,7 +123,8 @@ async def _accept(work: Work, instance_id: str, body: Mapping[str, Any], generat
             "parameters": work.fingerprints(root.parameters),
         },
     )
-    return StartedJob(record.id, job_id, ignored_in_configuration(body))
+    work.warn([*root.ignored_parameters(), *ignored_in_configuration(body)])
+    return StartedJob(record.id, job_id)
 
 
 async def plan_configuration(

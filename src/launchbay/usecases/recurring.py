@@ -25,7 +25,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
 from launchbay.model.scalars import json_real
 from launchbay.model.schedule import schedule_warnings, zone_of, zoned_due_times
-from launchbay.planning import plan_run
+from launchbay.planning import ignored_parameters, plan_run
 from launchbay.store import organizations
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
@@ -42,7 +42,7 @@ from launchbay.usecases.bulk import (
 )
 from launchbay.usecases.context import AppContext, Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances
-from launchbay.usecases.launch import launch, plan_launch_tree
+from launchbay.usecases.launch import ignored_by_launch, launch, plan_launch_tree
 from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import for_running, run_workflow
 
@@ -269,12 +269,14 @@ async def _check_doing(work: Work, organization_id: str, request: RecurringReque
     if request.application_id is not None:
         planned = await plan_launch_tree(work, request.application_id, doing.launch or {})
         _must_belong(planned.application.organization_id, organization_id)
+        work.warn(ignored_by_launch(planned))
         return request.application_id
     workflow = doing.workflow or ""
     record = await for_running(work, request.instance_id or "", workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
     _must_belong(record.organization_id, organization_id)
     manifest = await work.manifest(record.application_id, record.version)
     plan_run(manifest, workflow, doing.parameters, InstanceStatus.RUNNING)
+    work.warn(ignored_parameters(manifest, workflow, doing.parameters))
     return record.application_id
 
 

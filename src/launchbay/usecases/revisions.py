@@ -13,6 +13,7 @@ from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure, typed_parameters
 from launchbay.model.scalars import decode_json
+from launchbay.planning import LAUNCH, ignored_parameters
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import foreign_key_violation_as, unique_violation_as
@@ -140,6 +141,7 @@ async def _content(
     manifest = await work.manifest(application.id, version)
     parameters = typed_parameters(manifest, given)
     configure(replace(manifest, required_parameters=()), parameters)
+    work.warn(ignored_parameters(manifest, LAUNCH, parameters))
     read_submodules(submodules)
     refuse_unknown_in_submodules(submodules)
     old_environment = None if old is None else old.environment_id

@@ -284,6 +284,7 @@ async def _schedule(
         plan_run(manifest, workflow, parameters, InstanceStatus.RUNNING)
         await _check_required(work, record, manifest, workflow, parameters)
         await _check_users(work, record, workflow, parameters)
+        work.warn(ignored_parameters(manifest, workflow, parameters))
         await work.admit(record.organization_id, {Quota.SCHEDULES: 1})
         schedule_id = new_id()
         await store.insert(
@@ -332,6 +333,7 @@ async def reschedule_workflow(
             manifest = await work.manifest(record.application_id, record.version)
             plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
             await _check_required(work, record, manifest, found.workflow, parameters)
+            work.warn(ignored_parameters(manifest, found.workflow, parameters))
         moved = await store.reschedule(
             work.connection,
             schedule_id=found.id,
@@ -513,7 +515,8 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
     accepted = await work.accept(record, plan, manifest, record.version)
     if accepted is None:
         raise await busy(work, record)
-    return StartedJob(record.id, accepted, ignored_parameters(manifest, workflow, parameters))
+    work.warn(ignored_parameters(manifest, workflow, parameters))
+    return StartedJob(record.id, accepted)
 
 
 def _at(record: InstanceRecord, workflow: str) -> Resource:

@@ -306,9 +306,9 @@ class Dispatcher:
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body: Any = None
-        ignored: tuple[str, ...] = ()
+        warnings: tuple[str, ...] = ()
         if endpoint.body is not None:
-            body, ignored = await read_body(
+            body, warnings = await read_body(
                 endpoint.body,
                 headers,
                 body_reader,
@@ -322,7 +322,7 @@ class Dispatcher:
             path=path,
             query=query,
             body=body,
-            ignored=ignored,
+            warnings=[*warnings],
             headers=headers,
             address=address,
             request_id=scope["state"]["request_id"],

@@ -153,7 +153,8 @@ _JOB: Schema = {
 _WARNINGS: Schema = {
     "Launchbay-Warnings": {
         "schema": {"type": "string"},
-        "description": "What was ignored, or is odd: a JSON array of strings, in ASCII. Missing without warnings.",
+        "description": "What was ignored, or is odd: a JSON array of strings, in ASCII, up to 2 KiB. Missing without "
+        "warnings.",
     }
 }
 _REQUEST_ID: Schema = {
@@ -353,7 +354,8 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
         content = {"schema": _EMPTY if returns.type is None else schemas.of(returns.type)}
     if returns.example is not None:
         content["example"] = returns.example
-    warns = endpoint.query is not None and issubclass(endpoint.query, IncludeQuery)
+    can_ask = endpoint.query is not None and issubclass(endpoint.query, IncludeQuery)
+    warns = can_ask or isinstance(endpoint.body, JsonBody)
     headers = {**_REQUEST_ID, **(_JOB if endpoint.starts_job else {}), **(_WARNINGS if warns else {})}
     contents = {returns.media_type: content, **{kind: _OTHER_FORMS.get(kind, {}) for kind in returns.also}}
     return {"description": returns.description, "headers": headers, "content": contents}

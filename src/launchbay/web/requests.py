@@ -20,6 +20,7 @@ from launchbay.urlencoded import MEDIA_TYPE as FORM
 from launchbay.urlencoded import decode_fields
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.idempotency import Idempotency
+from launchbay.usecases.launch_request import NAME_SHOWN, ignored_fields
 from launchbay.usecases.sign_in import OpenIdSignIn, SignInLink
 from launchbay.web.json_reader import read_json
 
@@ -145,16 +146,14 @@ ID_FIELDS = frozenset(
     {"actor", "after", "application", "delivery", "environment", "instance", "job", "object"}
     | {"organization", "otherId", "owner", "user"}
 )
-_NAMES_SHOWN = 8  # of unknown fields
-_NAME_SHOWN = 60
 _ID_LISTS = frozenset({"environments", "ids", "services"})
 
 
 class ReadBody(NamedTuple):
-    """A decoded body, and the fields that its endpoint doesn't know."""
+    """A decoded body, and warnings of the fields that its endpoint doesn't know."""
 
     value: Any
-    ignored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 async def read_body(
@@ -273,9 +272,32 @@ def _json(data: bytes, body: JsonBody, *, field_errors: bool) -> ReadBody:
     if not isinstance(value, dict) or not (isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)):
         return ReadBody(_typed(value, wanted, field_errors=field_errors))
     value = {name: _with_canonical_ids(name, each) for name, each in value.items()}
-    known = {field.encode_name for field in msgspec.structs.fields(wanted)}
-    ignored = tuple(name[:_NAME_SHOWN] for name in value if name not in known)[:_NAMES_SHOWN]
-    return ReadBody(_typed(value, wanted, field_errors=field_errors), ignored)
+    typed = _typed(value, wanted, field_errors=field_errors)
+    return ReadBody(typed, ignored_fields(_unknown_fields(value, [_type_info(wanted)])))
+
+
+def _unknown_fields(value: Any, types: Iterable[msgspec.inspect.Type], path: str = "") -> Iterator[str]:
+    """Yield the path of each unknown field, such as `markers[0].color`.
+
+    `value` has one of the types.
+    """
+    kinds = list(_alternatives(types))
+    structs = [each for each in kinds if isinstance(each, msgspec.inspect.StructType)]
+    if isinstance(value, dict):
+        known = {field.encode_name for each in structs for field in each.fields}
+        for name, inner in value.items():
+            shown = f"{path}.{name[:NAME_SHOWN]}" if path else name[:NAME_SHOWN]
+            if structs and name not in known:
+                yield shown
+            else:
+                yield from _unknown_fields(inner, [found for each in kinds for found in _inside(each, name, "")], shown)
+    elif isinstance(value, list):
+        inside = [found for each in kinds for found in _inside(each, None, "0")]
+        for number, inner in enumerate(value if inside else ()):
+            yield from _unknown_fields(inner, inside, f"{path}[{number}]")
+
+
+_type_info = lru_cache(msgspec.inspect.type_info)
 
 
 def _with_canonical_ids(name: str, value: Any) -> Any:
@@ -406,7 +428,7 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
     request_id: str
     deps: ApiDeps
     target: str  # the raw path with the raw query, for links back to this resource
-    ignored: tuple[str, ...] = ()  # fields of the body that the endpoint doesn't know
+    warnings: list[str] = msgspec.field(default_factory=list)  # for the caller, also those that use cases add
 
     @property
     def actor(self) -> Actor:
@@ -415,4 +437,4 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
 
     @property
     def ctx(self) -> Context:
-        return Context(self.deps.app, self.actor)
+        return Context(self.deps.app, self.actor, warnings=self.warnings)

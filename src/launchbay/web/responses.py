@@ -34,7 +34,7 @@ Headers = tuple[tuple[str, str], ...]
 class JSONResponse(msgspec.Struct, frozen=True):
     """A value that msgspec can encode.
 
-    `warnings` are for callers that can take them: see `warned`.
+    `warnings` have places, as findings do; others are those of the request (see `warned`).
     """
 
     value: Any
@@ -155,13 +155,9 @@ class PlainTextResponse(msgspec.Struct, frozen=True):
 
 
 class EmptyResponse(msgspec.Struct, frozen=True):
-    """An empty JSON object, for endpoints without a response body in the reference ("Wire" 2).
-
-    `warnings` are for callers that can take them: see `warned`.
-    """
+    """An empty JSON object, for endpoints without a response body in the reference ("Wire" 2)."""
 
     headers: Headers = ()
-    warnings: Sequence[Any] = ()
 
 
 BufferedResponse = JSONResponse | RawJSONResponse | YAMLResponse | HTMLResponse | PlainTextResponse | EmptyResponse
@@ -188,12 +184,14 @@ def warned(request: Request[Any, Any], response: Response) -> Response:
     """
     if not isinstance(response, JSONResponse | EmptyResponse):
         return response
-    ignored = [f"The field {name!r} of the body is unknown, and was ignored." for name in request.ignored]
-    warnings = [*ignored, *response.warnings]
+    response = response if isinstance(response, JSONResponse) else JSONResponse({}, response.headers)
+    warnings = [*request.warnings, *response.warnings]
     if not warnings:
         return response
-    headers = (*response.headers, (WARNINGS_HEADER, _header_text([_sentence(each) for each in warnings])))
-    value = response.value if isinstance(response, JSONResponse) else {}
+    can_ask = isinstance(request.query, IncludeQuery)
+    text = _header_text([_sentence(each) for each in warnings], can_ask=can_ask)
+    headers = (*response.headers, (WARNINGS_HEADER, text))
+    value = response.value
     if includes(request, "warnings"):
         value = {**msgspec.to_builtins(value), "warnings": warnings}
     return JSONResponse(value, headers)
@@ -210,14 +208,18 @@ def _sentence(warning: Any) -> str:
     return f"Line {warning.line}, column {warning.column}: {warning.message}"
 
 
-def _header_text(texts: Sequence[str]) -> str:
-    """Return a JSON array of the texts that fit: proxies refuse long headers."""
+def _header_text(texts: Sequence[str], *, can_ask: bool) -> str:
+    """Return a JSON array of the texts that fit: proxies refuse long headers.
+
+    `can_ask`: the endpoint takes `include=warnings`, which brings the rest.
+    """
     shown, size = list[str](), 0
     for text in texts:
         encoded = json.dumps(text).replace("\x7f", "\\u007f")
         size += len(encoded) + 2
         if size > WARNINGS_HEADER_BYTES:
-            shown.append(json.dumps(f"{len(texts) - len(shown)} more: ask with include=warnings."))
+            more = f"{len(texts) - len(shown)} more"
+            shown.append(json.dumps(f"{more}: ask with include=warnings." if can_ask else f"{more}."))
             break
         shown.append(encoded)
     return f"[{', '.join(shown)}]"

@@ -139,5 +139,4 @@ async def delete_application(request: Request[None, None]) -> None:
 async def launch_application(request: Request[LaunchBody, LaunchQuery]) -> Response:
     """Launch an application into a new instance."""
     started = await launch(request.ctx, request.path["appId"], request.body, request.query.ifExists)
-    warnings = [*started.warnings] or msgspec.UNSET
-    return JSONResponse(LaunchAnswer(started.instance_id, warnings), job_headers(started), started.warnings)
+    return JSONResponse(LaunchAnswer(started.instance_id, request.warnings or msgspec.UNSET), job_headers(started))

@@ -82,7 +82,7 @@ async def reconfigure_instance(request: Request[ConfigurationBody, IncludeQuery]
     The change takes effect after the response.
     """
     started = await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)
-    return EmptyResponse(job_headers(started), started.warnings)
+    return EmptyResponse(job_headers(started))
 
 
 @routes.post(

@@ -109,7 +109,7 @@ async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
     instance_id, workflow, force = request.path["id"], request.path["workflow"], request.query.force == 1
     if workflow != DESTROY:
         started = await workflows.run_workflow(request.ctx, instance_id, workflow, request.body, force=force)
-        return JSONResponse(RunAnswer(started.instance_id), job_headers(started), started.warnings)
+        return JSONResponse(RunAnswer(started.instance_id), job_headers(started))
     destroyed = await workflows.destroy(request.ctx, instance_id, request.body, force=force)
     if isinstance(destroyed, StartedJob):
         return JSONResponse(RunAnswer(destroyed.instance_id), job_headers(destroyed))
@@ -143,7 +143,7 @@ async def schedule_workflow(request: Request[ScheduleBody, ScheduleQuery]) -> Re
         force=request.query.force == 1,
     )
     if isinstance(scheduled, StartedJob):
-        return EmptyResponse(job_headers(scheduled), scheduled.warnings)
+        return EmptyResponse(job_headers(scheduled))
     return JSONResponse(Scheduled(scheduled))
 
 
